@@ -1,0 +1,1 @@
+"""Berkeley DB Java Edition logs, versions 1 to 26."""

@@ -1,0 +1,350 @@
+"""Single entries: bytes to typed fields and back.
+
+For one entry, or a few: whole logs are decoded in columns (`columns`), from the same declaration
+(`layout`). Every byte is accounted for: what cannot be decoded raises `EntryError`, and what is
+decoded encodes back to the same bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..packed import encode_packed, load_i32, load_i64, load_u32, read_packed
+from . import header as h
+from .layout import Coding, Field, Op, Test, layout
+from .types import ERASED_NO, FILE_HEADER_NO, type_name
+
+Value = Any
+"""int, bytes, str, None, a list of ints, or a dict or a list of dicts of these."""
+
+
+class EntryError(Exception):
+    """Bytes that are not the entry they should be: what, and at which byte of the entry."""
+
+    def __init__(self, reason: str, at: int) -> None:
+        super().__init__(f"{reason} at byte {at} of the entry")
+        self.reason = reason
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """An entry's header as it is on disk; `vlsn` is None where none is stored."""
+
+    checksum: int
+    type_no: int
+    flags: int
+    prev_offset: int
+    item_size: int
+    vlsn: int | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the header: 14, or 22 with a VLSN."""
+        return h.MIN_HEADER_SIZE if self.vlsn is None else h.MAX_HEADER_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where one field lies: `path` names it (`slots[2].key`), half-open bytes of the entry."""
+
+    path: str
+    start: int
+    stop: int
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One decoded entry of a file of log version `version`."""
+
+    header: Header
+    version: int
+    fields: Mapping[str, Value]
+    spans: Sequence[Span] = field(default=(), compare=False, repr=False)
+
+    @property
+    def type_name(self) -> str:
+        """The engine's name of the entry type."""
+        return type_name(self.header.type_no)
+
+
+def read_header(data: bytes | memoryview, version: int) -> Header:
+    """The header at the start of `data`.
+
+    Raises:
+        EntryError: `data` is shorter than the header.
+    """
+    view = memoryview(data)
+    if len(view) < h.MIN_HEADER_SIZE:
+        raise EntryError("header is cut short", len(view))
+    checksum, type_no, flags, prev_offset, item_size = struct.unpack_from("<IBBIi", view)
+    vlsn = None
+    if flags & h.vlsn_mask(version) and _has_flags(type_no):
+        if len(view) < h.MAX_HEADER_SIZE:
+            raise EntryError("header is cut short", len(view))
+        vlsn = load_i64(view, h.MIN_HEADER_SIZE)
+    return Header(checksum, type_no, flags, prev_offset, item_size, vlsn)
+
+
+def _has_flags(type_no: int) -> bool:
+    """Whether the flags byte of an entry means anything; a file header's is ignored."""
+    return type_no != FILE_HEADER_NO
+
+
+def entry_checksum(data: bytes | memoryview, version: int) -> int:
+    """Adler-32 of a whole entry as the engine computes it, the invisible bit taken as clear.
+
+    Source: ChecksumValidator, LogEntryHeader.turnOffInvisible, JE 25.3.17.
+    """
+    view = memoryview(data)
+    type_and_flags = bytes([view[4], view[5] & ~h.invisible_mask(version)])
+    return zlib.adler32(view[6:], zlib.adler32(type_and_flags))
+
+
+def decode_entry(data: bytes | memoryview, version: int, *, spans: bool = False) -> Entry:
+    """Decode the entry that `data` begins with; bytes behind it are ignored.
+
+    Args:
+        data: the entry, header included.
+        version: log version of the file that holds it.
+        spans: also note where each field lies, for a labelled dump.
+
+    Raises:
+        EntryError: the item does not fit, ends inside a field, or leaves bytes over. The checksum
+            is not looked at.
+    """
+    header = read_header(data, version)
+    stop = header.size + header.item_size
+    if header.item_size < 0 or stop > len(data):
+        raise EntryError(f"item of {header.item_size} bytes does not fit", 10)
+    reader = _Reader(memoryview(data)[:stop], header.size, spans)
+    fields = reader.read_fields(layout(header.type_no, version), [], "")
+    if reader.at != stop:
+        raise EntryError(f"{stop - reader.at} bytes are left over", reader.at)
+    return Entry(header, version, fields, tuple(reader.spans))
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The bytes of `entry`, with item size and checksum as the engine would write them.
+
+    An erased entry keeps the checksum that it had: the engine does not compute one.
+    """
+    item = bytearray()
+    _write_fields(item, layout(entry.header.type_no, entry.version), entry.fields, [])
+    header = entry.header
+    vlsn = b"" if header.vlsn is None else struct.pack("<q", header.vlsn)
+    fixed = struct.pack("<BBIi", header.type_no, header.flags, header.prev_offset, len(item))
+    behind = fixed + vlsn + bytes(item)
+    if header.type_no == ERASED_NO:
+        return struct.pack("<I", header.checksum) + behind
+    return struct.pack("<I", entry_checksum(bytes(4) + behind, entry.version)) + behind
+
+
+def holds(test: Test, scopes: Sequence[Mapping[str, Value]]) -> bool:
+    """Whether a condition holds, looking its field up from the innermost scope outwards.
+
+    A field that is absent itself (as the expiration base before v12) fails every test.
+    """
+    for scope in reversed(scopes):
+        if test.field in scope:
+            value = scope[test.field]
+            break
+    else:
+        return False
+    if test.op is Op.SET:
+        return bool(value & test.operand)
+    if test.op is Op.CLEAR:
+        return not value & test.operand
+    if test.op is Op.NOT:
+        return bool(value != test.operand)
+    if test.op is Op.ONE_OF:
+        return bool(test.operand >> value & 1)
+    return value is not None
+
+
+class _Reader:
+    """Reads declared fields from one entry, from left to right."""
+
+    def __init__(self, data: memoryview, at: int, with_spans: bool) -> None:
+        self.data = data
+        self.at = at
+        self.with_spans = with_spans
+        self.spans: list[Span] = []
+
+    def read_fields(
+        self, fields: Sequence[Field], outer: list[Mapping[str, Value]], path: str
+    ) -> dict[str, Value]:
+        values: dict[str, Value] = {}
+        scopes = [*outer, values]
+        for declared in fields:
+            if all(holds(test, scopes) for test in declared.when):
+                values[declared.name] = self.read_field(declared, scopes, path + declared.name)
+        return values
+
+    def read_field(self, declared: Field, scopes: list[Mapping[str, Value]], path: str) -> Value:
+        if declared.coding is Coding.GROUP:
+            return self.read_fields(declared.fields, scopes, path + ".")
+        if declared.coding is Coding.LIST:
+            return self.read_list(declared, scopes, path)
+        start = self.at
+        value = self.read_value(declared.coding)
+        if self.with_spans:
+            self.spans.append(Span(path, start, self.at, value))
+        return value
+
+    def read_list(
+        self, declared: Field, scopes: list[Mapping[str, Value]], path: str
+    ) -> list[Value]:
+        items = []
+        # Every item takes at least a byte, so a wild count ends at the entry's end.
+        for i in range(scopes[-1][declared.count]):
+            item = self.read_fields(declared.fields, scopes, f"{path}[{i}].")
+            items.append(item if len(declared.fields) > 1 else item[declared.fields[0].name])
+        return items
+
+    def take(self, size: int) -> memoryview:
+        if size < 0 or self.at + size > len(self.data):
+            raise EntryError(f"field of {size} bytes does not fit", self.at)
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def packed(self) -> int:
+        value, behind = read_packed(self.data, self.at, len(self.data))
+        if behind < 0:
+            raise EntryError("not a packed number", self.at)
+        self.at = behind
+        return value
+
+    def sized(self, size: int) -> bytes | None:
+        return None if size == -1 else bytes(self.take(size))
+
+    def read_value(self, coding: Coding) -> Value:
+        return _READ[coding](self)
+
+    def text(self) -> str | None:
+        data = self.sized(self.packed())
+        return None if data is None else data.decode("utf-8", "surrogateescape")
+
+    def compact_lsn(self) -> list[int]:
+        word = load_u32(self.take(4), 0)
+        difference = word & 0xFF
+        return [difference - 256 if difference > 127 else difference, word >> 8]
+
+    def offsets(self) -> list[int]:
+        count, short_count = self.packed(), self.packed()
+        shorts = struct.unpack(f"<{max(short_count, 0)}h", self.take(2 * short_count))
+        values = _offsets_of_shorts(shorts)
+        if len(values) != count:
+            raise EntryError(f"{count} offsets declared, {len(values)} found", self.at)
+        return values
+
+
+_READ = {
+    Coding.U8: lambda r: r.take(1)[0],
+    Coding.I32: lambda r: load_i32(r.take(4), 0),
+    Coding.U32: lambda r: load_u32(r.take(4), 0),
+    Coding.I64: lambda r: load_i64(r.take(8), 0),
+    Coding.PACKED: _Reader.packed,
+    Coding.BYTES: lambda r: r.sized(r.packed()),
+    Coding.TEXT: _Reader.text,
+    Coding.REST: lambda r: bytes(r.take(len(r.data) - r.at)),
+    Coding.BYTES_I8: lambda r: r.sized(struct.unpack("b", r.take(1))[0]),
+    Coding.BYTES_I32: lambda r: bytes(r.take(load_i32(r.take(4), 0))),
+    Coding.COMPACT_LSN: _Reader.compact_lsn,
+    Coding.OFFSETS: _Reader.offsets,
+}
+
+
+def _offsets_of_shorts(shorts: Sequence[int]) -> list[int]:
+    """Ascending offsets out of 15-bit groups of their differences, the low group first.
+
+    A group that another follows is stored as -1 - group. Source: PackedOffsets, JE 7.5.11.
+    """
+    values: list[int] = []
+    difference, shift, previous = 0, 0, 0
+    for short in shorts:
+        group = short if short >= 0 else -1 - short
+        difference |= group << shift
+        shift += 15
+        if short >= 0:
+            previous += difference
+            values.append(previous)
+            difference, shift = 0, 0
+    return values
+
+
+def _shorts_of_offsets(offsets: Sequence[int]) -> list[int]:
+    shorts: list[int] = []
+    previous = 0
+    for offset in offsets:
+        difference = offset - previous
+        previous = offset
+        while difference > 0x7FFF:
+            shorts.append(-1 - (difference & 0x7FFF))
+            difference >>= 15
+        shorts.append(difference)
+    return shorts
+
+
+def _write_fields(
+    out: bytearray,
+    fields: Sequence[Field],
+    values: Mapping[str, Value],
+    outer: list[Mapping[str, Value]],
+) -> None:
+    scopes = [*outer, values]
+    for declared in fields:
+        if all(holds(test, scopes) for test in declared.when):
+            _write_field(out, declared, values[declared.name], scopes)
+
+
+def _write_field(
+    out: bytearray, declared: Field, value: Value, scopes: list[Mapping[str, Value]]
+) -> None:
+    if declared.coding is Coding.GROUP:
+        _write_fields(out, declared.fields, value, scopes)
+    elif declared.coding is Coding.LIST:
+        if len(value) != scopes[-1][declared.count]:
+            raise ValueError(f"{declared.name}: {len(value)} items, {declared.count} differs")
+        for item in value:
+            fields = item if len(declared.fields) > 1 else {declared.fields[0].name: item}
+            _write_fields(out, declared.fields, fields, scopes)
+    else:
+        out += _WRITE[declared.coding](value)
+
+
+def _sized(value: bytes | None) -> bytes:
+    return encode_packed(-1) if value is None else encode_packed(len(value)) + value
+
+
+def _sized_i8(value: bytes | None) -> bytes:
+    return b"\xff" if value is None else struct.pack("b", len(value)) + value
+
+
+def _packed_offsets(offsets: Sequence[int]) -> bytes:
+    shorts = _shorts_of_offsets(offsets)
+    counts = encode_packed(len(offsets)) + encode_packed(len(shorts))
+    return counts + struct.pack(f"<{len(shorts)}h", *shorts)
+
+
+_WRITE = {
+    Coding.U8: lambda value: bytes([value]),
+    Coding.I32: lambda value: struct.pack("<i", value),
+    Coding.U32: lambda value: struct.pack("<I", value),
+    Coding.I64: lambda value: struct.pack("<q", value),
+    Coding.PACKED: encode_packed,
+    Coding.BYTES: _sized,
+    Coding.TEXT: lambda value: _sized(
+        None if value is None else value.encode("utf-8", "surrogateescape")
+    ),
+    Coding.REST: bytes,
+    Coding.BYTES_I8: _sized_i8,
+    Coding.BYTES_I32: lambda value: struct.pack("<i", len(value)) + value,
+    Coding.COMPACT_LSN: lambda value: struct.pack("<I", value[0] & 0xFF | value[1] << 8),
+    Coding.OFFSETS: _packed_offsets,
+}
