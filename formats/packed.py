@@ -17,13 +17,14 @@ SINGLE_BYTE_MAX = 119
 @kernel
 def load_u32(buf: Any, at: int) -> int:
     """Little-endian unsigned 32-bit integer at `at`."""
-    return buf[at] | buf[at + 1] << 8 | buf[at + 2] << 16 | buf[at + 3] << 24
+    # Products and not shifts: numba makes the shift of a byte unsigned, and then mixes to float.
+    return buf[at] + buf[at + 1] * 256 + buf[at + 2] * 65536 + buf[at + 3] * 16777216
 
 
 @kernel
 def load_i32(buf: Any, at: int) -> int:
     """Little-endian signed 32-bit integer at `at`."""
-    value = buf[at] | buf[at + 1] << 8 | buf[at + 2] << 16 | buf[at + 3] << 24
+    value = load_u32(buf, at)
     return value - 4294967296 if value >= 2147483648 else value
 
 

@@ -1,0 +1,166 @@
+"""A file opened read-only for scanning: its size frozen at open, every span bounds-checked.
+
+Bytes are copied by `preadv` into a buffer that each thread reuses. That is as fast as a map for
+a scan, and unlike a map it survives what forensics meets: a file cut short under the reader, and
+a sector that cannot be read, which is reported as a range instead of killing the process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+PIECE_SIZE = 4096
+"""How finely a range with unreadable sectors is taken apart."""
+
+
+class SourceChangedError(Exception):
+    """The file shrank or was replaced while it was read."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What tells a file from another of the same name."""
+
+    device: int
+    inode: int
+
+
+class _Buffers(threading.local):
+    """One scratch array a thread, grown to the largest span that was asked of it."""
+
+    def __init__(self) -> None:
+        self.array: Bytes = np.empty(0, dtype=np.uint8)
+
+    def take(self, size: int) -> Bytes:
+        if len(self.array) < size:
+            self.array = np.empty(size, dtype=np.uint8)
+        return self.array[:size]
+
+
+_BUFFERS = _Buffers()
+
+
+@dataclass
+class Source:
+    """One file. Pickles by its path and opens again where it is unpickled.
+
+    Attributes:
+        path: where it is.
+        size: bytes at open; nothing behind is read, however the file grows.
+        unreadable: half-open byte ranges that the device could not deliver; they read as zeros.
+    """
+
+    path: Path
+    size: int = 0
+    unreadable: list[tuple[int, int]] = field(default_factory=list)
+    _fd: int = -1
+    _identity: Identity = Identity(0, 0)
+
+    def __post_init__(self) -> None:
+        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        status = os.fstat(self._fd)
+        self.size = status.st_size
+        self._identity = Identity(status.st_dev, status.st_ino)
+
+    def __getstate__(self) -> Path:
+        return self.path
+
+    def __setstate__(self, path: Path) -> None:
+        self.path, self.unreadable = path, []
+        self.__post_init__()
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; arrays handed out stay valid."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def read(self, start: int, stop: int) -> Bytes:
+        """Bytes [start, stop) as a read-only uint8 array, valid until this thread reads again.
+
+        Raises:
+            ValueError: the span is not inside the file as it was at open.
+            SourceChangedError: the file has become shorter.
+        """
+        if not 0 <= start <= stop <= self.size:
+            raise ValueError(f"{self.path}: span {start}..{stop} is not in 0..{self.size}")
+        array = _BUFFERS.take(stop - start)
+        self._fill(memoryview(array), start)
+        view = array.view()
+        view.flags.writeable = False
+        return view
+
+    def read_bytes(self, start: int, stop: int) -> bytes:
+        """A short span as bytes of its own, cut at the end of the file."""
+        stop = min(stop, self.size)
+        data = bytearray(max(stop - start, 0))
+        self._fill(memoryview(data), start)
+        return bytes(data)
+
+    def check_unchanged(self) -> None:
+        """Raise SourceChangedError when the file is shorter than at open, or another one."""
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError as error:
+            raise SourceChangedError(self.path, "removed while it was read") from error
+        if Identity(status.st_dev, status.st_ino) != self._identity:
+            raise SourceChangedError(self.path, "replaced while it was read")
+        if status.st_size < self.size:
+            reason = f"shrank from {self.size} to {status.st_size} bytes while it was read"
+            raise SourceChangedError(self.path, reason)
+
+    def _fill(self, target: memoryview, start: int) -> None:
+        done = 0
+        while done < len(target):
+            try:
+                count = os.preadv(self._fd, [target[done:]], start + done)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                count = self._fill_piece(target, start, done)
+            if count == 0:
+                size = os.fstat(self._fd).st_size
+                reason = f"shrank from {self.size} to {size} bytes while it was read"
+                raise SourceChangedError(self.path, reason)
+            done += count
+
+    def _fill_piece(self, target: memoryview, start: int, done: int) -> int:
+        """One piece of a span that has unreadable sectors; zeros where it is unreadable."""
+        at = start + done
+        stop = min(at - at % PIECE_SIZE + PIECE_SIZE, start + len(target))
+        piece = target[done : done + stop - at]
+        try:
+            return os.preadv(self._fd, [piece], at)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+        piece[:] = bytes(len(piece))
+        if (at, stop) not in self.unreadable:
+            self.unreadable.append((at, stop))
+        return len(piece)
+
+
+def as_plain(array: Bytes) -> Any:
+    """The bytes of `array` as a memoryview, which plain Python indexes fastest."""
+    return memoryview(array)
