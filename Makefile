@@ -1,0 +1,54 @@
+# `make demo` shows what it does, `make test` proves it. Both need only Python 3.11 or newer;
+# the tests also want a JDK 17 or newer, and install it where apt can.
+
+BIN = .venv/bin
+PYTEST = $(BIN)/python -m pytest
+TREES = formats je_tools commands tests fixtures bench
+
+.PHONY: demo test test-all fuzz lint format dist bench venv dev clean
+
+demo: venv
+	@scripts/demo.sh
+
+# The engine's tests fail without a JDK, each naming it; the others still tell what they can.
+test: lint
+	@scripts/jdk.sh || true
+	$(PYTEST) -n auto -m "not exhaustive"
+
+test-all: lint
+	@scripts/jdk.sh || true
+	$(PYTEST) -n auto --timeout 3600
+
+# numba ignores NUMBA_BOUNDSCHECK with a warm cache and a build with it would poison later runs,
+# hence the folder of its own.
+fuzz: dev
+	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$$cache" $(BIN)/python -m tests.damage.fuzz $(FUZZ)
+
+lint: dev
+	$(BIN)/ruff check $(TREES)
+	$(BIN)/ruff format --check $(TREES)
+	scripts/types.sh
+
+format: dev
+	$(BIN)/ruff check --fix $(TREES)
+	$(BIN)/ruff format $(TREES)
+
+# setuptools would put files that are gone from the tree into the wheel out of build/lib.
+dist: venv
+	rm -rf build/lib build/bdist.*
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls -l dist/*.whl
+
+bench: dev
+	@scripts/jdk.sh
+	$(BIN)/python -m bench.run $(BENCH)
+
+venv:
+	@scripts/venv.sh base
+
+dev:
+	@scripts/venv.sh dev
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

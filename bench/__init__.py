@@ -1,0 +1,1 @@
+"""Claims about speed and memory, measured beside the real engine's tools."""

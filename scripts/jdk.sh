@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The tests and the bench run the real engine, which needs a JDK 17 or newer: installs one with
+# apt where none is found and apt can, and otherwise says what to install (exit 1).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/apt.sh
+
+python=.venv/bin/python
+"$python" -m tests.engine.java >/dev/null 2>&1 && exit 0
+for package in default-jdk-headless openjdk-17-jdk-headless; do
+    apt_install "$package" && "$python" -m tests.engine.java && exit 0
+done
+"$python" -m tests.engine.java

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Makes .venv and installs the project into it, editable: `scripts/venv.sh base|dev`.
+# base: what a user needs; dev: with the extras test and lint as well.
+# A .venv is used again as long as pyproject.toml, this script and the Python are the same.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/apt.sh
+
+what=${1:-base}
+python=""
+for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+    if command -v "$candidate" >/dev/null &&
+        "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        python=$candidate
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    echo "je-tools needs Python 3.11 or newer; none found (set PYTHON=/path/to/python)" >&2
+    exit 1
+fi
+
+version=$("$python" -c 'import sys; print(sys.version, sys.prefix)')
+stamp=$({ cat pyproject.toml scripts/venv.sh; echo "$version $PWD"; } | cksum)
+if [ "$(cat ".venv/stamp-$what" 2>/dev/null)" = "$stamp" ]; then
+    exit 0
+fi
+
+# Debian and Ubuntu ship Python without ensurepip, which a virtual environment needs.
+if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    short=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+    if ! apt_install "$short-venv" && ! apt_install python3-venv; then
+        echo "$python cannot make virtual environments: install the package $short-venv" >&2
+        exit 1
+    fi
+fi
+
+# An unfinished or outdated environment is made anew: what left pyproject.toml must go.
+if [ "$(cat .venv/stamp-base 2>/dev/null)" != "$stamp" ]; then
+    rm -rf .venv
+    "$python" -m venv .venv
+fi
+case $what in
+base) target=. ;;
+dev) target='.[test,lint]' ;;
+*) echo "usage: scripts/venv.sh base|dev" >&2; exit 2 ;;
+esac
+echo "installing $target into .venv" >&2
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable "$target"
+echo "$stamp" >.venv/stamp-base
+echo "$stamp" >".venv/stamp-$what"

@@ -1,0 +1,1 @@
+"""The real engine as a judge: finding it, running it, and the tests that ask it."""
