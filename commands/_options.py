@@ -1,0 +1,63 @@
+"""Options and arguments that several commands share, each spelled in one place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+environment_argument = click.argument(
+    "paths",
+    metavar="ENV_DIR|FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+)
+"""One environment directory, or log files (.jdb, .del, .bad, .bup)."""
+
+exit_zero_option = click.option(
+    "--exit-zero", is_flag=True, help="Exit 0 instead of 3 when damage was found (for cron)."
+)
+
+threads_option = click.option(
+    "--threads", type=click.IntRange(min=0), default=0, help="Reader threads; 0: one per core."
+)
+
+output_option = click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write there instead of to standard output. Never inside the environment being read.",
+)
+
+
+def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
+    """`--format` with the given choices."""
+    return click.option(
+        "--format", "format_", type=click.Choice(formats), default=default, show_default=True,
+        help="How results are written.",
+    )
+
+
+@contextmanager
+def progress_bar(size: int, label: str) -> Iterator[Callable[[int], None] | None]:
+    """A bar on stderr over `size` bytes, when that is a terminal and the work is not short.
+
+    Gives a callback that takes the bytes done since the last call, or None.
+    """
+    if size < 256 << 20 or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+    columns = (label, BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=size)
+        yield lambda done: bar.advance(task, done)

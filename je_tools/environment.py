@@ -1,0 +1,206 @@
+"""A log on disk: which files it has, in which order, and what their headers say.
+
+Opening takes no lock and writes nothing.
+
+Source: je-log-format 1.1 and 2; FileManager, JE 7.5.11 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import InputError
+from .formats.je.entries import EntryError, decode_entry, entry_checksum
+from .formats.je.header import FILE_HEADER_SIZE
+from .formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
+from .formats.source import Source
+
+MARKER_FILE_NO = 0x7FFFFFFF
+"""Number of the file that an unfinished network restore or a found corruption leaves."""
+
+DEFAULT_VERSION = LOG_VERSION_MAX
+"""Taken where neither a file's header nor another file's tells its version."""
+
+_LOG_NAME = re.compile(r"([0-9a-fA-F]{8})\.(jdb|del|bad|bup)(?:\.[0-9]+)?", re.IGNORECASE)
+_DATA_DIRECTORY = re.compile(r"data[0-9]{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileHeader:
+    """The first entry of a file, as far as it can be told.
+
+    Attributes:
+        good: type, size and checksum are right and the version is one this reader knows.
+        file_no, created_ms, last_entry_in_prev_file_offset, version: as stored; None where the
+            file is too short to hold them.
+        problem: what is wrong, in words; None when good.
+    """
+
+    good: bool
+    file_no: int | None = None
+    created_ms: int | None = None
+    last_entry_in_prev_file_offset: int | None = None
+    version: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One log file.
+
+    Attributes:
+        path: where it is.
+        file_no: the number in its name, or in its header where the name has none.
+        size: bytes when the environment was opened.
+        header: what its first entry says.
+        version: log version of its entries: the header's, or a neighbour's where that is bad.
+    """
+
+    path: Path
+    file_no: int
+    size: int
+    header: FileHeader
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A directory of log files, or files named one by one.
+
+    Attributes:
+        name: as the user spelled it.
+        files: in the order of the log; the marker file is not among them.
+        marker: the file 7fffffff.jdb, if there is one.
+        is_directory: a whole environment, where a missing file means something.
+    """
+
+    name: str
+    files: tuple[LogFile, ...]
+    marker: LogFile | None
+    is_directory: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    def is_last(self, file: LogFile) -> bool:
+        """Whether the log ends in this file, so that its tail may be torn by a dead writer.
+
+        Of files named one by one each may be the last.
+        """
+        return not self.is_directory or file.file_no == self.files[-1].file_no
+
+
+def open_environment(paths: Sequence[Path]) -> Environment:
+    """Open a log: one directory (with its data001… directories), or one or more files.
+
+    Raises:
+        InputError: nothing there, not a log, or a mixture of directories and files.
+    """
+    if not paths:
+        raise InputError("no environment directory and no log file was named")
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: no such file or directory")
+    name = " ".join(str(path) for path in paths)
+    if len(paths) == 1 and paths[0].is_dir():
+        return _open_directory(paths[0], name)
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"{path}: name one directory, or log files, not several of both")
+    return _make(name, [_open_file(path) for path in paths], is_directory=False)
+
+
+def log_file_no(path: Path) -> int | None:
+    """The file number in a log file's name; None for a name that is not one."""
+    match = _LOG_NAME.fullmatch(path.name)
+    return int(match[1], 16) if match else None
+
+
+def read_file_header(source: Source) -> FileHeader:
+    """The file header of an open log file; never raises on damaged bytes."""
+    data = source.read_bytes(0, FILE_HEADER_SIZE)
+    if len(data) < FILE_HEADER_SIZE:
+        return FileHeader(good=False, problem=f"{len(data)} bytes, a header has {FILE_HEADER_SIZE}")
+    if data[4] != FILE_HEADER_NO:
+        return FileHeader(good=False, problem=f"entry type {data[4]} instead of {FILE_HEADER_NO}")
+    try:
+        fields = decode_entry(data, LOG_VERSION_MAX).fields
+    except EntryError as error:
+        return FileHeader(good=False, problem=str(error))
+    problem = None
+    version = fields["log_version"]
+    if entry_checksum(data, version) != int.from_bytes(data[:4], "little"):
+        problem = "checksum is wrong"
+    elif not 1 <= version <= LOG_VERSION_MAX:
+        problem = f"log version {version}, known are 1 to {LOG_VERSION_MAX}"
+    return FileHeader(
+        good=problem is None,
+        file_no=fields["header_file_no"],
+        created_ms=fields["created_ms"],
+        last_entry_in_prev_file_offset=fields["last_entry_in_prev_file_offset"],
+        version=version,
+        problem=problem,
+    )
+
+
+def _open_directory(path: Path, name: str) -> Environment:
+    try:
+        folders = [path, *sorted(p for p in path.iterdir() if _is_data_directory(p))]
+        found = [p for folder in folders for p in folder.iterdir() if _is_log(p)]
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    if not found:
+        raise InputError(
+            f"{path}: no .jdb files here. Name the environment's home, the directory that holds "
+            "00000000.jdb and its like (of a StarRocks or Doris front end: meta/bdb)."
+        )
+    return _make(name, [_open_file(p) for p in found], is_directory=True)
+
+
+def _is_data_directory(path: Path) -> bool:
+    return _DATA_DIRECTORY.fullmatch(path.name) is not None and path.is_dir()
+
+
+def _is_log(path: Path) -> bool:
+    match = _LOG_NAME.fullmatch(path.name)
+    return match is not None and match[2].lower() == "jdb" and path.is_file()
+
+
+def _open_file(path: Path) -> LogFile:
+    try:
+        with Source(path) as source:
+            header = read_file_header(source)
+            size = source.size
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    file_no = log_file_no(path)
+    if file_no is None:
+        file_no = header.file_no if header.good and header.file_no is not None else 0
+    version = header.version if header.good and header.version is not None else 0
+    return LogFile(path, file_no, size, header, version)
+
+
+def _make(name: str, files: list[LogFile], *, is_directory: bool) -> Environment:
+    files.sort(key=lambda file: (file.file_no, str(file.path)))
+    if not is_directory and not any(file.header.good for file in files):
+        problems = "; ".join(f"{f.path}: {f.header.problem}" for f in files[:3])
+        raise InputError(f"not a JE log file: {problems}")
+    marker = next((f for f in files if f.file_no == MARKER_FILE_NO), None)
+    kept = [file for file in files if file is not marker or len(files) == 1]
+    return Environment(name, tuple(_with_versions(kept)), marker, is_directory)
+
+
+def _with_versions(files: list[LogFile]) -> list[LogFile]:
+    """Give files with a bad header the version of the nearest good one before, else behind."""
+    known = [file.version for file in files if file.version]
+    last = known[0] if known else DEFAULT_VERSION
+    result = []
+    for file in files:
+        last = file.version or last
+        result.append(LogFile(file.path, file.file_no, file.size, file.header, last))
+    return result

@@ -1,0 +1,57 @@
+"""What stops a command, each with the exit code that the documentation promises.
+
+Damage in a log is not here: it is a `Finding`, and exit code 3 comes from what was found.
+"""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_BUG = 1
+EXIT_USAGE = 2
+EXIT_DAMAGE = 3
+EXIT_INPUT = 4
+EXIT_STOPPED = 5
+EXIT_REFUSED = 6
+EXIT_INTERRUPTED = 130
+
+EXIT_MEANINGS: dict[int, str] = {
+    EXIT_OK: "Done, and nothing wrong was found. A closed pipe (`| head`) is 0 too.",
+    EXIT_BUG: "A bug of je-tools. Please report it with the text that was printed.",
+    EXIT_USAGE: "The command line is wrong; the text says which part.",
+    EXIT_DAMAGE: "Finished, and damage was found. `--exit-zero` makes this 0, for cron jobs.",
+    EXIT_INPUT: "The input is missing, is not this format, or has an unsupported version.",
+    EXIT_STOPPED: "Stopped early: a file shrank, vanished or was replaced while it was read.",
+    EXIT_REFUSED: "Refused: something is locked, an output exists, or a confirmation is missing.",
+    EXIT_INTERRUPTED: "Interrupted from the keyboard.",
+}
+"""Every exit code of every command, and what it means."""
+
+
+class JeToolsError(Exception):
+    """The command cannot do its job. The text says what, where, and what to do next."""
+
+    exit_code = EXIT_BUG
+
+
+class UsageError(JeToolsError):
+    """An option or argument that means nothing."""
+
+    exit_code = EXIT_USAGE
+
+
+class InputError(JeToolsError):
+    """Input that is missing, unreadable, or of another format or version."""
+
+    exit_code = EXIT_INPUT
+
+
+class StoppedError(JeToolsError):
+    """The input changed while it was read."""
+
+    exit_code = EXIT_STOPPED
+
+
+class RefusedError(JeToolsError):
+    """Something that would do harm without a confirmation."""
+
+    exit_code = EXIT_REFUSED
