@@ -40,7 +40,11 @@ output_option = click.option(
 def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
     """`--format` with the given choices."""
     return click.option(
-        "--format", "format_", type=click.Choice(formats), default=default, show_default=True,
+        "--format",
+        "format_",
+        type=click.Choice(formats),
+        default=default,
+        show_default=True,
         help="How results are written.",
     )
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from .. import __version__
-from ..errors import EXIT_INTERRUPTED, EXIT_OK, JeToolsError
+from je_tools import __version__
+from je_tools.errors import EXIT_INTERRUPTED, EXIT_OK, JeToolsError
 
 COMMANDS: dict[str, str] = {
     "dump": "Print the entries of a log, filtered, as table, JSON lines, CSV or Parquet.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .kernels import kernel
+from je_tools.formats.kernels import kernel
 
 SINGLE_BYTE_MAX = 119
 """Packed integers of at most this magnitude are their own first byte."""

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import InputError
-from .formats.je.entries import EntryError, decode_entry, entry_checksum
-from .formats.je.header import FILE_HEADER_SIZE
-from .formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
-from .formats.source import Source
+from je_tools.errors import InputError
+from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
+from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
+from je_tools.formats.source import Source
 
 MARKER_FILE_NO = 0x7FFFFFFF
 """Number of the file that an unfinished network restore or a found corruption leaves."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .formats.je.header import lsn_of, lsn_text
+from je_tools.formats.je.header import lsn_of, lsn_text
 
 
 class Severity(StrEnum):

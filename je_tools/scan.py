@@ -15,11 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from .environment import Environment, LogFile
-from .errors import InputError, StoppedError
-from .formats.je.reader import PLAIN_LIMIT, RANGE_SIZE, Gap, RangeReader, RangeState, Rows
-from .formats.je.walk import NO_OFFSET
-from .formats.source import Source, SourceChangedError
+from je_tools.environment import Environment, LogFile
+from je_tools.errors import InputError, StoppedError
+from je_tools.formats.je.reader import PLAIN_LIMIT, RANGE_SIZE, Gap, RangeReader, RangeState, Rows
+from je_tools.formats.je.walk import NO_OFFSET
+from je_tools.formats.source import Source, SourceChangedError
 
 T = TypeVar("T")
 Work = Callable[[Rows], T]
@@ -119,7 +119,7 @@ class Scanner:
         fast = self.is_fast(environment.size)
         for file in reversed(environment.files):
             scan = _FileScan(self, file, lambda _: None, fast)
-            ranges = [used for used, _ in scan.join(lambda wanted: scan.read(wanted))]
+            ranges = [used for used, _ in scan.join(scan.read)]
             again = _FileScan(self, file, work, fast)
             for i, wanted in enumerate(reversed(ranges)):
                 end = scan.state if i == len(ranges) - 1 else None

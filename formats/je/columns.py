@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels import compiled, kernel
-from ..packed import load_i32, load_i64, load_u32, read_packed
-from ..source import Bytes, as_plain
-from .layout import COMPACT_NULL_OFFSET, Coding, Field, Op, layout
-from .reader import Rows
-from .types import ENTRY_TYPES, Family
+from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, Coding, Field, Op, layout
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ENTRY_TYPES, Family
+from je_tools.formats.kernels import compiled, kernel
+from je_tools.formats.packed import load_i32, load_i64, load_u32, read_packed
+from je_tools.formats.source import Bytes, as_plain
 
 COLUMN_FAMILIES = (Family.LN, Family.TXN_END, Family.NODE)
 """Families that are decoded in columns; entries of the others are few."""
@@ -260,7 +260,9 @@ class Decoded:
     bad: npt.NDArray[np.bool_]
 
 
-def decode(rows: Rows, family: Family, *, fast: bool, wanted: frozenset[str] | None = None) -> Decoded:
+def decode(
+    rows: Rows, family: Family, *, fast: bool, wanted: frozenset[str] | None = None
+) -> Decoded:
     """Decode entries that are all of one column family.
 
     Args:
@@ -361,9 +363,7 @@ class _Run:
 
 
 @functools.cache
-def _program(
-    family: Family, version: int, part: str, wanted: frozenset[str] | None
-) -> Program:
+def _program(family: Family, version: int, part: str, wanted: frozenset[str] | None) -> Program:
     """The program of the head (all before a list), the slots or the tail (all behind) of a family.
 
     A field that a condition asks for is kept even when it is not wanted.
@@ -402,9 +402,7 @@ def _column_name(declared: Field) -> str:
     return "lsn" if declared.coding is Coding.COMPACT_LSN else declared.name
 
 
-def _kept(
-    parts: Iterable[tuple[Field, ...]], wanted: frozenset[str] | None
-) -> tuple[str, ...]:
+def _kept(parts: Iterable[tuple[Field, ...]], wanted: frozenset[str] | None) -> tuple[str, ...]:
     tested = {test.field for fields in parts for f in fields for test in f.when}
     names = dict.fromkeys(_column_name(f) for fields in parts for f in fields)
     return tuple(n for n in names if wanted is None or n in wanted or n in tested)

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..packed import encode_packed, load_i32, load_i64, load_u32, read_packed
-from . import header as h
-from .layout import Coding, Field, Op, Test, layout
-from .types import ERASED_NO, FILE_HEADER_NO, type_name
+from je_tools.formats.je import header as h
+from je_tools.formats.je.layout import Coding, Field, Op, Test, layout
+from je_tools.formats.je.types import ERASED_NO, FILE_HEADER_NO, type_name
+from je_tools.formats.packed import encode_packed, load_i32, load_i64, load_u32, read_packed
 
 Value = Any
 """int, bytes, str, None, a list of ints, or a dict or a list of dicts of these."""

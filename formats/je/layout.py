@@ -18,7 +18,7 @@ import functools
 from dataclasses import dataclass
 from enum import IntEnum
 
-from .types import ENTRY_TYPES, PAYLOAD_VERSION_MIN, Family
+from je_tools.formats.je.types import ENTRY_TYPES, PAYLOAD_VERSION_MIN, Family
 
 
 class Coding(IntEnum):

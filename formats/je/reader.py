@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels import compiled
-from ..packed import load_i32, load_u32
-from ..source import Bytes, Source, as_plain
-from . import header as h
-from . import walk as w
-from .entries import entry_checksum
-from .types import ERASED_NO, FILE_HEADER_NO
+from je_tools.formats.je import header as h
+from je_tools.formats.je import walk as w
+from je_tools.formats.je.entries import entry_checksum
+from je_tools.formats.je.types import ERASED_NO, FILE_HEADER_NO
+from je_tools.formats.kernels import compiled
+from je_tools.formats.packed import load_i32, load_u32
+from je_tools.formats.source import Bytes, Source, as_plain
 
-RANGE_SIZE = 8 << 20
+RANGE_SIZE = 4 << 20
 """Bytes of log that one task reads at once: caches hold it, and memory stays small."""
 
 PLAIN_LIMIT = 4 << 20

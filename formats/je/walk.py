@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import kernel
-from ..packed import load_i32, load_i64, load_u32
-from . import header as h
-from .types import ENTRY_TYPES, ERASED_NO, FILE_HEADER_NO
+from je_tools.formats.je import header as h
+from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, FILE_HEADER_NO
+from je_tools.formats.kernels import kernel
+from je_tools.formats.packed import load_i32, load_i64, load_u32
 
 ROW_DTYPE = np.dtype(
     [
