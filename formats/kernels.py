@@ -79,9 +79,10 @@ def _use_cache_folder() -> bool:
     """
     import numba
 
-    folder = os.environ.get("NUMBA_CACHE_DIR") or _default_cache_folder(numba.__version__)
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    folder = Path(chosen) if chosen else _default_cache_folder(numba.__version__)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
@@ -91,14 +92,15 @@ def _use_cache_folder() -> bool:
             stacklevel=2,
         )
         return False
-    numba.config.CACHE_DIR = folder
+    numba.config.CACHE_DIR = str(folder)
     return True
 
 
-def _default_cache_folder(numba_version: str) -> str:
+def _default_cache_folder(numba_version: str) -> Path:
     digest = hashlib.blake2b(numba_version.encode(), digest_size=8)
     root = Path(__file__).resolve().parent
     for source in sorted(root.rglob("*.py")):
         digest.update(source.read_bytes())
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "je-tools", "kernels", digest.hexdigest())
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    base = Path(chosen) if chosen else Path("~/.cache").expanduser()
+    return base / "je-tools" / "kernels" / digest.hexdigest()

@@ -121,7 +121,7 @@ class Source:
     def check_unchanged(self) -> None:
         """Raise SourceChangedError when the file is shorter than at open, or another one."""
         try:
-            status = os.stat(self.path)
+            status = self.path.stat()
         except FileNotFoundError as error:
             raise SourceChangedError(self.path, "removed while it was read") from error
         if Identity(status.st_dev, status.st_ino) != self._identity:

@@ -269,8 +269,8 @@ def decode(
         rows: at most MAX_ROWS entries.
         family: one of COLUMN_FAMILIES.
         fast: use compiled kernels.
-        wanted: columns to keep; None, or with `slots` among them, for all. What lies behind the last of them is not read, and
-            bytes left over are then not noticed.
+        wanted: columns to keep; None, or with `slots` among them, for all. What lies behind the
+            last of them is not read, and bytes left over are then not noticed.
     """
     if wanted is not None and "slots" in wanted:
         wanted = None

@@ -240,8 +240,8 @@ def find_header(
 ) -> int:
     """The first offset in [at, limit) where a plausible entry begins, or NO_OFFSET.
 
-    Plausible: a type number that is taken, a size that fits the file, prevOffset before it and, where
-    `lost_from` is known, not before that. The caller checks the sum: this only sieves.
+    Plausible: a type number that is taken, a size that fits the file, prevOffset before it and,
+    where `lost_from` is known, not before that. The caller checks the sum: this only sieves.
     """
     size = len(buf)
     low = lost_from if lost_from >= 0 else 0
