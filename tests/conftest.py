@@ -1,0 +1,63 @@
+"""Parametrizes tests over environments, and keeps every test from changing its inputs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import FIXTURES, environments, legacy_files
+from tests.engine.jars import JE_18, engine_jar
+from tests.engine.java import find_java
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `environment`, `environment_with_truth` or `legacy_file` gets each.
+
+    Without a corpus there are no legacy files, and such a test is not collected at all.
+    """
+    if "environment" in metafunc.fixturenames:
+        every = environments()
+        metafunc.parametrize("environment", every, ids=[each.name for each in every])
+    if "environment_with_truth" in metafunc.fixturenames:
+        judged = [each for each in environments() if each.truth]
+        ids = [each.name for each in judged]
+        metafunc.parametrize("environment_with_truth", judged, ids=ids)
+    if "legacy_file" in metafunc.fixturenames:
+        files = legacy_files()
+        metafunc.parametrize("legacy_file", files, ids=[path.name for path in files])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Drop what an empty `legacy_file` left: pytest would report it as skipped."""
+    items[:] = [item for item in items if not item.name.endswith("[NOTSET]")]
+
+
+@pytest.fixture(scope="session")
+def java() -> Path:
+    """The `java` launcher; the test fails, and says what to install, when there is none."""
+    return find_java()
+
+
+@pytest.fixture(scope="session")
+def je_jar() -> Path:
+    """The jar of the engine that writes log version 17; never a reason to skip."""
+    return engine_jar(JE_18)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _inputs_untouched() -> Iterator[None]:
+    """Nothing may write to fixtures/: every log there is the same before and after the tests."""
+    before = _digests()
+    yield
+    assert _digests() == before
+
+
+def _digests() -> dict[str, str]:
+    return {
+        str(path.relative_to(FIXTURES)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in FIXTURES.rglob("*")
+        if path.is_file() and "make" not in path.parts
+    }

@@ -1,0 +1,86 @@
+"""The environments that tests run over: fixtures/, and the corpus where it is at hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+FIXTURES = ROOT / "fixtures"
+VECTORS = FIXTURES / "vectors" / "je-entries.jsonl"
+
+
+class Environment(NamedTuple):
+    """One directory of .jdb files, and what the engine's tools said of it.
+
+    `name` is the environment's, with the node's behind it for a replication group:
+    `v17-basic`, `v17-rep/node1`.
+    """
+
+    name: str
+    home: Path
+    truth: Path | None
+
+
+def corpus() -> Path | None:
+    """The folder named by JE_TOOLS_CORPUS; None when it is not set."""
+    chosen = os.environ.get("JE_TOOLS_CORPUS")
+    if not chosen:
+        return None
+    folder = Path(chosen)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"JE_TOOLS_CORPUS is not a directory: {chosen}")
+    return folder
+
+
+def environments() -> list[Environment]:
+    """Every environment of fixtures/ and of the corpus, by name.
+
+    One that both hold is taken from the corpus, which has all of its truth;
+    tests/test_fixtures.py holds the logs of the two equal.
+    """
+    found = {each.name: each for each in environments_in(FIXTURES)}
+    whole = corpus()
+    if whole:
+        found |= {each.name: each for each in environments_in(whole)}
+    return [found[name] for name in sorted(found)]
+
+
+def environments_in(folder: Path) -> list[Environment]:
+    """The environments below `folder`, laid out as NAME/env|node1… and NAME/truth."""
+    found = []
+    for top in sorted(p for p in folder.iterdir() if p.is_dir()):
+        if top.name.startswith("ignite-"):
+            continue
+        truth = top / "truth"
+        if (top / "env").is_dir():
+            found.append(Environment(top.name, top / "env", truth if truth.is_dir() else None))
+        for node in sorted(top.glob("node*")):
+            said = truth / node.name
+            said_or_none = said if said.is_dir() else None
+            found.append(Environment(f"{top.name}/{node.name}", node, said_or_none))
+    return found
+
+
+def environment(name: str) -> Environment:
+    """The environment of this name; KeyError when there is none."""
+    return {each.name: each for each in environments()}[name]
+
+
+def log_files(home: Path) -> list[Path]:
+    """The .jdb files of an environment, in the order of their numbers."""
+    return sorted(home.glob("*.jdb"))
+
+
+def legacy_files() -> list[Path]:
+    """Single files of old releases; only the corpus holds them."""
+    whole = corpus()
+    return sorted((whole / "legacy").glob("*.jdb")) if whole else []
+
+
+def vector_files() -> list[Path]:
+    """Files of single entries: the one of fixtures/ and, beside the corpus, the complete one."""
+    whole = corpus()
+    complete = whole.parent / "vectors" / "je-entries.jsonl" if whole else None
+    return [complete] if complete and complete.is_file() else [VECTORS]

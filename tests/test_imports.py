@@ -1,0 +1,96 @@
+"""Imports go one way: commands -> je_tools -> formats."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import ROOT
+
+LAYERS = {"formats": 0, "je_tools": 1, "commands": 2}
+NOT_BELOW_COMMANDS = {"click", "rich_click"}
+NOT_IN_FORMATS = {"click", "rich", "pyspark"}
+
+
+def _layer_of_module(name: str) -> int | None:
+    """The layer of an imported module; None when it is not ours."""
+    parts = name.split(".")
+    if parts[0] != "je_tools":
+        return None
+    return LAYERS.get(parts[1], 1) if len(parts) > 1 else 1
+
+
+def _imported(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            # `from je_tools import formats` imports a layer as well.
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def _breaches(source: str, layer: int) -> list[str]:
+    found = []
+    for name in _imported(source):
+        top = name.split(".")[0]
+        other = _layer_of_module(name)
+        if name.startswith(".") or top in ("commands", "formats"):
+            found.append(f"{name}: not by its full name")
+        elif other is not None and other > layer:
+            # The version is the one fact that stands in je_tools itself.
+            if name != "je_tools.__version__":
+                found.append(f"{name}: upwards")
+        elif top in NOT_BELOW_COMMANDS and layer < LAYERS["commands"]:
+            found.append(f"{name}: below commands")
+        elif top in NOT_IN_FORMATS and layer == LAYERS["formats"]:
+            found.append(f"{name}: in formats")
+    return found
+
+
+@pytest.mark.parametrize("folder", sorted(LAYERS))
+def test_imports_go_one_way(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    found = {
+        str(path.relative_to(ROOT)): breaches
+        for path in files
+        if (breaches := _breaches(path.read_text(encoding="utf-8"), LAYERS[folder]))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "folder"),
+    [
+        ("from je_tools.commands import main", "je_tools"),
+        ("import je_tools.scan", "formats"),
+        ("def f():\n    from je_tools import findings", "formats"),
+        ("from formats.je import walk", "je_tools"),
+        ("from . import scan", "je_tools"),
+        ("import click", "je_tools"),
+        ("from rich.table import Table", "formats"),
+    ],
+)
+def test_a_breach_is_seen(source: str, folder: str) -> None:
+    assert _breaches(source, LAYERS[folder])
+
+
+def test_downwards_is_allowed() -> None:
+    source = "import numpy\nfrom je_tools.formats.je import walk\nfrom je_tools import scan"
+    assert _breaches(source, LAYERS["commands"]) == []
+
+
+def _printed(path: Path) -> Iterator[int]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield from [node.lineno] * (node.func.id == "print")
+
+
+@pytest.mark.parametrize("folder", ["formats", "je_tools"])
+def test_nothing_below_commands_prints(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert {str(path): list(_printed(path)) for path in files if list(_printed(path))} == {}

@@ -1,0 +1,72 @@
+"""The wheel holds every module of the tree, and works alone in an empty environment.
+
+An editable install finds modules that a wheel leaves out, hence the look into a built one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import FIXTURES, ROOT
+
+PLACES = {"je_tools": "je_tools", "commands": "je_tools/commands", "formats": "je_tools/formats"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built of a copy: the build folder in the tree may hold files of yesterday."""
+    copy = tmp_path_factory.mktemp("tree")
+    for name in PLACES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, copy / name, ignore=ignored)
+    for name in ("pyproject.toml", "README.md"):
+        if (ROOT / name).is_file():
+            shutil.copy(ROOT / name, copy)
+    out = copy / "wheel"
+    pip: list[str | Path] = [sys.executable, "-m", "pip"]
+    _run([*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", out, copy])
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def _run(command: list[str | Path], cwd: Path | None = None) -> str:
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=cwd, env=environment
+    )
+    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def test_the_wheel_holds_the_tree(wheel: Path) -> None:
+    expected = {
+        f"{place}/{path.relative_to(ROOT / folder).as_posix()}"
+        for folder, place in PLACES.items()
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert held == expected
+
+
+@pytest.mark.timeout(600)
+def test_the_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
+    _run([sys.executable, "-m", "venv", tmp_path / "venv"])
+    scripts = tmp_path / "venv" / "bin"
+    _run([scripts / "python", "-m", "pip", "install", "--quiet", wheel])
+    version = wheel.name.split("-")[1]
+    assert version in _run([scripts / "je-tools", "--version"], cwd=tmp_path)
+    assert "export" in _run([scripts / "db-dump", "--help"], cwd=tmp_path)
+    home = FIXTURES / "v17-basic" / "env"
+    assert "INS_LN_TX" in _run([scripts / "je-tools", "summary", home], cwd=tmp_path)
+    _run([scripts / "je-tools", "verify", home], cwd=tmp_path)
+    installed = _run([scripts / "python", "-m", "pip", "list", "--format=freeze"], cwd=tmp_path)
+    assert "pyspark" not in installed
