@@ -165,30 +165,6 @@ def decode_fields(
         at[row] = cursor
 
 
-@kernel
-def gather(buf: Any, starts: Any, sizes: Any, n: int, offsets: Any, out: Any) -> None:
-    """Copy spans behind each other. `offsets` int32 (n + 1,) is filled before; sizes < 0 skip."""
-    for row in range(n):
-        start = starts[row]
-        at = offsets[row]
-        for i in range(sizes[row]):
-            out[at + i] = buf[start + i]
-
-
-@kernel
-def gather_hex(buf: Any, starts: Any, sizes: Any, n: int, offsets: Any, out: Any) -> None:
-    """As `gather`, each byte as two lower-case hexadecimal digits."""
-    for row in range(n):
-        start = starts[row]
-        at = offsets[row]
-        for i in range(sizes[row]):
-            byte = buf[start + i]
-            high = byte >> 4
-            low = byte & 15
-            out[at + 2 * i] = high + (48 if high < 10 else 87)
-            out[at + 2 * i + 1] = low + (48 if low < 10 else 87)
-
-
 @dataclass(frozen=True)
 class Program:
     """The fields of a family in one log version, as numbers for `decode_fields`.
@@ -237,6 +213,10 @@ class Columns:
         column = self.program.names.index(name)
         sizes = self.sizes[self.program.sized[column]]
         return self.values[column], np.where(self.present >> column & 1, sizes, -1)
+
+    def is_bytes(self, name: str) -> bool:
+        """Whether a column holds byte strings."""
+        return self.program.sized[self.program.names.index(name)] >= 0
 
     def has(self, name: str) -> bool:
         """Whether this log version has such a field."""

@@ -87,6 +87,18 @@ class Rows:
         """Whether the entry is part of the replication stream."""
         return (self.flags & h.REPLICATED) != 0
 
+    @property
+    def has_vlsn(self) -> npt.NDArray[np.bool_]:
+        """Whether the header holds a VLSN."""
+        return self.header_size == h.MAX_HEADER_SIZE
+
+    @property
+    def provisional(self) -> npt.NDArray[np.uint8]:
+        """Index into `header.PROVISIONAL_NAMES`, uint8."""
+        before_end = (self.flags & h.PROVISIONAL_BEFORE_CKPT_END) != 0
+        whole = (self.flags & h.PROVISIONAL_YES) != 0
+        return np.where(whole, 2, before_end).astype(np.uint8)
+
     def take(self, keep: npt.NDArray[Any]) -> Rows:
         """The rows of a mask or of an index array, in its order."""
         columns = {name: getattr(self, name)[keep] for name in COLUMN_NAMES}

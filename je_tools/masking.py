@@ -1,0 +1,72 @@
+"""How a person's bytes are shown: keys and values in every output go through one `Masking`."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from je_tools.formats.source import Bytes
+from je_tools.formats.spans import Ints
+
+HASH_SIZE = 16
+"""Bytes of a salted hash."""
+
+
+class DataMode(StrEnum):
+    """What is put in the place of keys and values."""
+
+    SHOW = "show"
+    """The bytes."""
+    HIDE = "hide"
+    """Nothing."""
+    LENGTH = "length"
+    """`length:N`."""
+    HASH = "hash"
+    """`sha256:` and the digest: the same in every run, so short values can be guessed."""
+    SALTED_HASH = "salted-hash"
+    """`salted:` and a digest that is the same within one run only."""
+
+
+@dataclass(frozen=True)
+class Masking:
+    """What happens to keys and values before they reach any output.
+
+    Attributes:
+        mode: what is shown.
+        salt: secret of this run, for salted hashes.
+    """
+
+    mode: DataMode = DataMode.SHOW
+    salt: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def text_of(self, value: bytes) -> str | None:
+        """What stands for `value` in a text output; hexadecimal where it is shown."""
+        if self.mode is DataMode.SHOW:
+            return value.hex()
+        mask = self._mask()
+        return mask(value) if mask else None
+
+    def texts(self, data: Bytes, starts: Ints, sizes: Ints) -> list[str | None]:
+        """What stands for each span of `data` where the mode is not SHOW; null stays null."""
+        mask = self._mask()
+        if mask is None:
+            return [None] * len(starts)
+        view = memoryview(data)  # type: ignore[arg-type]
+        pairs = zip(starts.tolist(), sizes.tolist(), strict=True)
+        return [None if n < 0 else mask(view[a : a + n]) for a, n in pairs]
+
+    def _mask(self) -> Callable[[bytes | memoryview], str] | None:
+        if self.mode is DataMode.LENGTH:
+            return lambda value: f"length:{len(value)}"
+        if self.mode is DataMode.HASH:
+            return lambda value: "sha256:" + hashlib.sha256(value).hexdigest()
+        if self.mode is DataMode.SALTED_HASH:
+            return self._salted
+        return None
+
+    def _salted(self, value: bytes | memoryview) -> str:
+        digest = hashlib.blake2b(value, digest_size=HASH_SIZE, key=self.salt)
+        return "salted:" + digest.hexdigest()

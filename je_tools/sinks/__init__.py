@@ -1,0 +1,1 @@
+"""Results into files: JSON lines, CSV, Parquet, tables for a terminal."""

@@ -1,0 +1,210 @@
+"""Entries as JSON lines, put together in columns: no Python runs per entry but for rare types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from je_tools.entries import ROW_FIELDS, EntryTable, FamilyPart
+from je_tools.formats.je.columns import Columns, Decoded
+from je_tools.formats.je.header import PROVISIONAL_NAMES, lsn_text
+from je_tools.formats.je.slots import split_embedded
+from je_tools.formats.je.types import type_name
+from je_tools.formats.je.walk import Checksum
+from je_tools.formats.spans import Ints
+from je_tools.masking import Masking
+from je_tools.sinks import texts as t
+
+CHECKSUM_TEXTS = {
+    Checksum.BAD: "bad",
+    Checksum.OK: "ok",
+    Checksum.NONE: "none",
+    Checksum.UNCHECKED: "unchecked",
+}
+BOOL_TEXTS = {0: "false", 1: "true"}
+_QUOTE = '"'
+_EMBEDDED_FIELDS = ("key", "data")
+
+KEY_FIELDS = frozenset(
+    {
+        "abort_data",
+        "abort_key",
+        "bloom_filter",
+        "data",
+        "data_as_key",
+        "dup_count_key",
+        "dup_key",
+        "identifier_key",
+        "item",
+        "key",
+        "key_prefix",
+        "main_key",
+        "root_key",
+    }
+)
+"""Byte fields that can hold a person's bytes, and so go through the masking."""
+
+
+def json_lines(
+    table: EntryTable, names: Mapping[int, str], masking: Masking, *, fast: bool
+) -> memoryview:
+    """The entries of a table as JSON lines, in their order; UTF-8 (in fact ASCII) bytes.
+
+    Args:
+        table: the entries.
+        names: database names by id.
+        masking: what becomes of keys and values.
+        fast: use compiled kernels.
+    """
+    if not len(table):
+        return memoryview(b"")
+    lines = t.joined(*row_pieces(table, names, masking, fast=fast), _entries(table, masking, fast), "}\n")
+    return t.text_bytes(lines)
+
+
+def row_pieces(
+    table: EntryTable, names: Mapping[int, str], masking: Masking, *, fast: bool
+) -> list[str | pa.StringArray]:
+    """The columns that every entry has, as pieces of a JSON object that is left open."""
+    rows = table.rows
+    quoted = {no: json.dumps(type_name(no)) for no in np.unique(rows.type).tolist()}
+    provisional = {i: json.dumps(name) for i, name in enumerate(PROVISIONAL_NAMES)}
+    checksums = {int(k): json.dumps(v) for k, v in CHECKSUM_TEXTS.items()}
+    db_names = {id_: t.json_string(name) for id_, name in names.items()}
+    key = t.data_texts(rows.data, table.key_start, table.key_size, masking, fast=fast)
+    data = t.data_texts(rows.data, table.data_start, table.data_size, masking, fast=fast)
+    return [
+        f'{{"file_no":{rows.file_no},"offset":',
+        t.number_texts(rows.offset.astype(np.int64)),
+        ',"lsn":"',
+        t.lsn_texts(rows.lsn, fast=fast),
+        '","type":',
+        t.choice_texts(rows.type, quoted),
+        f',"version":{rows.version},"header_size":',
+        t.choice_texts(rows.header_size, {14: "14", 22: "22"}),
+        ',"item_size":',
+        t.number_texts(rows.item_size.astype(np.int64)),
+        ',"prev_offset":',
+        t.number_texts(rows.prev_offset.astype(np.int64)),
+        ',"vlsn":',
+        t.or_null(t.number_texts(rows.vlsn, rows.has_vlsn)),
+        ',"provisional":',
+        t.choice_texts(rows.provisional, provisional),
+        ',"replicated":',
+        t.choice_texts(rows.replicated.view(np.uint8), BOOL_TEXTS),
+        ',"invisible":',
+        t.choice_texts(rows.invisible.view(np.uint8), BOOL_TEXTS),
+        ',"checksum":',
+        t.choice_texts(rows.checksum, checksums),
+        ',"db_id":',
+        t.or_null(t.number_texts(table.db_id, table.has_db)),
+        ',"db_name":',
+        t.or_null(t.id_texts(table.db_id, table.has_db, db_names)),
+        ',"txn_id":',
+        t.or_null(t.number_texts(table.txn_id, table.has_txn)),
+        ',"key":',
+        t.or_null(t.joined(_QUOTE, key, _QUOTE)),
+        ',"data_size":',
+        t.or_null(t.number_texts(table.data_size, table.data_size >= 0)),
+        ',"data":',
+        t.or_null(t.joined(_QUOTE, data, _QUOTE)),
+        ',"entry":',
+    ]
+
+
+def _entries(table: EntryTable, masking: Masking, fast: bool) -> pa.StringArray:
+    """The payload of each entry as a JSON object, built by family and put back in order."""
+    pieces, places = [], []
+    for part in table.parts:
+        pieces.append(family_json(part, masking, fast=fast))
+        places.append(part.index)
+    if table.singles:
+        singles = [single_json(s.fields, s.problem, masking) for s in table.singles.values()]
+        pieces.append(pa.array(singles, pa.string()))
+        places.append(np.fromiter(table.singles, np.int64, len(table.singles)))
+    order = np.empty(len(table), np.int64)
+    # An entry of a family that did not decode stands twice; its place goes to the later, single.
+    index = np.concatenate(places)
+    order[index] = np.arange(len(index))
+    if len(pieces) == 1:
+        return pieces[0]
+    return pa.concat_arrays(pieces).take(pa.array(order))
+
+
+def family_json(part: FamilyPart, masking: Masking, *, fast: bool) -> pa.StringArray:
+    """The payloads of one family as JSON objects, absent fields left out."""
+    decoded = part.decoded
+    pieces = _object_pieces(decoded.fields, ROW_FIELDS, masking, fast)
+    if decoded.slots is not None:
+        pieces += [',"slots":[', _slots(decoded, masking, fast), "]"]
+    return t.joined_present(*pieces, "}")
+
+
+def _object_pieces(
+    columns: Columns, without: frozenset[str], masking: Masking, fast: bool
+) -> list[str | pa.StringArray]:
+    """Pieces of a JSON object that is left open. Its first field is one that is always there."""
+    pieces: list[str | pa.StringArray] = []
+    for name in columns.program.names:
+        present = columns.is_present(name)
+        if name in without or not present.any():
+            continue
+        shown = masking if name in KEY_FIELDS else _SHOWN
+        texts = t.column_texts(columns, name, shown, fast=fast, quote=_QUOTE)
+        start = f'{{"{name}":' if not pieces else f',"{name}":'
+        if present.all():
+            pieces += [start, t.or_null(texts)]
+        else:
+            values = pc.if_else(pa.array(present), t.or_null(texts), None)
+            pieces.append(t.joined(start, values))
+    return pieces or ["{"]
+
+
+_SHOWN = Masking()
+
+
+def _slots(decoded: Decoded, masking: Masking, fast: bool) -> pa.StringArray:
+    slots = decoded.slots
+    assert slots is not None
+    key_start, key_size, data_start, data_size = split_embedded(slots, fast=fast)
+    key = t.data_texts(slots.data, key_start, key_size, masking, fast=fast)
+    data = t.data_texts(slots.data, data_start, data_size, masking, fast=fast)
+    rest = _object_pieces(slots, frozenset(_EMBEDDED_FIELDS), masking, fast)
+    objects = t.joined_present(
+        '{"key":',
+        t.or_null(t.joined(_QUOTE, key, _QUOTE)),
+        t.joined(',"data":"', data, _QUOTE),
+        ",",
+        *[p.removeprefix("{") if isinstance(p, str) else p for p in rest],
+        "}",
+    )
+    lists = pa.ListArray.from_arrays(pa.array(decoded.slot_first.astype(np.int32)), objects)
+    return pc.binary_join(lists, ",")
+
+
+def single_json(fields: Mapping[str, Any], problem: str | None, masking: Masking) -> str:
+    """One payload that was decoded by itself, as a JSON object."""
+    if problem is not None:
+        return json.dumps({"undecodable": problem})
+    shown = {k: _plain(k, v, masking) for k, v in fields.items() if k not in ROW_FIELDS}
+    return json.dumps(shown, separators=(",", ":"))
+
+
+def _plain(name: str, value: Any, masking: Masking) -> Any:
+    """A decoded value as JSON has it: bytes in hexadecimal, LSNs spelled, text made valid."""
+    if isinstance(value, Mapping):
+        return {k: _plain(k, v, masking) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(name, item, masking) for item in value]
+    if isinstance(value, bytes):
+        return masking.text_of(value) if name in KEY_FIELDS else value.hex()
+    if isinstance(value, str):
+        return json.loads(t.json_string(value))
+    if isinstance(value, int) and t.is_lsn(name):
+        return lsn_text(value)
+    return value

@@ -1,0 +1,120 @@
+"""Columns as Arrow string arrays: what JSON lines and CSV are put together from.
+
+Null in a column stays null in its text, so that an absent field can leave its place out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from je_tools.formats.je.columns import Columns
+from je_tools.formats.source import Bytes
+from je_tools.formats.spans import Ints, Offsets, gather_hex, spell_lsns
+from je_tools.masking import DataMode, Masking
+
+Mask = npt.NDArray[np.bool_]
+
+
+def string_array(offsets: Offsets, data: Bytes, valid: Mask | None = None) -> pa.StringArray:
+    """A string array over offsets int32 (n + 1,) and UTF-8 bytes; null where not `valid`."""
+    bits = None
+    if valid is not None:
+        bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [bits, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
+
+
+def number_texts(values: Ints, valid: Mask | None = None) -> pa.StringArray:
+    """Decimal numbers."""
+    mask = None if valid is None else ~valid
+    return pc.cast(pa.array(values, mask=mask), pa.string())
+
+
+def lsn_texts(lsns: Ints, valid: Mask | None = None, *, fast: bool) -> pa.StringArray:
+    """LSNs as 0x…/0x…."""
+    return string_array(*spell_lsns(np.ascontiguousarray(lsns), fast=fast), valid)
+
+
+def data_texts(
+    data: Bytes, starts: Ints, sizes: Ints, masking: Masking, *, fast: bool
+) -> pa.StringArray:
+    """Keys or values: hexadecimal, or what the masking puts in their place; null stays null."""
+    if masking.mode is not DataMode.SHOW:
+        return pa.array(masking.texts(data, starts, sizes), pa.string())
+    return string_array(*gather_hex(data, starts, sizes, fast=fast), sizes >= 0)
+
+
+def choice_texts(codes: npt.NDArray[np.uint8], texts: Mapping[int, str]) -> pa.StringArray:
+    """The text of each code; every code that occurs must have one."""
+    numbers = sorted(texts)
+    lookup = np.zeros(256, np.int8)
+    lookup[numbers] = np.arange(len(numbers))
+    return pa.array([texts[i] for i in numbers], pa.string()).take(pa.array(lookup[codes]))
+
+
+def id_texts(ids: Ints, valid: Mask, texts: Mapping[int, str]) -> pa.StringArray:
+    """The text of each id, null where the id has none or is not valid."""
+    unique, inverse = np.unique(ids, return_inverse=True)
+    known = pa.array([texts.get(int(i)) for i in unique], pa.string())
+    return known.take(pa.array(inverse.astype(np.int32), mask=~valid))
+
+
+def column_texts(
+    columns: Columns, name: str, masking: Masking, *, fast: bool, quote: str
+) -> pa.StringArray:
+    """A decoded column: numbers, LSNs, or bytes in hexadecimal; text in `quote`s."""
+    present = columns.is_present(name)
+    valid = None if present.all() else present
+    if columns.is_bytes(name):
+        starts, sizes = columns.span(name)
+        texts = data_texts(columns.data, starts, sizes, masking, fast=fast)
+    elif is_lsn(name):
+        texts = lsn_texts(columns.number(name), valid, fast=fast)
+    else:
+        return number_texts(columns.number(name), valid)
+    return joined(quote, texts, quote) if quote else texts
+
+
+def is_lsn(name: str) -> bool:
+    """Whether a field of this name holds log sequence numbers."""
+    return name == "lsn" or name.endswith("_lsn")
+
+
+def joined(*pieces: str | pa.StringArray) -> pa.StringArray:
+    """Pieces put together row by row; null where one of them is null."""
+    return pc.binary_join_element_wise(*map(_scalar, pieces), "", null_handling="emit_null")
+
+
+def joined_present(*pieces: str | pa.StringArray) -> pa.StringArray:
+    """Pieces put together row by row; one that is null leaves its place out."""
+    return pc.binary_join_element_wise(*map(_scalar, pieces), "", null_handling="skip")
+
+
+def _scalar(piece: str | pa.StringArray) -> pa.Array | pa.Scalar:
+    return pa.scalar(piece) if isinstance(piece, str) else piece
+
+
+def or_null(texts: pa.StringArray) -> pa.StringArray:
+    """JSON's null where a text is null."""
+    return pc.fill_null(texts, "null") if texts.null_count else texts
+
+
+def json_string(text: str) -> str:
+    """A JSON string, ASCII only; bytes that are not UTF-8 are spelled \\xNN inside it."""
+    clean = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return json.dumps(clean)
+
+
+def text_bytes(texts: pa.StringArray) -> memoryview:
+    """All texts behind each other, without a copy."""
+    _, offsets, data = texts.buffers()
+    edges = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    if data is None:
+        return memoryview(b"")
+    return memoryview(data)[int(edges[0]) : int(edges[-1])]
