@@ -1,0 +1,125 @@
+"""Runs whole processes and measures them: wall-clock time, and peak anonymous memory."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+SAMPLE_SECONDS = 0.005
+TIMEOUT_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class Command:
+    """A process to measure. Stdout goes to `output`, else to /dev/null.
+
+    `writes` is a file that the process makes itself; it is removed before each run.
+    """
+
+    argv: Sequence[str]
+    output: Path | None = None
+    writes: Path | None = None
+
+
+@dataclass
+class Times:
+    """Wall-clock seconds of each run, and what went wrong, if anything did."""
+
+    seconds: list[float] = field(default_factory=list)
+    failure: str = ""
+
+    @property
+    def median(self) -> float:
+        """The median in seconds; NaN where a run failed."""
+        if self.failure or not self.seconds:
+            return float("nan")
+        return statistics.median(self.seconds)
+
+
+def time_in_turns(commands: Sequence[Command], runs: int) -> list[Times]:
+    """Run the commands in turns, `runs` times each, so that a slow minute hits all of them."""
+    results = [Times() for _ in commands]
+    for _ in range(runs):
+        for command, result in zip(commands, results, strict=True):
+            if not result.failure:
+                _run_once(command, result)
+    return results
+
+
+def _run_once(command: Command, result: Times) -> None:
+    with _prepared(command) as (stdout, stderr):
+        start = time.perf_counter()
+        done = subprocess.run(
+            command.argv, stdout=stdout, stderr=stderr, timeout=TIMEOUT_SECONDS, check=False
+        )
+        result.seconds.append(time.perf_counter() - start)
+        if done.returncode:
+            stderr.seek(0)
+            told = stderr.read().decode(errors="replace").strip().splitlines()
+            result.failure = f"exit {done.returncode}: {told[-1] if told else ''}"
+
+
+@contextlib.contextmanager
+def _prepared(command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Open files for stdout and stderr; what an earlier run wrote is gone."""
+    if command.writes:
+        command.writes.unlink(missing_ok=True)
+    with (
+        Path(command.output or "/dev/null").open("wb") as stdout,
+        tempfile.TemporaryFile() as stderr,
+    ):
+        yield stdout, stderr
+
+
+def peak_anonymous_bytes(command: Command) -> tuple[int, int]:
+    """The exit code, and the largest sum of RssAnon over the process and its children.
+
+    Sampled every 5 ms. Pages of mapped log files are not anonymous: the system takes them back
+    when it needs them.
+    """
+    peak = 0
+    with _prepared(command) as (stdout, stderr):
+        process = subprocess.Popen(command.argv, stdout=stdout, stderr=stderr)
+        while process.poll() is None:
+            peak = max(peak, sum(_anonymous_bytes(pid) for pid in _tree(process.pid)))
+            time.sleep(SAMPLE_SECONDS)
+    return process.returncode, peak
+
+
+def _tree(pid: int) -> Iterator[int]:
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found = children.read_text().split()
+        except OSError:  # the thread has ended
+            continue
+        for child in found:
+            yield from _tree(int(child))
+
+
+def _anonymous_bytes(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:  # the process has ended
+        return 0
+    for line in status.splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def warm(folder: Path) -> int:
+    """Read every .jdb file once, so that it is in the page cache; the bytes read."""
+    total = 0
+    for path in sorted(folder.glob("*.jdb")):
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                total += len(chunk)
+    return total

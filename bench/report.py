@@ -1,0 +1,139 @@
+"""Rows of measurements, and the page made of them."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from bench.measure import Times
+
+BEGIN = "<!-- written by hand: kept when the bench writes this page anew -->"
+END = "<!-- end of what is written by hand -->"
+EMPTY = "Not written yet."
+
+
+@dataclass(frozen=True)
+class Row:
+    """One claim: what was measured on which log, both sides, the target, and whether it is met."""
+
+    what: str
+    log: str
+    ours: str
+    engine: str
+    ratio: str
+    target: str
+    met: bool
+
+    def line(self) -> str:
+        """The row of a Markdown table."""
+        cells = [self.what, self.log, self.ours, self.engine, self.ratio, self.target]
+        return f"| {' | '.join(cells)} | {'yes' if self.met else '**no**'} |"
+
+    @staticmethod
+    def head() -> str:
+        """The head of that table."""
+        names = "| what | log | je-tools | engine | ratio | target | met |"
+        return f"{names}\n|---|---|---|---|---|---|---|"
+
+
+def seconds(times: Times) -> str:
+    """The median with the range of the runs, or what went wrong."""
+    if times.failure:
+        return f"failed, {times.failure.replace('|', '/')}"
+    low, high = min(times.seconds), max(times.seconds)
+    return f"{times.median:.3f} s ({low:.3f}–{high:.3f})"
+
+
+def slope(seconds_per_byte: float) -> str:
+    """Seconds per added byte as what a reader can picture."""
+    if math.isnan(seconds_per_byte):
+        return "failed"
+    per_gib = seconds_per_byte * (1 << 30)
+    if seconds_per_byte <= 0:
+        return f"{per_gib:.3f} s/GiB"
+    return f"{per_gib:.3f} s/GiB, {1e-9 / seconds_per_byte:.2f} GB/s"
+
+
+def text(
+    rows: Sequence[Row],
+    bytes_of: Mapping[str, int],
+    entries: Mapping[str, int],
+    runs: int,
+    java: Path,
+) -> str:
+    """The page, with an empty place for what is written by hand."""
+    sizes = [f"| {name} | {size:,} | {entries.get(name, 0):,} |" for name, size in bytes_of.items()]
+    return "\n".join(
+        [
+            "# What the bench measured",
+            "",
+            "Written by `make bench`. Whole processes, warm page cache, kernels compiled before; "
+            f"the median of {runs} runs with the range behind it, both sides in turns. A ratio is "
+            "the engine's time over ours, for memory and for the floor ours over the target's "
+            "side. Peak memory is anonymous memory, of one run.",
+            "",
+            "## Machine",
+            "",
+            *machine(java),
+            "",
+            "## Logs",
+            "",
+            "Made by `bench/make/MakeLog.java` with `com.sleepycat:je:18.3.12`: files of 10 MB, "
+            "`1g-onefile` one of 1 GiB.",
+            "",
+            "| log | bytes | entries |",
+            "|---|---|---|",
+            *sizes,
+            "",
+            "## Claims",
+            "",
+            Row.head(),
+            *(row.line() for row in rows),
+            "",
+            "A log named `1g to 4g` is the slope between the two. "
+            "The floor reads all bytes and sums them in parallel, nothing else "
+            "(`bench/floor.py`), by the fastest of its four ways.",
+            "",
+            "## What limits each figure",
+            "",
+            BEGIN,
+            EMPTY,
+            END,
+            "",
+        ]
+    )
+
+
+def machine(java: Path) -> list[str]:
+    """Lines about the processor, the memory and the versions of what ran."""
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    jvm = told.stderr.splitlines()[0] if told.stderr else "unknown Java"
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("numba", "numpy", "pyarrow"))
+    return [
+        f"- {os.cpu_count()} cores, {model}, {memory:.0f} GB of memory, {platform.system()}",
+        f"- Python {platform.python_version()}, {libraries}",
+        f"- {jvm}",
+    ]
+
+
+def write(path: Path, page: str) -> None:
+    """Write the page; what somebody wrote into its marked place stays."""
+    if path.is_file():
+        pattern = re.compile(f"{re.escape(BEGIN)}\n(.*?){re.escape(END)}", re.DOTALL)
+        kept = pattern.search(path.read_text(encoding="utf-8"))
+        if kept:
+            page = pattern.sub(lambda _: kept[0], page)
+    path.write_text(page, encoding="utf-8")

@@ -1,0 +1,260 @@
+"""Measures what je-tools claims beside the engine's own tools, and writes bench/RESULTS.md.
+
+    python -m bench.run [--quick] [--logs DIR] [--runs N] [--je-tools PATH]
+
+Every figure is of a whole process with a warm page cache, the median of the runs; the two sides
+run in turns within one run of this program. The logs are made by the engine when they are
+missing. --quick takes small logs and one run, prints, and leaves RESULTS.md as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import logs, report
+from bench.measure import Command, Times, peak_anonymous_bytes, time_in_turns, warm
+from bench.report import Row
+from tests.engine.jars import JE_18, engine_jar
+from tests.engine.java import find_java
+
+ENGINE_TOOLS = "com.sleepycat.je.util."
+HELP_RUNS = 20
+FLOORS = [(how, reading) for how in ("numba", "zlib") for reading in ("map", "read")]
+
+
+@dataclass
+class Bench:
+    """What all measurements share."""
+
+    je_tools: str
+    java: Path
+    jar: Path
+    folder: Path
+    output: Path
+    runs: int
+    rows: list[Row] = field(default_factory=list)
+    bytes_of: dict[str, int] = field(default_factory=dict)
+
+    def engine(self, home: Path, *arguments: str, output: Path | None = None) -> Command:
+        """One of the engine's tools over `home`."""
+        tool, *options = arguments
+        argv = [str(self.java), "-cp", str(self.jar), ENGINE_TOOLS + tool, *options]
+        return Command([*argv, "-h", str(home)], output=output)
+
+    def ours(self, home: Path, *arguments: str, writes: Path | None = None) -> Command:
+        """One of our commands over `home`; `writes` is what it writes to."""
+        verb, *options = arguments
+        target = ["--output", str(writes)] if writes else []
+        return Command([self.je_tools, verb, str(home), *options, *target], writes=writes)
+
+    def pair(self, what: str, home: Path) -> list[Command]:
+        """Our command and the engine's that does the same, with destinations of one kind."""
+        into = self.output / "ours"
+        file = self.output / "engine.xml"
+        if what == "verify":
+            return [self.ours(home, "verify"), self.engine(home, "DbVerifyLog")]
+        if what == "summary":
+            return [self.ours(home, "summary"), self.engine(home, "DbPrintLog", "-S")]
+        if what == "dump jsonl to /dev/null":
+            ours = self.ours(home, "dump", "--format", "jsonl")
+            return [ours, self.engine(home, "DbPrintLog")]
+        form = what.split()[1]
+        ours = self.ours(home, "dump", "--format", form, writes=into.with_suffix(f".{form}"))
+        return [ours, self.engine(home, "DbPrintLog", output=file)]
+
+    def compare(self, what: str, log: str, at_least: float) -> list[Times]:
+        """Time both sides over a log and add a row that holds their ratio to `at_least`."""
+        commands = self.pair(what, self.folder / log)
+        time_in_turns(commands[:1], 1)  # compiles and keeps the kernels
+        ours, engine = time_in_turns(commands, self.runs)
+        ratio = engine.median / ours.median
+        self.add(
+            Row(
+                what,
+                log,
+                report.seconds(ours),
+                report.seconds(engine),
+                f"{ratio:.2f} ×",
+                f"≥ {at_least:g} ×",
+                ratio >= at_least,
+            )
+        )
+        return [ours, engine]
+
+    def add(self, row: Row) -> None:
+        """Keep a row, and show it while the bench goes on."""
+        self.rows.append(row)
+        print(row.line(), flush=True)
+
+
+def measure_times(bench: Bench, sizes: Sequence[str], targets: Sequence[float]) -> None:
+    """`verify` and `summary` at every size; the slope is between the last two."""
+    small, large = sizes[-2], sizes[-1]
+    slopes = {}
+    added = bench.bytes_of[large] - bench.bytes_of[small]
+    for what in ("verify", "summary"):
+        found = {
+            log: bench.compare(what, log, target)
+            for log, target in zip(sizes, targets, strict=True)
+        }
+        ours, engine = (
+            (found[large][side].median - found[small][side].median) / added for side in (0, 1)
+        )
+        slopes[what] = ours
+        ratio = engine / ours
+        bench.add(
+            Row(
+                f"{what}, per added byte",
+                f"{small} to {large}",
+                report.slope(ours),
+                report.slope(engine),
+                f"{ratio:.2f} ×",
+                "≥ 4 ×",
+                ratio >= 4,
+            )
+        )
+    measure_floor(bench, small, large, slopes["verify"])
+
+
+def measure_floor(bench: Bench, small: str, large: str, verify: float) -> None:
+    """What reading and summing the bytes takes at best, beside `verify`'s slope."""
+    program = str(Path(__file__).with_name("floor.py"))
+    added = bench.bytes_of[large] - bench.bytes_of[small]
+    best, name = math.inf, "none"
+    for how, reading in FLOORS:
+        commands = [
+            Command([sys.executable, program, str(bench.folder / log), how, reading])
+            for log in (small, large)
+        ]
+        time_in_turns(commands[:1], 1)
+        first, second = time_in_turns(commands, bench.runs)
+        found = (second.median - first.median) / added
+        if 0 < found < best:
+            best, name = found, f"{how}, {reading}"
+    ratio = verify / best
+    bench.add(
+        Row(
+            "verify, beside reading and summing",
+            f"{small} to {large}",
+            report.slope(verify),
+            f"{report.slope(best)} ({name})",
+            f"{ratio:.2f} ×",
+            "≤ 2 ×",
+            ratio <= 2,
+        )
+    )
+
+
+def measure_dumps(bench: Bench, log: str) -> None:
+    """All entries as Parquet and as JSON lines, beside the engine's print of them."""
+    bench.compare("dump parquet", log, 10)
+    bench.compare("dump jsonl", log, 2)
+    bench.compare("dump jsonl to /dev/null", log, 2)
+
+
+def measure_memory(bench: Bench, names: Sequence[str]) -> None:
+    """Peak anonymous memory of our commands."""
+    for log in names:
+        for what in ("verify", "summary", "dump parquet", "dump jsonl"):
+            command = bench.pair(what, bench.folder / log)[0]
+            code, peak = peak_anonymous_bytes(command)
+            told = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
+            bench.add(
+                Row(
+                    f"{what}, peak memory",
+                    log,
+                    told,
+                    "",
+                    "",
+                    "< 400 MB",
+                    code == 0 and 0 < peak < 400e6,
+                )
+            )
+
+
+def measure_help(bench: Bench) -> None:
+    """`--help`, which must not load what only a scan needs."""
+    command = Command([bench.je_tools, "--help"])
+    time_in_turns([command], 1)
+    (times,) = time_in_turns([command], HELP_RUNS)
+    told = f"{times.median * 1000:.0f} ms"
+    bench.add(Row("--help", "", told, "", "", "< 150 ms", times.median < 0.150))
+
+
+def count_entries(bench: Bench, log: str) -> int:
+    """How many entries the engine counts in a log; 0 where it does not say."""
+    argv = bench.engine(bench.folder / log, "DbPrintLog", "-S").argv
+    told = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    found = re.search(r"Total number of entries: ([\d,]+)", told)
+    return int(found[1].replace(",", "")) if found else 0
+
+
+def options() -> argparse.Namespace:
+    beside = Path(sys.executable).with_name("je-tools")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small logs, one run, prints only")
+    parser.add_argument("--logs", type=Path, default=logs.default_folder(), metavar="DIR")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--je-tools", default=str(beside), metavar="PATH")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where dumps are written")
+    return parser.parse_args()
+
+
+def main() -> int:
+    chosen = options()
+    je_tools = shutil.which(chosen.je_tools)
+    if je_tools is None:
+        print(f"no je-tools at {chosen.je_tools}: give --je-tools PATH", file=sys.stderr)
+        return 2
+    kinds = [logs.MB_1, logs.MB_64]
+    if not chosen.quick:
+        kinds += [logs.GB_1, logs.GB_4, logs.GB_1_ONE_FILE]
+    with tempfile.TemporaryDirectory(dir=chosen.output) as output:
+        bench = Bench(
+            je_tools,
+            find_java(),
+            engine_jar(JE_18),
+            chosen.logs,
+            Path(output),
+            1 if chosen.quick else chosen.runs,
+        )
+        for kind in kinds:
+            home = logs.ensure(kind, bench.folder, bench.java, bench.jar)
+            bench.bytes_of[kind.name] = warm(home)
+        measure(bench, quick=chosen.quick)
+        entries = {kind.name: count_entries(bench, kind.name) for kind in kinds}
+    if not chosen.quick:
+        text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
+        report.write(Path(__file__).with_name("RESULTS.md"), text)
+    return 0
+
+
+def measure(bench: Bench, *, quick: bool) -> None:
+    """All claims, the short ones first."""
+    print(Row.head(), flush=True)
+    measure_help(bench)
+    bench.compare("dump parquet", "1m", 1)
+    bench.compare("dump jsonl", "1m", 1)
+    if quick:
+        measure_times(bench, ["1m", "64m"], [1, 1])
+        measure_dumps(bench, "64m")
+        measure_memory(bench, ["64m"])
+        return
+    measure_times(bench, ["1m", "64m", "1g", "4g"], [1, 1, 2, 2])
+    bench.compare("verify", "1g-onefile", 2)
+    bench.compare("summary", "1g-onefile", 2)
+    measure_dumps(bench, "1g")
+    measure_memory(bench, ["64m", "1g", "1g-onefile", "4g"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
