@@ -18,14 +18,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     Without a corpus there are no legacy files, and such a test is not collected at all.
     """
-    if "environment" in metafunc.fixturenames:
-        every = environments()
+    marks = metafunc.definition.iter_markers("parametrize")
+    own = {name.strip() for mark in marks for name in str(mark.args[0]).split(",")}
+    wanted = set(metafunc.fixturenames) - own
+    every = environments()
+    if "environment" in wanted:
         metafunc.parametrize("environment", every, ids=[each.name for each in every])
-    if "environment_with_truth" in metafunc.fixturenames:
-        judged = [each for each in environments() if each.truth]
+    if "environment_with_truth" in wanted:
+        judged = [each for each in every if each.truth]
         ids = [each.name for each in judged]
         metafunc.parametrize("environment_with_truth", judged, ids=ids)
-    if "legacy_file" in metafunc.fixturenames:
+    if "legacy_file" in wanted:
         files = legacy_files()
         metafunc.parametrize("legacy_file", files, ids=[path.name for path in files])
 
