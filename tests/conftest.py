@@ -19,7 +19,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     Without a corpus there are no legacy files, and such a test is not collected at all.
     """
     marks = metafunc.definition.iter_markers("parametrize")
-    own = {name.strip() for mark in marks for name in str(mark.args[0]).split(",")}
+    named = [mark.args[0] for mark in marks]
+    lists = [names.split(",") if isinstance(names, str) else names for names in named]
+    own = {name.strip() for names in lists for name in names}
     wanted = set(metafunc.fixturenames) - own
     every = environments()
     if "environment" in wanted:
