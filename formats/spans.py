@@ -114,7 +114,9 @@ def gather(data: Bytes, starts: Ints, sizes: Ints, *, fast: bool) -> tuple[Offse
     offsets = offsets_of(sizes)
     if not fast:
         view = as_plain(data)
-        pieces = (view[a : a + max(n, 0)] for a, n in zip(starts.tolist(), sizes.tolist()))
+        pieces = (
+            view[a : a + max(n, 0)] for a, n in zip(starts.tolist(), sizes.tolist(), strict=True)
+        )
         return offsets, np.frombuffer(b"".join(pieces), np.uint8)
     out = np.empty(int(offsets[-1]), np.uint8)
     compiled(_gather)(data, starts, sizes, len(starts), offsets, out)
@@ -126,7 +128,10 @@ def gather_hex(data: Bytes, starts: Ints, sizes: Ints, *, fast: bool) -> tuple[O
     offsets = offsets_of(sizes, 2)
     if not fast:
         view = as_plain(data)
-        pieces = (view[a : a + max(n, 0)].hex() for a, n in zip(starts.tolist(), sizes.tolist()))
+        pieces = (
+            view[a : a + max(n, 0)].hex()
+            for a, n in zip(starts.tolist(), sizes.tolist(), strict=True)
+        )
         return offsets, np.frombuffer("".join(pieces).encode(), np.uint8)
     out = np.empty(int(offsets[-1]), np.uint8)
     compiled(_gather_hex)(data, starts, sizes, len(starts), offsets, out)
@@ -163,7 +168,7 @@ def contains(
     """Which spans hold `needle` somewhere."""
     if not fast:
         view = as_plain(data)
-        pairs = zip(starts.tolist(), sizes.tolist())
+        pairs = zip(starts.tolist(), sizes.tolist(), strict=True)
         return np.array([n >= 0 and needle in bytes(view[a : a + n]) for a, n in pairs], np.bool_)
     out = np.zeros(len(starts), np.bool_)
     wanted = np.frombuffer(needle, np.uint8)

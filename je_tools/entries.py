@@ -105,7 +105,17 @@ def _empty_columns(n: int) -> tuple[Any, ...]:
         return np.full(n, value, np.int64)
 
     no, off = numbers(0), np.zeros(n, np.bool_)
-    return (no, off, no.copy(), off.copy(), no.copy(), numbers(-1), no.copy(), numbers(-1), numbers(NO_TIME))
+    return (
+        no,
+        off,
+        no.copy(),
+        off.copy(),
+        no.copy(),
+        numbers(-1),
+        no.copy(),
+        numbers(-1),
+        numbers(NO_TIME),
+    )
 
 
 def _with_row_columns(table: EntryTable) -> EntryTable:

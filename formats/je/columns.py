@@ -25,7 +25,7 @@ from je_tools.formats.source import Bytes, as_plain
 COLUMN_FAMILIES = (Family.LN, Family.TXN_END, Family.NODE)
 """Families that are decoded in columns; entries of the others are few."""
 
-MAX_ROWS = 1 << 16
+MAX_ROWS = 1 << 15
 """Entries decoded at once, so that the columns of a chunk stay within some 30 MB."""
 
 _U8, _I32, _I64 = int(Coding.U8), int(Coding.I32), int(Coding.I64)

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from je_tools.formats.je import header as h
 from je_tools.formats.je.layout import Coding, Field, Op, Test, layout
 from je_tools.formats.je.types import ERASED_NO, FILE_HEADER_NO, type_name
@@ -237,8 +239,7 @@ class _Reader:
 
     def offsets(self) -> list[int]:
         count, short_count = self.packed(), self.packed()
-        shorts = struct.unpack(f"<{max(short_count, 0)}h", self.take(2 * short_count))
-        values = _offsets_of_shorts(shorts)
+        values = _offsets_of_shorts(self.take(2 * short_count))
         if len(values) != count:
             raise EntryError(f"{count} offsets declared, {len(values)} found", self.at)
         return values
@@ -260,22 +261,22 @@ _READ = {
 }
 
 
-def _offsets_of_shorts(shorts: Sequence[int]) -> list[int]:
+def _offsets_of_shorts(shorts: memoryview) -> list[int]:
     """Ascending offsets out of 15-bit groups of their differences, the low group first.
 
     A group that another follows is stored as -1 - group. Source: PackedOffsets, JE 7.5.11.
     """
-    values: list[int] = []
-    difference, shift, previous = 0, 0, 0
-    for short in shorts:
-        group = short if short >= 0 else -1 - short
-        difference |= group << shift
-        shift += 15
-        if short >= 0:
-            previous += difference
-            values.append(previous)
-            difference, shift = 0, 0
-    return values
+    stored = np.frombuffer(shorts, "<i2").astype(np.int64)
+    if not len(stored):
+        return []
+    ends = np.flatnonzero(stored >= 0)
+    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1))
+    if not len(ends) or ends[-1] != len(stored) - 1 or int((ends - starts).max()) > 3:
+        raise EntryError("offsets end inside a difference", len(stored))
+    place = np.arange(len(stored)) - np.repeat(starts, ends - starts + 1)
+    groups = np.where(stored >= 0, stored, -1 - stored) << (15 * place)
+    offsets: list[int] = np.cumsum(np.add.reduceat(groups, starts)).tolist()
+    return offsets
 
 
 def _shorts_of_offsets(offsets: Sequence[int]) -> list[int]:

@@ -58,5 +58,7 @@ def split_embedded(slots: Columns, *, fast: bool) -> tuple[Ints, Ints, Ints, Int
     states = slots.number("state")
     keys, data = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
     run = compiled(_split) if fast else _split
-    run(slots.data if fast else as_plain(slots.data), starts, sizes, states, len(starts), keys, data)
+    run(
+        slots.data if fast else as_plain(slots.data), starts, sizes, states, len(starts), keys, data
+    )
     return starts, keys, starts + keys, data

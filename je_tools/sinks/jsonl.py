@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from je_tools.entries import ROW_FIELDS, EntryTable, FamilyPart
 from je_tools.formats.je.columns import Columns, Decoded
 from je_tools.formats.je.header import PROVISIONAL_NAMES, lsn_text
+from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.types import type_name
 from je_tools.formats.je.walk import Checksum
-from je_tools.formats.spans import Ints
 from je_tools.masking import Masking
 from je_tools.sinks import texts as t
 
@@ -26,7 +26,6 @@ CHECKSUM_TEXTS = {
     Checksum.NONE: "none",
     Checksum.UNCHECKED: "unchecked",
 }
-BOOL_TEXTS = {0: "false", 1: "true"}
 _QUOTE = '"'
 _EMBEDDED_FIELDS = ("key", "data")
 
@@ -63,7 +62,9 @@ def json_lines(
     """
     if not len(table):
         return memoryview(b"")
-    lines = t.joined(*row_pieces(table, names, masking, fast=fast), _entries(table, masking, fast), "}\n")
+    lines = t.joined(
+        *row_pieces(table, names, masking, fast=fast), _entries(table, masking, fast), "}\n"
+    )
     return t.text_bytes(lines)
 
 
@@ -72,36 +73,22 @@ def row_pieces(
 ) -> list[str | pa.StringArray]:
     """The columns that every entry has, as pieces of a JSON object that is left open."""
     rows = table.rows
-    quoted = {no: json.dumps(type_name(no)) for no in np.unique(rows.type).tolist()}
-    provisional = {i: json.dumps(name) for i, name in enumerate(PROVISIONAL_NAMES)}
-    checksums = {int(k): json.dumps(v) for k, v in CHECKSUM_TEXTS.items()}
     db_names = {id_: t.json_string(name) for id_, name in names.items()}
     key = t.data_texts(rows.data, table.key_start, table.key_size, masking, fast=fast)
     data = t.data_texts(rows.data, table.data_start, table.data_size, masking, fast=fast)
+    kinds, marks = _kinds_and_marks(rows)
     return [
         f'{{"file_no":{rows.file_no},"offset":',
         t.number_texts(rows.offset.astype(np.int64)),
         ',"lsn":"',
         t.lsn_texts(rows.lsn, fast=fast),
-        '","type":',
-        t.choice_texts(rows.type, quoted),
-        f',"version":{rows.version},"header_size":',
-        t.choice_texts(rows.header_size, {14: "14", 22: "22"}),
-        ',"item_size":',
+        kinds,
         t.number_texts(rows.item_size.astype(np.int64)),
         ',"prev_offset":',
         t.number_texts(rows.prev_offset.astype(np.int64)),
         ',"vlsn":',
         t.or_null(t.number_texts(rows.vlsn, rows.has_vlsn)),
-        ',"provisional":',
-        t.choice_texts(rows.provisional, provisional),
-        ',"replicated":',
-        t.choice_texts(rows.replicated.view(np.uint8), BOOL_TEXTS),
-        ',"invisible":',
-        t.choice_texts(rows.invisible.view(np.uint8), BOOL_TEXTS),
-        ',"checksum":',
-        t.choice_texts(rows.checksum, checksums),
-        ',"db_id":',
+        marks,
         t.or_null(t.number_texts(table.db_id, table.has_db)),
         ',"db_name":',
         t.or_null(t.id_texts(table.db_id, table.has_db, db_names)),
@@ -115,6 +102,28 @@ def row_pieces(
         t.or_null(t.joined(_QUOTE, data, _QUOTE)),
         ',"entry":',
     ]
+
+
+def _kinds_and_marks(rows: Rows) -> tuple[pa.StringArray, pa.StringArray]:
+    """What follows from type, flags and checksum, spelled once for each that occurs."""
+    codes = rows.type.astype(np.int32) | rows.flags.astype(np.int32) << 8
+    codes |= rows.checksum.astype(np.int32) << 16
+    encoded = pc.dictionary_encode(t.number_array(codes))
+    kinds, marks = [], []
+    for code in encoded.dictionary.to_pylist():
+        like = rows.take(np.flatnonzero(codes == code)[:1])
+        kinds.append(
+            f'","type":{json.dumps(type_name(int(like.type[0])))},"version":{rows.version},'
+            f'"header_size":{like.header_size[0]},"item_size":'
+        )
+        marks.append(
+            f',"provisional":"{PROVISIONAL_NAMES[like.provisional[0]]}",'
+            f'"replicated":{json.dumps(bool(like.replicated[0]))},'
+            f'"invisible":{json.dumps(bool(like.invisible[0]))},'
+            f'"checksum":"{CHECKSUM_TEXTS[Checksum(like.checksum[0])]}","db_id":'
+        )
+    texts = (pa.array(kinds, pa.string()), pa.array(marks, pa.string()))
+    return texts[0].take(encoded.indices), texts[1].take(encoded.indices)
 
 
 def _entries(table: EntryTable, masking: Masking, fast: bool) -> pa.StringArray:
@@ -133,7 +142,7 @@ def _entries(table: EntryTable, masking: Masking, fast: bool) -> pa.StringArray:
     order[index] = np.arange(len(index))
     if len(pieces) == 1:
         return pieces[0]
-    return pa.concat_arrays(pieces).take(pa.array(order))
+    return pa.concat_arrays(pieces).take(t.number_array(order))
 
 
 def family_json(part: FamilyPart, masking: Masking, *, fast: bool) -> pa.StringArray:
@@ -160,7 +169,7 @@ def _object_pieces(
         if present.all():
             pieces += [start, t.or_null(texts)]
         else:
-            values = pc.if_else(pa.array(present), t.or_null(texts), None)
+            values = pc.if_else(t.bool_array(present), t.or_null(texts), None)
             pieces.append(t.joined(start, values))
     return pieces or ["{"]
 
@@ -183,7 +192,7 @@ def _slots(decoded: Decoded, masking: Masking, fast: bool) -> pa.StringArray:
         *[p.removeprefix("{") if isinstance(p, str) else p for p in rest],
         "}",
     )
-    lists = pa.ListArray.from_arrays(pa.array(decoded.slot_first.astype(np.int32)), objects)
+    lists = pa.ListArray.from_arrays(t.number_array(decoded.slot_first.astype(np.int32)), objects)
     return pc.binary_join(lists, ",")
 
 
@@ -197,14 +206,14 @@ def single_json(fields: Mapping[str, Any], problem: str | None, masking: Masking
 
 def _plain(name: str, value: Any, masking: Masking) -> Any:
     """A decoded value as JSON has it: bytes in hexadecimal, LSNs spelled, text made valid."""
-    if isinstance(value, Mapping):
+    if isinstance(value, int):
+        return lsn_text(value) if t.is_lsn(name) else value
+    if isinstance(value, dict):
         return {k: _plain(k, v, masking) for k, v in value.items()}
     if isinstance(value, list):
-        return [_plain(name, item, masking) for item in value]
+        # Obsolete offsets come by the thousand, and are what they are.
+        numbers = not value or isinstance(value[0], int)
+        return value if numbers else [_plain(name, item, masking) for item in value]
     if isinstance(value, bytes):
         return masking.text_of(value) if name in KEY_FIELDS else value.hex()
-    if isinstance(value, str):
-        return json.loads(t.json_string(value))
-    if isinstance(value, int) and t.is_lsn(name):
-        return lsn_text(value)
-    return value
+    return t.clean_text(value) if isinstance(value, str) else value

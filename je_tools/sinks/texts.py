@@ -5,8 +5,10 @@ Null in a column stays null in its text, so that an absent field can leave its p
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +32,25 @@ def string_array(offsets: Offsets, data: Bytes, valid: Mask | None = None) -> pa
     return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
 
 
+def number_array(values: npt.NDArray[Any], valid: Mask | None = None) -> pa.Array:
+    """Numbers as an Arrow array of their type, without a copy; null where not `valid`.
+
+    By its buffers: `pa.array` looks for pandas at every call where that is not installed.
+    """
+    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)])
+
+
+def bool_array(values: Mask) -> pa.BooleanArray:
+    """Booleans as an Arrow array."""
+    bits = pa.py_buffer(np.packbits(values, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])
+
+
 def number_texts(values: Ints, valid: Mask | None = None) -> pa.StringArray:
     """Decimal numbers."""
-    mask = None if valid is None else ~valid
-    return pc.cast(pa.array(values, mask=mask), pa.string())
+    return pc.cast(number_array(values, valid), pa.string())
 
 
 def lsn_texts(lsns: Ints, valid: Mask | None = None, *, fast: bool) -> pa.StringArray:
@@ -55,14 +72,14 @@ def choice_texts(codes: npt.NDArray[np.uint8], texts: Mapping[int, str]) -> pa.S
     numbers = sorted(texts)
     lookup = np.zeros(256, np.int8)
     lookup[numbers] = np.arange(len(numbers))
-    return pa.array([texts[i] for i in numbers], pa.string()).take(pa.array(lookup[codes]))
+    return pa.array([texts[i] for i in numbers], pa.string()).take(number_array(lookup[codes]))
 
 
 def id_texts(ids: Ints, valid: Mask, texts: Mapping[int, str]) -> pa.StringArray:
     """The text of each id, null where the id has none or is not valid."""
     unique, inverse = np.unique(ids, return_inverse=True)
     known = pa.array([texts.get(int(i)) for i in unique], pa.string())
-    return known.take(pa.array(inverse.astype(np.int32), mask=~valid))
+    return known.take(number_array(inverse.astype(np.int32), valid))
 
 
 def column_texts(
@@ -97,7 +114,10 @@ def joined_present(*pieces: str | pa.StringArray) -> pa.StringArray:
 
 
 def _scalar(piece: str | pa.StringArray) -> pa.Array | pa.Scalar:
-    return pa.scalar(piece) if isinstance(piece, str) else piece
+    return _literal(piece) if isinstance(piece, str) else piece
+
+
+_literal = functools.lru_cache(maxsize=4096)(pa.scalar)
 
 
 def or_null(texts: pa.StringArray) -> pa.StringArray:
@@ -106,9 +126,13 @@ def or_null(texts: pa.StringArray) -> pa.StringArray:
 
 
 def json_string(text: str) -> str:
-    """A JSON string, ASCII only; bytes that are not UTF-8 are spelled \\xNN inside it."""
-    clean = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return json.dumps(clean)
+    """A JSON string, ASCII only; its text as `clean_text` gives it."""
+    return json.dumps(clean_text(text))
+
+
+def clean_text(text: str) -> str:
+    """Text in which each byte that is not UTF-8 is spelled as a backslash, x and its digits."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def text_bytes(texts: pa.StringArray) -> memoryview:
