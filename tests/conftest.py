@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.corpus import FIXTURES, environments, legacy_files
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
+
+# The first call of a kernel compiles it, and a busy machine is no failure of ours.
+settings.register_profile("je-tools", deadline=None)
+settings.load_profile("je-tools")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -264,7 +264,8 @@ def decode(
     ones = np.ones(n, np.int64)
     fields = run.columns(head, ones, np.arange(n, dtype=np.int64), n, None)
     no_slots = np.zeros(n + 1, np.int64)
-    if family is not Family.NODE or wanted is not None:
+    # Below v6 a node is one field, `item`.
+    if family is not Family.NODE or wanted is not None or not fields.has("slot_count"):
         over = at != end if wanted is None else np.zeros(n, np.bool_)
         return Decoded(fields, None, no_slots, (status != 0) | over)
     # A slot takes at least two bytes, so a wild count cannot size anything by itself.

@@ -1,0 +1,42 @@
+"""The entries of engine-written log files, some of each type or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from je_tools.environment import log_file_no
+from je_tools.formats.je.reader import PLAIN_LIMIT, RangeReader, Rows
+from je_tools.formats.je.types import LOG_VERSION_MAX
+from je_tools.formats.je.walk import Checksum
+from je_tools.formats.source import Source
+
+_VERSION_AT = 34
+
+
+def log_rows(path: Path) -> Iterator[Rows]:
+    """Every entry of a log file, asserting that there are no others and no damage."""
+    with Source(path) as source:
+        version = int.from_bytes(source.read_bytes(_VERSION_AT, _VERSION_AT + 4), "little")
+        # One of the engine's test files claims a version that no release has; its entries are old.
+        version = version if version <= LOG_VERSION_MAX else 1
+        fast = source.size > PLAIN_LIMIT
+        no = log_file_no(path) or 0
+        reader = RangeReader(source, no, version, 0, source.size, exact=True, fast=fast)
+        for rows in reader:
+            assert not (rows.checksum == Checksum.BAD).any(), path
+            yield rows
+        assert not reader.state.gaps, path
+        assert not reader.state.chain_breaks, path
+
+
+def sampled(rows: Rows, most: int) -> Rows:
+    """At most `most` rows of each type, spread evenly."""
+    index = [
+        places[:: -(-len(places) // most)]
+        for type_no in np.unique(rows.type)
+        for places in [np.flatnonzero(rows.type == type_no)]
+    ]
+    return rows.take(np.sort(np.concatenate(index)))

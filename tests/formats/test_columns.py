@@ -1,0 +1,102 @@
+"""Columns and single entries: two decoders of one declaration, over the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from je_tools.formats.je.columns import COLUMN_FAMILIES, Columns, Decoded, decode
+from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.keys import slot_parts
+from je_tools.formats.je.layout import COMPACT_NULL_OFFSET
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.slots import split_embedded
+from je_tools.formats.je.types import ENTRY_TYPES, Family
+from tests.corpus import Environment, log_files
+from tests.formats.logs import log_rows, sampled
+
+SAMPLE = 25
+"""Entries of each type, of each some megabytes of log."""
+
+FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+
+
+@FORMS
+def test_columns_equal_single_entries(environment: Environment, fast: bool) -> None:
+    for path in log_files(environment.home):
+        for rows in log_rows(path):
+            _compare_families(sampled(rows, SAMPLE), fast)
+
+
+def test_columns_equal_single_entries_of_old_releases(legacy_file: Path) -> None:
+    for rows in log_rows(legacy_file):
+        for fast in (False, True):
+            _compare_families(sampled(rows, SAMPLE), fast)
+
+
+def _compare_families(rows: Rows, fast: bool) -> None:
+    for family in COLUMN_FAMILIES:
+        numbers = [entry_type.no for entry_type in ENTRY_TYPES.values()
+                   if entry_type.family is family]  # fmt: skip
+        some = rows.take(np.flatnonzero(np.isin(rows.type, numbers)))
+        if len(some):
+            _compare(some, family, fast)
+
+
+def _compare(rows: Rows, family: Family, fast: bool) -> None:
+    decoded = decode(rows, family, fast=fast)
+    assert not decoded.bad.any()
+    parts = None
+    if decoded.slots is not None:
+        parts = split_embedded(decoded.slots, fast=fast)
+    for i in range(len(rows)):
+        fields = decode_entry(rows.entry_bytes(i), rows.version).fields
+        listed = dict(fields)
+        slots = listed.pop("slots", [])
+        assert row_of(decoded.fields, i) == listed
+        first, stop = decoded.slot_first[i : i + 2]
+        assert stop - first == len(slots)
+        for j, slot in enumerate(slots):
+            _compare_slot(decoded, int(first) + j, slot, fields.get("base_file_no", 0), parts)
+
+
+def _compare_slot(
+    decoded: Decoded, row: int, slot: Mapping[str, Any], base: int, parts: Any
+) -> None:
+    columns = decoded.slots
+    assert columns is not None
+    expected = dict(slot)
+    if "compact_lsn" in expected:
+        step, offset = expected.pop("compact_lsn")
+        null = offset == COMPACT_NULL_OFFSET
+        expected["lsn"] = -1 if null else base + step << 32 | offset
+    assert row_of(columns, row) == expected
+    key_start, key_size, data_start, data_size = (int(part[row]) for part in parts)
+    key, data = slot_parts(slot)
+    assert columns.data[key_start : key_start + key_size].tobytes() == key
+    if data is None or not data:
+        # The columns do not tell an embedded record without data from one that is elsewhere.
+        assert data_size <= 0
+    else:
+        assert columns.data[data_start : data_start + data_size].tobytes() == data
+
+
+def row_of(columns: Columns, row: int) -> dict[str, Any]:
+    """The fields that one row holds."""
+    return {
+        name: _value(columns, name, row)
+        for name in columns.program.names
+        if columns.is_present(name)[row]
+    }
+
+
+def _value(columns: Columns, name: str, row: int) -> Any:
+    if not columns.is_bytes(name):
+        return int(columns.number(name)[row])
+    starts, sizes = columns.span(name)
+    start, size = int(starts[row]), int(sizes[row])
+    return None if size < 0 else columns.data[start : start + size].tobytes()
