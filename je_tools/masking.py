@@ -15,6 +15,26 @@ HASH_SIZE = 16
 """Bytes of a salted hash."""
 
 
+KEY_FIELDS = frozenset(
+    {
+        "abort_data",
+        "abort_key",
+        "bloom_filter",
+        "data",
+        "data_as_key",
+        "dup_count_key",
+        "dup_key",
+        "identifier_key",
+        "item",
+        "key",
+        "key_prefix",
+        "main_key",
+        "root_key",
+    }
+)
+"""Byte fields that can hold a person's bytes, and so go through the masking."""
+
+
 class DataMode(StrEnum):
     """What is put in the place of keys and values."""
 

@@ -46,6 +46,10 @@ class Checksum(IntEnum):
     UNCHECKED = 3
 
 
+CHECKSUM_NAMES = ("bad", "ok", "none", "unchecked")
+"""How each `Checksum` is spelled in every output."""
+
+
 class Stop(IntEnum):
     """Why `walk` stopped."""
 

@@ -16,37 +16,12 @@ from je_tools.formats.je.header import PROVISIONAL_NAMES, lsn_text
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.types import type_name
-from je_tools.formats.je.walk import Checksum
-from je_tools.masking import Masking
+from je_tools.formats.je.walk import CHECKSUM_NAMES
+from je_tools.masking import KEY_FIELDS, Masking
 from je_tools.sinks import texts as t
 
-CHECKSUM_TEXTS = {
-    Checksum.BAD: "bad",
-    Checksum.OK: "ok",
-    Checksum.NONE: "none",
-    Checksum.UNCHECKED: "unchecked",
-}
 _QUOTE = '"'
 _EMBEDDED_FIELDS = ("key", "data")
-
-KEY_FIELDS = frozenset(
-    {
-        "abort_data",
-        "abort_key",
-        "bloom_filter",
-        "data",
-        "data_as_key",
-        "dup_count_key",
-        "dup_key",
-        "identifier_key",
-        "item",
-        "key",
-        "key_prefix",
-        "main_key",
-        "root_key",
-    }
-)
-"""Byte fields that can hold a person's bytes, and so go through the masking."""
 
 
 def json_lines(
@@ -120,7 +95,7 @@ def _kinds_and_marks(rows: Rows) -> tuple[pa.StringArray, pa.StringArray]:
             f',"provisional":"{PROVISIONAL_NAMES[like.provisional[0]]}",'
             f'"replicated":{json.dumps(bool(like.replicated[0]))},'
             f'"invisible":{json.dumps(bool(like.invisible[0]))},'
-            f'"checksum":"{CHECKSUM_TEXTS[Checksum(like.checksum[0])]}","db_id":'
+            f'"checksum":"{CHECKSUM_NAMES[like.checksum[0]]}","db_id":'
         )
     texts = (pa.array(kinds, pa.string()), pa.array(marks, pa.string()))
     return texts[0].take(encoded.indices), texts[1].take(encoded.indices)

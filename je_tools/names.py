@@ -1,0 +1,204 @@
+"""Database names by id, as the log tells them.
+
+`collect_names` is work for a scan: it picks the few entries that name databases, and
+`resolve` or `resolve_databases` puts the parts together. Of several names of a database the last
+in the log that was not taken back counts, so that entries of a renamed, emptied or removed
+database still get a name. A log without such entries costs one table look-up a row.
+
+Source: je-log-format 5.3, 5.4, 5.8 and 6.1; DbTree, DatabaseImpl.writeToLog, JE 25.3.17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.je.columns import decode
+from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ABORT_NO, BY_NAME, ENTRY_TYPES, Family
+from je_tools.formats.je.walk import Checksum
+
+FIXED_NAMES: Mapping[int, str] = {0: "_jeIdMap", 1: "_jeNameMap", -1: "_jeBeforeImagesDb"}
+"""Internal databases whose ids never change; all others are named by the log."""
+
+_NAMING = np.zeros(256, np.bool_)
+for _entry_type in ENTRY_TYPES.values():
+    if _entry_type.family in (Family.NAME_LN, Family.MAP_LN):
+        _NAMING[_entry_type.no] = True
+_NAMING_OR_ABORT = _NAMING.copy()
+_NAMING_OR_ABORT[ABORT_NO] = True
+_MAP_LN_NOS = (BY_NAME["MapLN"].no, BY_NAME["MapLN_TX"].no)
+
+_DELETED = 1
+_OPERATION_REMOVE, _OPERATION_TRUNCATE = 2, 3
+
+
+class Event(IntEnum):
+    """What an entry says of a database."""
+
+    NAMED = 0
+    """It has this name from here on."""
+    UNNAMED = 1
+    """It loses this name: the first half of a renaming."""
+    REMOVED = 2
+    """It is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameRecord:
+    """One thing that an entry says of a database.
+
+    Attributes:
+        lsn: of the entry.
+        db_id: of the database.
+        event: what happened.
+        name: its name; None where a removal does not tell.
+        txn_id: transaction of the entry, None outside transactions.
+    """
+
+    lsn: int
+    db_id: int
+    event: Event
+    name: str | None
+    txn_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NamePart:
+    """What some rows say of names: the records, and int64 ids of aborted transactions."""
+
+    records: tuple[NameRecord, ...]
+    aborted: npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Database:
+    """A database as the log knows it.
+
+    Attributes:
+        db_id: its id.
+        name: the last name it had.
+        removed: whether the log says that it is gone.
+        names: every name it had, oldest first.
+    """
+
+    db_id: int
+    name: str
+    removed: bool = False
+    names: list[str] = field(default_factory=list)
+
+
+_NO_IDS = np.empty(0, np.int64)
+_NOTHING = NamePart((), _NO_IDS)
+
+
+def collect_names(rows: Rows, *, fast: bool = False) -> NamePart:
+    """What these rows say of database names; runs in any thread, keeps no view of the bytes.
+
+    Damaged, invisible and undecodable entries say nothing.
+
+    Args:
+        rows: entries of one file, in log order.
+        fast: decode aborts with compiled kernels, for logs that are read with them anyway.
+    """
+    found = np.flatnonzero(_NAMING_OR_ABORT[rows.type])
+    if not len(found):
+        return _NOTHING
+    chosen = rows.take(found)
+    chosen = chosen.take((chosen.checksum != Checksum.BAD) & ~chosen.invisible)
+    aborts = chosen.take(chosen.type == ABORT_NO)
+    aborted = _NO_IDS
+    if len(aborts):
+        decoded = decode(aborts, Family.TXN_END, fast=fast, wanted=frozenset({"txn_id"}))
+        aborted = decoded.fields.number("txn_id")[~decoded.bad]
+    records: list[NameRecord] = []
+    for row in np.flatnonzero(_NAMING[chosen.type]).tolist():
+        try:
+            entry = decode_entry(chosen.entry_bytes(row), chosen.version)
+        except EntryError:
+            continue
+        records += _records(int(chosen.lsn[row]), entry.header.type_no, entry.fields)
+    return NamePart(tuple(records), aborted)
+
+
+def resolve(parts: Iterable[NamePart]) -> dict[int, str]:
+    """Database names by id, from what `collect_names` gave for each range, in log order.
+
+    Removed databases keep their last name; an id that the log never names is not in the result.
+    """
+    return {db_id: database.name for db_id, database in resolve_databases(parts).items()}
+
+
+def resolve_databases(parts: Iterable[NamePart]) -> dict[int, Database]:
+    """As `resolve`, with the earlier names of each database and whether it is gone.
+
+    What an aborted transaction did counts only for a database that nothing else names.
+    """
+    parts = list(parts)
+    records = [record for part in parts for record in part.records]
+    aborted = _aborted_ids(parts, records)
+    found = {db_id: Database(db_id, name, False, [name]) for db_id, name in FIXED_NAMES.items()}
+    stands = [record for record in records if record.txn_id not in aborted]
+    for record in stands:
+        _apply(found, record)
+    for record in records:
+        if record.txn_id in aborted and record.event is Event.NAMED and record.name is not None:
+            # Its entries are in the log all the same, and nobody else had this id.
+            undone = Database(record.db_id, record.name, True, [record.name])
+            found.setdefault(record.db_id, undone)
+    return found
+
+
+def _apply(found: dict[int, Database], record: NameRecord) -> None:
+    if record.db_id in FIXED_NAMES:
+        return
+    database = found.get(record.db_id)
+    if database is None:
+        if record.name is None:
+            return
+        database = found[record.db_id] = Database(record.db_id, record.name)
+    if record.event is not Event.UNNAMED:
+        database.removed = record.event is Event.REMOVED
+    if record.name is None:
+        return
+    if record.event is not Event.UNNAMED:
+        database.name = record.name
+    if record.name not in database.names:
+        database.names.append(record.name)
+
+
+def _aborted_ids(parts: list[NamePart], records: list[NameRecord]) -> set[int | None]:
+    """Those of the records' transactions that were aborted."""
+    own = np.array([r.txn_id for r in records if r.txn_id is not None], np.int64)
+    if not len(own):
+        return set()
+    ended = np.concatenate([part.aborted for part in parts])
+    return set(own[np.isin(own, ended)].tolist())
+
+
+def _records(lsn: int, type_no: int, fields: Mapping[str, Any]) -> list[NameRecord]:
+    txn_id = fields.get("txn_id")
+    gone = bool(fields["data"] is None or fields["deleted"] & _DELETED)
+    if type_no in _MAP_LN_NOS:
+        database = fields["database"]
+        event = Event.REMOVED if gone else Event.NAMED
+        name = database.get("name")
+        if name is None and not gone:
+            return []
+        return [NameRecord(lsn, database["id"], event, name, txn_id)]
+    name = (fields["key"] or b"").decode("utf-8", "surrogateescape")
+    operation = fields["operation"]
+    event = Event.NAMED
+    if gone:
+        event = Event.REMOVED if operation == _OPERATION_REMOVE else Event.UNNAMED
+    records = [NameRecord(lsn, fields["name_db_id"], event, name, txn_id)]
+    if operation == _OPERATION_TRUNCATE:
+        truncated = fields["truncated_db_id"]
+        records.insert(0, NameRecord(lsn, truncated, Event.REMOVED, name, txn_id))
+    return records

@@ -1,0 +1,318 @@
+"""Entries as Arrow record batches: the columns of every row, and a nullable struct per family.
+
+The schema is the same for every log, so that the files of a fleet can be read as one table. Its
+structs are derived from `layout`: the fields of a family in all log versions, newest first.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from je_tools.entries import ROW_FIELDS, EntryTable, FamilyPart, Single
+from je_tools.formats.je.columns import Columns
+from je_tools.formats.je.header import PROVISIONAL_NAMES
+from je_tools.formats.je.layout import Coding, Field, layout
+from je_tools.formats.je.slots import split_embedded
+from je_tools.formats.je.types import (
+    ENTRY_TYPES,
+    LOG_VERSION_MAX,
+    PAYLOAD_VERSION_MIN,
+    Family,
+    type_name,
+)
+from je_tools.formats.je.walk import CHECKSUM_NAMES
+from je_tools.formats.source import Bytes
+from je_tools.formats.spans import Ints, gather
+from je_tools.masking import KEY_FIELDS, DataMode, Masking
+from je_tools.sinks import texts as t
+
+UNDECODABLE = "undecodable"
+"""Column that says why an entry's payload could not be decoded; null where it could."""
+
+_NUMBERS = {
+    Coding.U8: pa.uint8(),
+    Coding.I32: pa.int32(),
+    Coding.U32: pa.uint32(),
+    Coding.I64: pa.int64(),
+    Coding.PACKED: pa.int64(),
+}
+_NAMES = pa.dictionary(pa.int32(), pa.string())
+_UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
+_TYPE_NAMES = pa.array([type_name(no) for no in range(256)], pa.string())
+
+ROW_SCHEMA = pa.schema(
+    [
+        ("file_no", pa.uint32()),
+        ("offset", pa.uint32()),
+        ("lsn", pa.uint64()),
+        ("type", _NAMES),
+        ("version", pa.uint8()),
+        ("header_size", pa.uint8()),
+        ("item_size", pa.int32()),
+        ("prev_offset", pa.uint32()),
+        ("vlsn", pa.int64()),
+        ("provisional", _NAMES),
+        ("replicated", pa.bool_()),
+        ("invisible", pa.bool_()),
+        ("checksum", _NAMES),
+        ("db_id", pa.int64()),
+        ("db_name", pa.string()),
+        ("txn_id", pa.int64()),
+        ("key", pa.binary()),
+        ("data_size", pa.int64()),
+        ("data", pa.binary()),
+    ]
+)
+"""The columns that every entry has. An LSN that is NULL on disk has all bits set."""
+
+
+@functools.cache
+def entry_schema() -> pa.Schema:
+    """ROW_SCHEMA, then a struct for each family, then UNDECODABLE."""
+    structs = [pa.field(family.value, family_type(family)) for family in Family]
+    return pa.schema([*ROW_SCHEMA, *structs, pa.field(UNDECODABLE, pa.string())])
+
+
+@functools.cache
+def family_type(family: Family) -> pa.StructType:
+    """The struct of a family: its fields in all log versions but those that are row columns."""
+    fields: dict[str, pa.Field] = {}
+    for version in range(LOG_VERSION_MAX, PAYLOAD_VERSION_MIN - 1, -1):
+        for entry_type in ENTRY_TYPES.values():
+            if entry_type.family is family:
+                for declared in layout(entry_type.no, version):
+                    _merge_field(fields, declared)
+    return pa.struct([field for name, field in fields.items() if name not in ROW_FIELDS])
+
+
+def _merge_field(fields: dict[str, pa.Field], declared: Field) -> None:
+    """Add a field, or to a struct that is there already what it lacks."""
+    name = "lsn" if declared.coding is Coding.COMPACT_LSN else declared.name
+    new = pa.field(name, _arrow_type(declared))
+    old = fields.get(name)
+    if old is None:
+        fields[name] = new
+    elif pa.types.is_struct(old.type):
+        fields[name] = pa.field(name, _merged(old.type, new.type))
+    elif pa.types.is_list(old.type) and pa.types.is_struct(old.type.value_type):
+        fields[name] = pa.field(name, pa.list_(_merged(old.type.value_type, new.type.value_type)))
+
+
+def _merged(old: pa.StructType, new: pa.StructType) -> pa.StructType:
+    known = {field.name for field in old}
+    return pa.struct([*old, *(field for field in new if field.name not in known)])
+
+
+def _arrow_type(declared: Field) -> pa.DataType:
+    if declared.coding is Coding.GROUP:
+        return pa.struct([pa.field(f.name, _arrow_type(f)) for f in declared.fields])
+    if declared.coding is Coding.LIST:
+        return pa.list_(_item_type(declared))
+    if declared.coding is Coding.OFFSETS:
+        return pa.list_(pa.int64())
+    if declared.coding is Coding.TEXT:
+        return pa.string()
+    if declared.coding is Coding.COMPACT_LSN or t.is_lsn(declared.name):
+        return pa.uint64()
+    return _NUMBERS.get(declared.coding, pa.binary())
+
+
+def _item_type(declared: Field) -> pa.DataType:
+    if len(declared.fields) == 1:
+        return _arrow_type(declared.fields[0])
+    fields: dict[str, pa.Field] = {}
+    for item in declared.fields:
+        _merge_field(fields, item)
+        if item.name == "key" and declared.name == "slots":
+            # The data that is embedded in a slot stands beside its key.
+            fields["data"] = pa.field("data", pa.binary())
+    return pa.struct(list(fields.values()))
+
+
+def entry_batch(
+    table: EntryTable, names: Mapping[int, str], masking: Masking, *, fast: bool
+) -> pa.RecordBatch:
+    """The entries of a table, in their order, in the columns of `entry_schema`."""
+    arrays = _row_arrays(table, names, masking, fast)
+    parts = {part.family: part for part in table.parts}
+    for family in Family:
+        kind = family_type(family)
+        if family in parts:
+            part = parts[family]
+            array = _scattered(_part_array(part, kind, masking, fast), part.index, len(table))
+        else:
+            array = _single_array(table, family, kind, masking)
+        arrays.append(array)
+    arrays.append(_problems(table))
+    return pa.RecordBatch.from_arrays(arrays, schema=entry_schema())
+
+
+def _row_arrays(
+    table: EntryTable, names: Mapping[int, str], masking: Masking, fast: bool
+) -> list[pa.Array]:
+    rows = table.rows
+    n = len(rows)
+    db_names = {id_: t.clean_text(name) for id_, name in names.items()}
+    provisional = pa.array(PROVISIONAL_NAMES, pa.string())
+    checksums = pa.array(CHECKSUM_NAMES, pa.string())
+    return [
+        t.number_array(np.full(n, rows.file_no, np.uint32)),
+        t.number_array(rows.offset),
+        t.number_array(rows.lsn.view(np.uint64)),
+        _chosen(rows.type, _TYPE_NAMES),
+        t.number_array(np.full(n, rows.version, np.uint8)),
+        t.number_array(rows.header_size),
+        t.number_array(rows.item_size),
+        t.number_array(rows.prev_offset),
+        t.number_array(rows.vlsn, rows.has_vlsn),
+        _chosen(rows.provisional, provisional),
+        t.bool_array(rows.replicated),
+        t.bool_array(rows.invisible),
+        _chosen(rows.checksum, checksums),
+        t.number_array(table.db_id, table.has_db),
+        t.id_texts(table.db_id, table.has_db, db_names),
+        t.number_array(table.txn_id, table.has_txn),
+        _binary(rows.data, table.key_start, table.key_size, masking, fast),
+        t.number_array(table.data_size, table.data_size >= 0),
+        _binary(rows.data, table.data_start, table.data_size, masking, fast),
+    ]
+
+
+def _chosen(codes: npt.NDArray[np.uint8], texts: pa.StringArray) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(t.number_array(codes.astype(np.int32)), texts)
+
+
+def _binary(data: Bytes, starts: Ints, sizes: Ints, masking: Masking, fast: bool) -> pa.Array:
+    """Byte strings, or the UTF-8 of what the masking puts in their place."""
+    if masking.mode is not DataMode.SHOW:
+        return pa.array(masking.texts(data, starts, sizes), pa.string()).cast(pa.binary())
+    offsets, content = gather(data, starts, sizes, fast=fast)
+    return t.string_array(offsets, content, sizes >= 0).view(pa.binary())
+
+
+def _scattered(array: pa.Array, index: Ints, n: int) -> pa.Array:
+    """The elements of `array` at rows `index` of n, null elsewhere."""
+    if len(index) == n:
+        return array
+    places = np.zeros(n, np.int32)
+    places[index] = np.arange(len(index))
+    taken = np.zeros(n, np.bool_)
+    taken[index] = True
+    return array.take(t.number_array(places, taken))
+
+
+def _part_array(
+    part: FamilyPart, kind: pa.StructType, masking: Masking, fast: bool
+) -> pa.StructArray:
+    decoded = part.decoded
+    slots = None
+    if decoded.slots is not None:
+        items = _slot_struct(decoded.slots, kind.field("slots").type.value_type, masking, fast)
+        slots = pa.ListArray.from_arrays(t.number_array(decoded.slot_first.astype(np.int32)), items)
+    given = {} if slots is None else {"slots": slots}
+    return _struct(decoded.fields, kind, given, masking, fast)
+
+
+def _slot_struct(
+    slots: Columns, kind: pa.StructType, masking: Masking, fast: bool
+) -> pa.StructArray:
+    key_start, key_size, data_start, data_size = split_embedded(slots, fast=fast)
+    given = {
+        "key": _binary(slots.data, key_start, key_size, masking, fast),
+        "data": _binary(slots.data, data_start, data_size, masking, fast),
+    }
+    return _struct(slots, kind, given, masking, fast)
+
+
+def _struct(
+    columns: Columns,
+    kind: pa.StructType,
+    given: Mapping[str, pa.Array],
+    masking: Masking,
+    fast: bool,
+) -> pa.StructArray:
+    arrays = []
+    for field in kind:
+        if field.name in given:
+            arrays.append(given[field.name])
+        elif columns.has(field.name):
+            arrays.append(_column_array(columns, field, masking, fast))
+        else:
+            arrays.append(pa.nulls(len(columns.present), field.type))
+    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+
+def _column_array(columns: Columns, field: pa.Field, masking: Masking, fast: bool) -> pa.Array:
+    if columns.is_bytes(field.name):
+        starts, sizes = columns.span(field.name)
+        shown = masking if field.name in KEY_FIELDS else Masking()
+        return _binary(columns.data, starts, sizes, shown, fast)
+    present = columns.is_present(field.name)
+    numbers = columns.number(field.name)
+    numbers = numbers.astype(field.type.to_pandas_dtype(), copy=False)
+    return t.number_array(numbers, None if present.all() else present)
+
+
+def _single_array(
+    table: EntryTable, family: Family, kind: pa.StructType, masking: Masking
+) -> pa.Array:
+    """The structs of entries that were decoded one by one."""
+    of_family = {
+        row: single
+        for row, single in table.singles.items()
+        if single.problem is None and _family_of(int(table.rows.type[row])) is family
+    }
+    if not of_family:
+        return pa.nulls(len(table), kind)
+    values = [_single_value(single, kind, masking) for single in of_family.values()]
+    index = np.fromiter(of_family, np.int64, len(of_family))
+    return _scattered(pa.array(values, kind), index, len(table))
+
+
+def _family_of(type_no: int) -> Family | None:
+    known = ENTRY_TYPES.get(type_no)
+    return known.family if known else None
+
+
+def _single_value(single: Single, kind: pa.StructType, masking: Masking) -> Any:
+    names = {field.name for field in kind}
+    return {k: _value(k, v, masking) for k, v in single.fields.items() if k in names}
+
+
+def _value(name: str, value: Any, masking: Masking) -> Any:
+    if isinstance(value, dict):
+        return {k: _value(k, v, masking) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_value(name, item, masking) for item in value]
+    if isinstance(value, bytes):
+        return _masked(value, masking) if name in KEY_FIELDS else value
+    if isinstance(value, str):
+        return t.clean_text(value)
+    if isinstance(value, int) and t.is_lsn(name):
+        return value & _UNSIGNED
+    return value
+
+
+def _masked(value: bytes, masking: Masking) -> bytes | None:
+    if masking.mode is DataMode.SHOW:
+        return value
+    text = masking.text_of(value)
+    return None if text is None else text.encode()
+
+
+def _problems(table: EntryTable) -> pa.StringArray:
+    found = {row: single.problem for row, single in table.singles.items() if single.problem}
+    if not found:
+        return pa.nulls(len(table), pa.string())
+    index = np.fromiter(found, np.int64, len(found))
+    return _scattered(pa.array(_texts(list(found.values())), pa.string()), index, len(table))
+
+
+def _texts(problems: Sequence[str | None]) -> list[str]:
+    return [problem or "" for problem in problems]
