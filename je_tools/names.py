@@ -60,6 +60,7 @@ class NameRecord:
         event: what happened.
         name: its name; None where a removal does not tell.
         txn_id: transaction of the entry, None outside transactions.
+        invisible: taken back by a rollback.
     """
 
     lsn: int
@@ -67,6 +68,7 @@ class NameRecord:
     event: Event
     name: str | None
     txn_id: int | None
+    invisible: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ _NOTHING = NamePart((), _NO_IDS)
 def collect_names(rows: Rows, *, fast: bool = False) -> NamePart:
     """What these rows say of database names; runs in any thread, keeps no view of the bytes.
 
-    Damaged, invisible and undecodable entries say nothing.
+    Damaged and undecodable entries say nothing.
 
     Args:
         rows: entries of one file, in log order.
@@ -111,7 +113,7 @@ def collect_names(rows: Rows, *, fast: bool = False) -> NamePart:
     if not len(found):
         return _NOTHING
     chosen = rows.take(found)
-    chosen = chosen.take((chosen.checksum != Checksum.BAD) & ~chosen.invisible)
+    chosen = chosen.take(chosen.checksum != Checksum.BAD)
     aborts = chosen.take(chosen.type == ABORT_NO)
     aborted = _NO_IDS
     if len(aborts):
@@ -123,7 +125,8 @@ def collect_names(rows: Rows, *, fast: bool = False) -> NamePart:
             entry = decode_entry(chosen.entry_bytes(row), chosen.version)
         except EntryError:
             continue
-        records += _records(int(chosen.lsn[row]), entry.header.type_no, entry.fields)
+        invisible = bool(chosen.invisible[row])
+        records += _records(int(chosen.lsn[row]), entry.header.type_no, entry.fields, invisible)
     return NamePart(tuple(records), aborted)
 
 
@@ -138,20 +141,23 @@ def resolve(parts: Iterable[NamePart]) -> dict[int, str]:
 def resolve_databases(parts: Iterable[NamePart]) -> dict[int, Database]:
     """As `resolve`, with the earlier names of each database and whether it is gone.
 
-    What an aborted transaction did counts only for a database that nothing else names.
+    What an abort or a rollback took back counts only for a database that nothing else names.
     """
     parts = list(parts)
     records = [record for part in parts for record in part.records]
     aborted = _aborted_ids(parts, records)
     found = {db_id: Database(db_id, name, False, [name]) for db_id, name in FIXED_NAMES.items()}
-    stands = [record for record in records if record.txn_id not in aborted]
-    for record in stands:
-        _apply(found, record)
+    taken_back = []
     for record in records:
-        if record.txn_id in aborted and record.event is Event.NAMED and record.name is not None:
+        if record.invisible or record.txn_id in aborted:
+            taken_back.append(record)
+        else:
+            _apply(found, record)
+    for record in taken_back:
+        if record.event is Event.NAMED and record.name is not None:
             # Its entries are in the log all the same, and nobody else had this id.
-            undone = Database(record.db_id, record.name, True, [record.name])
-            found.setdefault(record.db_id, undone)
+            gone = Database(record.db_id, record.name, True, [record.name])
+            found.setdefault(record.db_id, gone)
     return found
 
 
@@ -182,7 +188,9 @@ def _aborted_ids(parts: list[NamePart], records: list[NameRecord]) -> set[int | 
     return set(own[np.isin(own, ended)].tolist())
 
 
-def _records(lsn: int, type_no: int, fields: Mapping[str, Any]) -> list[NameRecord]:
+def _records(
+    lsn: int, type_no: int, fields: Mapping[str, Any], invisible: bool
+) -> list[NameRecord]:
     txn_id = fields.get("txn_id")
     gone = bool(fields["data"] is None or fields["deleted"] & _DELETED)
     if type_no in _MAP_LN_NOS:
@@ -191,14 +199,14 @@ def _records(lsn: int, type_no: int, fields: Mapping[str, Any]) -> list[NameReco
         name = database.get("name")
         if name is None and not gone:
             return []
-        return [NameRecord(lsn, database["id"], event, name, txn_id)]
+        return [NameRecord(lsn, database["id"], event, name, txn_id, invisible)]
     name = (fields["key"] or b"").decode("utf-8", "surrogateescape")
     operation = fields["operation"]
     event = Event.NAMED
     if gone:
         event = Event.REMOVED if operation == _OPERATION_REMOVE else Event.UNNAMED
-    records = [NameRecord(lsn, fields["name_db_id"], event, name, txn_id)]
+    records = [NameRecord(lsn, fields["name_db_id"], event, name, txn_id, invisible)]
     if operation == _OPERATION_TRUNCATE:
         truncated = fields["truncated_db_id"]
-        records.insert(0, NameRecord(lsn, truncated, Event.REMOVED, name, txn_id))
+        records.insert(0, NameRecord(lsn, truncated, Event.REMOVED, name, txn_id, invisible))
     return records
