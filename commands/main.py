@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(__version__, "--version", "-V", prog_name="je-tools")
 def group() -> None:
-    r"""Forensics for write-ahead logs: Berkeley DB Java Edition, log versions 6 to 26.
+    """Forensics for write-ahead logs: Berkeley DB Java Edition, log versions 6 to 26.
 
     Reads .jdb files of StarRocks, Doris, OpenDJ, Oracle NoSQL, Heritrix and others. Takes no
     lock, writes nothing beside the log, works on damaged logs and beside a running engine.

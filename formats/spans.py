@@ -174,3 +174,28 @@ def contains(
     wanted = np.frombuffer(needle, np.uint8)
     compiled(_contains)(data, starts, sizes, len(starts), wanted, out)
     return out
+
+
+@kernel
+def _gather_printable(
+    buf: Any, starts: Any, sizes: Any, n: int, most: int, offsets: Any, out: Any
+) -> None:
+    for row in range(n):
+        start = starts[row]
+        at = offsets[row]
+        for i in range(offsets[row + 1] - at):
+            byte = buf[start + i]
+            out[at + i] = byte if 32 <= byte < 127 else 46
+        if sizes[row] > most:
+            out[offsets[row + 1] - 1] = 126
+
+
+def gather_printable(
+    data: Bytes, starts: Ints, sizes: Ints, most: int, *, fast: bool
+) -> tuple[Offsets, Bytes]:
+    """At most `most` bytes of each span as printable ASCII, `.` for others, `~` where cut."""
+    offsets = offsets_of(np.minimum(sizes, most))
+    out = np.empty(int(offsets[-1]), np.uint8)
+    run = compiled(_gather_printable) if fast else _gather_printable
+    run(data if fast else as_plain(data), starts, sizes, len(starts), most, offsets, out)
+    return offsets, out

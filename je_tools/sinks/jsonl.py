@@ -38,7 +38,9 @@ def json_lines(
     if not len(table):
         return memoryview(b"")
     lines = t.joined(
-        *row_pieces(table, names, masking, fast=fast), _entries(table, masking, fast), "}\n"
+        *row_pieces(table, names, masking, fast=fast),
+        entry_objects(table, masking, fast=fast),
+        "}\n",
     )
     return t.text_bytes(lines)
 
@@ -101,7 +103,7 @@ def _kinds_and_marks(rows: Rows) -> tuple[pa.StringArray, pa.StringArray]:
     return texts[0].take(encoded.indices), texts[1].take(encoded.indices)
 
 
-def _entries(table: EntryTable, masking: Masking, fast: bool) -> pa.StringArray:
+def entry_objects(table: EntryTable, masking: Masking, *, fast: bool) -> pa.StringArray:
     """The payload of each entry as a JSON object, built by family and put back in order."""
     pieces, places = [], []
     for part in table.parts:

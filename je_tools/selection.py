@@ -1,0 +1,316 @@
+"""Which entries of a log are wanted: filters on headers first, on payloads where they must be.
+
+A filter that needs payloads decodes only the fields it looks at, and only of entries that the
+header filters left.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.entries import NO_TIME, EntryTable, build_table
+from je_tools.errors import UsageError
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ENTRY_TYPES, Family, Group
+from je_tools.formats.spans import Ints, contains, starts_with
+
+Mask = npt.NDArray[np.bool_]
+
+_KEY_FIELDS = frozenset({"db_id", "txn_id", "key", "data", "time_ms", "modified_ms", "created_ms"})
+_LSN = re.compile(r"(0[xX])?([0-9a-fA-F]{1,8})/(0[xX])?([0-9a-fA-F]{1,8})")
+_SIGN = {"int": (">I", 1 << 31, 32), "long": (">Q", 1 << 63, 64)}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPattern:
+    """Bytes that a key must be equal to, or begin with."""
+
+    needle: bytes
+    whole: bool
+
+
+def parse_key(text: str) -> KeyPattern:
+    """A key as users write it: text, `hex:…`, `hex:…*` for a prefix, or in the form of a binding.
+
+    `long:N` and `int:N` are LongBinding and IntegerBinding, big endian with the sign bit flipped,
+    as StarRocks and Doris key their journals; `str:…` is StringBinding, UTF-8 and a zero byte.
+
+    Raises:
+        UsageError: not a number, or not hexadecimal.
+    """
+    kind, colon, rest = text.partition(":")
+    if colon and kind in _SIGN:
+        layout, flip, bits = _SIGN[kind]
+        try:
+            number = int(rest)
+        except ValueError:
+            raise UsageError(f"--key {text}: {rest!r} is not a whole number") from None
+        if not -flip <= number < flip:
+            raise UsageError(f"--key {text}: does not fit {bits} bits")
+        return KeyPattern(struct.pack(layout, number + flip), whole=True)
+    if colon and kind == "hex":
+        return KeyPattern(_hex(text, rest.removesuffix("*")), whole=not rest.endswith("*"))
+    if colon and kind == "str":
+        return KeyPattern(rest.encode() + b"\0", whole=True)
+    return KeyPattern(text.encode(), whole=True)
+
+
+def parse_bytes(text: str) -> bytes:
+    """Bytes to search for: text, or `hex:…`."""
+    if text.startswith("hex:"):
+        return _hex(text, text.removeprefix("hex:"))
+    return text.encode()
+
+
+def _hex(text: str, digits: str) -> bytes:
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        raise UsageError(f"{text}: not pairs of hexadecimal digits") from None
+
+
+def parse_lsn(text: str) -> int:
+    """An LSN as the engine spells it, `0x3/0x1a2f`.
+
+    Raises:
+        UsageError: not two hexadecimal numbers of at most 8 digits.
+    """
+    match = _LSN.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text}: an LSN is written 0xFILE/0xOFFSET, as 0x3/0x1a2f")
+    return int(match[2], 16) << 32 | int(match[4], 16)
+
+
+def parse_types(names: Iterable[str]) -> frozenset[int]:
+    """Entry type numbers by the engine's names or by group: LN, IN, TXN, CKPT, REP.
+
+    `LN` and `IN` are also names of types; as filters they are the groups, which hold these.
+
+    Raises:
+        UsageError: no such type or group; the text names near ones.
+    """
+    chosen: set[int] = set()
+    by_name = {t.name.lower(): t for t in ENTRY_TYPES.values()}
+    groups = {group.value.lower(): group for group in Group}
+    for name in names:
+        low = name.lower()
+        if low in groups:
+            chosen |= {t.no for t in ENTRY_TYPES.values() if groups[low] in t.groups}
+        elif low in by_name:
+            chosen.add(by_name[low].no)
+        else:
+            raise UsageError(_unknown_type(name))
+    return frozenset(chosen)
+
+
+def _unknown_type(name: str) -> str:
+    import difflib
+
+    names = [*(g.value for g in Group), *(t.name for t in ENTRY_TYPES.values())]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return f"--type {name}: no such entry type or group{hint} (`je-tools explain type:` lists all)"
+
+
+@dataclass(frozen=True)
+class TimeIndex:
+    """Times that entries without one of their own take over.
+
+    Attributes:
+        txn_ids, txn_times: int64, sorted by id; when each transaction ended.
+        mark_lsns, mark_times: int64, sorted by LSN; every entry that has a time of its own.
+    """
+
+    txn_ids: Ints
+    txn_times: Ints
+    mark_lsns: Ints
+    mark_times: Ints
+
+    def times_of(self, table: EntryTable) -> Ints:
+        """When each entry was written, ms; NO_TIME where nothing before it tells."""
+        times = table.time_ms.copy()
+        ended = _looked_up(self.txn_ids, self.txn_times, table.txn_id)
+        use = (times == NO_TIME) & table.has_txn & (ended != NO_TIME)
+        times[use] = ended[use]
+        before = np.searchsorted(self.mark_lsns, table.rows.lsn, side="right") - 1
+        use = (times == NO_TIME) & (before >= 0)
+        times[use] = self.mark_times[before[use]]
+        return times
+
+
+def _looked_up(keys: Ints, values: Ints, wanted: Ints) -> Ints:
+    if not len(keys):
+        return np.full(len(wanted), NO_TIME, np.int64)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, values[at], NO_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeMarks:
+    """Times that the entries of one range tell; see TimeIndex."""
+
+    txn_ids: Ints
+    txn_times: Ints
+    lsns: Ints
+    times: Ints
+
+
+def collect_times(rows: Rows, *, fast: bool) -> TimeMarks:
+    """The times of a range, for `time_index`."""
+    table = build_table(rows, fast=fast, wanted=_KEY_FIELDS)
+    told = table.time_ms != NO_TIME
+    lsns, times = rows.lsn[told], table.time_ms[told]
+    ends = told & _is_family(rows.type, Family.TXN_END) & ~rows.invisible
+    return TimeMarks(table.txn_id[ends], table.time_ms[ends], lsns, times)
+
+
+def time_index(marks: Iterable[TimeMarks]) -> TimeIndex:
+    """Join the times of all ranges; of several ends of one transaction the last counts."""
+    every = list(marks)
+    empty = np.empty(0, np.int64)
+    ids = np.concatenate([empty, *(m.txn_ids for m in every)])
+    ends = np.concatenate([empty, *(m.txn_times for m in every)])
+    # A stable sort of the reversed arrays puts the last end of each id first.
+    order = np.argsort(ids[::-1], kind="stable")
+    unique, first = np.unique(ids[::-1][order], return_index=True)
+    lsns = np.concatenate([empty, *(m.lsns for m in every)])
+    times = np.concatenate([empty, *(m.times for m in every)])
+    by_lsn = np.argsort(lsns, kind="stable")
+    return TimeIndex(unique, ends[::-1][order][first], lsns[by_lsn], times[by_lsn])
+
+
+def _is_family(types: npt.NDArray[np.uint8], family: Family) -> Mask:
+    lookup = np.zeros(256, np.bool_)
+    lookup[[t.no for t in ENTRY_TYPES.values() if t.family is family]] = True
+    return lookup[types]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Filters, all of which an entry must pass; None or empty filters nothing.
+
+    Attributes:
+        types: entry type numbers.
+        from_lsn, to_lsn, from_vlsn, to_vlsn: inclusive bounds.
+        replicated: only entries of the replication stream.
+        db_ids, txn_ids: databases and transactions.
+        key: what an LN's key must be.
+        grep: bytes in an LN's key or data; of other entries anywhere in the item.
+        since_ms, until_ms: inclusive bounds of the time, which need `times`.
+        times: times of the whole log.
+    """
+
+    types: frozenset[int] | None = None
+    from_lsn: int | None = None
+    to_lsn: int | None = None
+    from_vlsn: int | None = None
+    to_vlsn: int | None = None
+    replicated: bool = False
+    db_ids: frozenset[int] | None = None
+    txn_ids: frozenset[int] | None = None
+    key: KeyPattern | None = None
+    grep: bytes | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    times: TimeIndex | None = None
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether `times` must be given."""
+        return self.since_ms is not None or self.until_ms is not None
+
+    @property
+    def needs_payloads(self) -> bool:
+        """Whether headers alone cannot decide."""
+        filters = (self.db_ids, self.txn_ids, self.key, self.grep)
+        return self.needs_times or any(wanted is not None for wanted in filters)
+
+    def file_is_wanted(self, file_no: int) -> bool:
+        """Whether any LSN of a file can pass."""
+        first, last = file_no << 32, file_no << 32 | 0xFFFFFFFF
+        too_early = self.from_lsn is not None and last < self.from_lsn
+        return not too_early and (self.to_lsn is None or first <= self.to_lsn)
+
+    def of_headers(self, rows: Rows) -> Rows:
+        """The rows that pass the filters on headers."""
+        mask = np.ones(len(rows), np.bool_)
+        if self.types is not None:
+            lookup = np.zeros(256, np.bool_)
+            lookup[list(self.types)] = True
+            mask &= lookup[rows.type]
+        if self.replicated:
+            mask &= rows.replicated
+        for bound, values, at_least in (
+            (self.from_lsn, rows.lsn, True),
+            (self.to_lsn, rows.lsn, False),
+            (self.from_vlsn, rows.vlsn, True),
+            (self.to_vlsn, rows.vlsn, False),
+        ):
+            if bound is not None:
+                mask &= values >= bound if at_least else values <= bound
+        if self.from_vlsn is not None or self.to_vlsn is not None:
+            mask &= rows.has_vlsn
+        return rows if mask.all() else rows.take(np.flatnonzero(mask))
+
+    def of_payloads(self, rows: Rows, *, fast: bool) -> Rows:
+        """The rows that pass the filters on payloads."""
+        if not self.needs_payloads or not len(rows):
+            return rows
+        table = build_table(rows, fast=fast, wanted=_KEY_FIELDS)
+        mask = self._ids(table)
+        if self.key is not None:
+            key = self.key
+            spans = (table.key_start, table.key_size)
+            mask &= starts_with(rows.data, *spans, key.needle, whole=key.whole, fast=fast)
+        if self.grep is not None:
+            mask &= self._grep(table, self.grep, fast)
+        if self.needs_times:
+            if self.times is None:
+                raise ValueError("a selection by time needs the times of the log")
+            times = self.times.times_of(table)
+            mask &= times != NO_TIME
+            mask &= times >= self.since_ms if self.since_ms is not None else mask
+            mask &= times <= self.until_ms if self.until_ms is not None else mask
+        return rows if mask.all() else rows.take(np.flatnonzero(mask))
+
+    def _ids(self, table: EntryTable) -> Mask:
+        mask = np.ones(len(table), np.bool_)
+        if self.db_ids is not None:
+            mask &= table.has_db & np.isin(table.db_id, list(self.db_ids))
+        if self.txn_ids is not None:
+            mask &= table.has_txn & np.isin(table.txn_id, list(self.txn_ids))
+        return mask
+
+    @staticmethod
+    def _grep(table: EntryTable, needle: bytes, fast: bool) -> Mask:
+        rows = table.rows
+        found = contains(rows.data, table.key_start, table.key_size, needle, fast=fast)
+        found |= contains(rows.data, table.data_start, table.data_size, needle, fast=fast)
+        others = (table.key_size < 0) & (table.data_size < 0)
+        start = rows.offset.astype(np.int64) - rows.base + rows.header_size
+        size = np.where(others, rows.item_size, -1).astype(np.int64)
+        return found | contains(rows.data, start, size, needle, fast=fast)
+
+
+def resolve_databases(wanted: Iterable[str], names: Mapping[int, str]) -> frozenset[int]:
+    """Ids of databases given by name or by id.
+
+    Raises:
+        UsageError: the log knows no such database; the text names those that it knows.
+    """
+    ids: set[int] = set()
+    for text in wanted:
+        found = {id_ for id_, name in names.items() if name == text}
+        if not found and re.fullmatch(r"-?[0-9]+", text):
+            found = {int(text)}
+        if not found:
+            known = ", ".join(sorted({n for n in names.values() if not n.startswith("_je")})[:12])
+            raise UsageError(f"--db {text}: not in this log, which has: {known or 'none by name'}")
+        ids |= found
+    return frozenset(ids)

@@ -1,0 +1,72 @@
+"""Entries as CSV: the row columns, and the typed payload as JSON in the last."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from je_tools.entries import EntryTable
+from je_tools.formats.je.header import PROVISIONAL_NAMES
+from je_tools.formats.je.types import type_name
+from je_tools.formats.je.walk import CHECKSUM_NAMES
+from je_tools.masking import Masking
+from je_tools.sinks import texts as t
+from je_tools.sinks.batches import ROW_SCHEMA
+from je_tools.sinks.jsonl import entry_objects
+
+CSV_COLUMNS = (*ROW_SCHEMA.names, "entry")
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_header() -> bytes:
+    """The line with the column names."""
+    return ",".join(CSV_COLUMNS).encode() + b"\n"
+
+
+def csv_lines(
+    table: EntryTable, names: Mapping[int, str], masking: Masking, *, fast: bool
+) -> memoryview:
+    """The entries of a table as CSV lines, one line each; keys and values in hexadecimal."""
+    rows = table.rows
+    db_names = {id_: safe_cell(name) for id_, name in names.items()}
+    provisional = dict(enumerate(PROVISIONAL_NAMES))
+    checksums = dict(enumerate(CHECKSUM_NAMES))
+    type_names = {no: type_name(no) for no in np.unique(rows.type).tolist()}
+    arrays = [
+        t.number_array(np.full(len(rows), rows.file_no, np.int64)),
+        t.number_array(rows.offset),
+        t.lsn_texts(rows.lsn, fast=fast),
+        t.choice_texts(rows.type, type_names),
+        t.number_array(np.full(len(rows), rows.version, np.int64)),
+        t.number_array(rows.header_size),
+        t.number_array(rows.item_size),
+        t.number_array(rows.prev_offset),
+        t.number_array(rows.vlsn, rows.has_vlsn),
+        t.choice_texts(rows.provisional, provisional),
+        t.bool_array(rows.replicated),
+        t.bool_array(rows.invisible),
+        t.choice_texts(rows.checksum, checksums),
+        t.number_array(table.db_id, table.has_db),
+        t.id_texts(table.db_id, table.has_db, db_names),
+        t.number_array(table.txn_id, table.has_txn),
+        t.data_texts(rows.data, table.key_start, table.key_size, masking, fast=fast),
+        t.number_array(table.data_size, table.data_size >= 0),
+        t.data_texts(rows.data, table.data_start, table.data_size, masking, fast=fast),
+        entry_objects(table, masking, fast=fast),
+    ]
+    out = io.BytesIO()
+    options = pyarrow.csv.WriteOptions(include_header=False)
+    batch = pa.RecordBatch.from_arrays(arrays, names=CSV_COLUMNS)
+    pyarrow.csv.write_csv(batch, out, options)
+    return out.getbuffer()
+
+
+def safe_cell(text: str) -> str:
+    """Text that stays on its line, and that a spreadsheet does not take for a formula."""
+    line = t.json_string(text)[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    return "'" + line if line.startswith(_FORMULA) else line
