@@ -131,6 +131,26 @@ def decode_entry(data: bytes | memoryview, version: int, *, spans: bool = False)
     return Entry(header, version, fields, tuple(reader.spans))
 
 
+def decode_spans(data: bytes | memoryview, version: int) -> tuple[list[Span], EntryError | None]:
+    """Where the fields of an entry's item lie, as far as it decodes, and what stopped that.
+
+    For damaged entries: an item that goes on behind `data` is read as far as there are bytes.
+
+    Raises:
+        EntryError: not even the header is whole.
+    """
+    header = read_header(data, version)
+    view = memoryview(data)[: header.size + max(header.item_size, 0)]
+    reader = _Reader(view, header.size, True)
+    try:
+        reader.read_fields(layout(header.type_no, version), [], "")
+        if reader.at != len(view):
+            raise EntryError(f"{len(view) - reader.at} bytes are left over", reader.at)
+    except EntryError as error:
+        return reader.spans, error
+    return reader.spans, None
+
+
 def encode_entry(entry: Entry) -> bytes:
     """The bytes of `entry`, with item size and checksum as the engine would write them.
 
