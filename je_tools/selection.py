@@ -23,7 +23,7 @@ from je_tools.formats.spans import Ints, contains, starts_with
 Mask = npt.NDArray[np.bool_]
 
 _KEY_FIELDS = frozenset({"db_id", "txn_id", "key", "data", "time_ms", "modified_ms", "created_ms"})
-_LSN = re.compile(r"(0[xX])?([0-9a-fA-F]{1,8})/(0[xX])?([0-9a-fA-F]{1,8})")
+_LSN = re.compile(r"0[xX]([0-9a-fA-F]{1,8})/0[xX]([0-9a-fA-F]{1,8})")
 _SIGN = {"int": (">I", 1 << 31, 32), "long": (">Q", 1 << 63, 64)}
 
 
@@ -84,7 +84,7 @@ def parse_lsn(text: str) -> int:
     match = _LSN.fullmatch(text)
     if match is None:
         raise UsageError(f"{text}: an LSN is written 0xFILE/0xOFFSET, as 0x3/0x1a2f")
-    return int(match[2], 16) << 32 | int(match[4], 16)
+    return int(match[1], 16) << 32 | int(match[2], 16)
 
 
 def parse_types(names: Iterable[str]) -> frozenset[int]:

@@ -51,7 +51,7 @@ def lay_out(width: int) -> Layout:
     left = max(width, MIN_WIDTH) - 1
     chosen: dict[str, int] = {}
     least_detail = min(24, left // 3)
-    for name, size in _COLUMNS:
+    for name, size in _COLUMNS.items():
         if left - size - 1 >= least_detail:
             chosen[name] = size
             left -= size + 1
@@ -115,7 +115,7 @@ def _detail(table: EntryTable, masking: Masking, width: int, fast: bool) -> pa.S
     data = _preview(table, table.data_start, table.data_size, masking, width, fast)
     payload = entry_objects(table, masking, fast=fast)
     has_key = t.bool_array(table.key_size >= 0)
-    shown = pc.if_else(has_key, t.joined_present(data), payload)
+    shown = pc.if_else(has_key, pc.fill_null(data, ""), payload)
     bad = table.rows.checksum == Checksum.BAD
     if bad.any():
         mark = f"CHECKSUM {CHECKSUM_NAMES[Checksum.BAD].upper()} "
