@@ -22,6 +22,8 @@ from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.packed import load_i32, load_i64, load_u32, read_packed
 from je_tools.formats.source import Bytes, as_plain
 
+Ints = npt.NDArray[np.int64]
+
 COLUMN_FAMILIES = (Family.LN, Family.TXN_END, Family.NODE)
 """Families that are decoded in columns; entries of the others are few."""
 
@@ -88,13 +90,14 @@ def decode_fields(
             out = firsts[row] + item
             bits = 0
             for op in range(op_start[type_no], op_stop[type_no]):
+                line = ops[op]
                 wanted = True
-                for t in range(ops[op, _OP_TESTS]):
+                for t in range(line[_OP_TESTS]):
                     test = _OP_HEAD + t * _TEST_WIDTH
-                    tested = ops[op, test + _TEST_COLUMN]
-                    operand = ops[op, test + _TEST_OPERAND]
-                    kind = ops[op, test + _TEST_OP]
-                    if ops[op, test + _TEST_PARENT]:
+                    tested = line[test + _TEST_COLUMN]
+                    operand = line[test + _TEST_OPERAND]
+                    kind = line[test + _TEST_OP]
+                    if line[test + _TEST_PARENT]:
                         value = parents[tested, row]
                     else:
                         value = values[tested, out]
@@ -106,8 +109,8 @@ def decode_fields(
                         wanted = wanted and value != operand
                 if not wanted:
                     continue
-                coding = ops[op, _OP_CODING]
-                column = ops[op, _OP_COLUMN]
+                coding = line[_OP_CODING]
+                column = line[_OP_COLUMN]
                 number = 0
                 size = 0
                 if coding == _PACKED:
@@ -134,7 +137,7 @@ def decode_fields(
                     if behind <= stop:
                         word = load_u32(buf, cursor)
                         step = word & 255
-                        base_file_no = parents[ops[op, _OP_BASE], row]
+                        base_file_no = parents[line[_OP_BASE], row]
                         number = -1
                         if word >> 8 != _COMPACT_NULL:
                             file_no = base_file_no + (step - 256 if step > 127 else step)
@@ -157,8 +160,8 @@ def decode_fields(
                 if column >= 0:
                     values[column, out] = number
                     bits |= 1 << column
-                    if ops[op, _OP_SIZE] >= 0:
-                        sizes[ops[op, _OP_SIZE], out] = size
+                    if line[_OP_SIZE] >= 0:
+                        sizes[line[_OP_SIZE], out] = size
             present[out] = bits
             if status[row] != 0:
                 break
@@ -180,6 +183,12 @@ class Program:
     op_start: npt.NDArray[np.int64]
     op_stop: npt.NDArray[np.int64]
     ops: npt.NDArray[np.int64]
+
+    @functools.cached_property
+    def plain_ops(self) -> list[list[int]]:
+        """`ops` for plain Python."""
+        lines: list[list[int]] = self.ops.tolist()
+        return lines
 
 
 @dataclass(frozen=True)
@@ -322,10 +331,24 @@ class _Run:
         values = np.zeros((len(program.names), total), np.int64)
         sizes = np.zeros((max(program.sized, default=-1) + 1, total), np.int64)
         present = np.zeros(total, np.int64)
-        decode_all = compiled(decode_fields) if self.fast else decode_fields
-        decode_all(
-            self.rows.data if self.fast else as_plain(self.rows.data),
-            n,
+        parents = np.zeros((1, n), np.int64) if parent is None else parent.values
+        run = self._compiled if self.fast else self._plain
+        run(program, counts, firsts, values, sizes, present, parents)
+        return Columns(program, self.rows.data, values, sizes, present)
+
+    def _compiled(
+        self,
+        program: Program,
+        counts: Ints,
+        firsts: Ints,
+        values: Ints,
+        sizes: Ints,
+        present: Ints,
+        parents: Ints,
+    ) -> None:
+        compiled(decode_fields)(
+            self.rows.data,
+            len(self.rows),
             self.at,
             self.end,
             self.rows.type,
@@ -337,10 +360,52 @@ class _Run:
             values,
             sizes,
             present,
-            np.zeros((1, n), np.int64) if parent is None else parent.values,
+            parents,
             self.status,
         )
-        return Columns(program, self.rows.data, values, sizes, present)
+
+    def _plain(
+        self,
+        program: Program,
+        counts: Ints,
+        firsts: Ints,
+        values: Ints,
+        sizes: Ints,
+        present: Ints,
+        parents: Ints,
+    ) -> None:
+        """The kernel over lists and dicts, which plain Python reads faster than arrays."""
+        at, status, bits = self.at.tolist(), self.status.tolist(), present.tolist()
+        found: dict[tuple[int, int], int] = {}
+        lengths: dict[tuple[int, int], int] = {}
+        decode_fields(
+            as_plain(self.rows.data),
+            len(self.rows),
+            at,
+            self.end.tolist(),
+            self.rows.type.tolist(),
+            counts.tolist(),
+            firsts.tolist(),
+            program.op_start.tolist(),
+            program.op_stop.tolist(),
+            program.plain_ops,
+            found,
+            lengths,
+            bits,
+            _as_dict(parents),
+            status,
+        )
+        self.at[:], self.status[:], present[:] = at, status, bits
+        for array, cells in ((values, found), (sizes, lengths)):
+            if cells:
+                where = np.array(list(cells), np.int64)
+                array[where[:, 0], where[:, 1]] = list(cells.values())
+
+
+def _as_dict(array: Ints) -> dict[tuple[int, int], int]:
+    """The cells of an array by (row, column)."""
+    lines = enumerate(array.tolist())
+    return {(i, j): cell for i, line in lines for j, cell in enumerate(line)}
 
 
 @functools.cache
