@@ -40,6 +40,7 @@ _COMPACT_NULL = COMPACT_NULL_OFFSET
 _OP_CODING, _OP_COLUMN, _OP_SIZE, _OP_BASE, _OP_TESTS, _OP_HEAD = range(6)
 _TEST_COLUMN, _TEST_PARENT, _TEST_OP, _TEST_OPERAND, _TEST_WIDTH = range(5)
 _MAX_TESTS = 2
+_OP_WIDTH = _OP_HEAD + _MAX_TESTS * _TEST_WIDTH
 
 
 @kernel
@@ -71,9 +72,9 @@ def decode_fields(
         counts: int64 (n,); how many items of the program follow each other.
         firsts: int64 (n,); output row of an entry's first item.
         op_start, op_stop: int64 (256,); each type's program in `ops`.
-        ops: int64 (k, 13); coding, value column or -1, size column or -1, the parent's column with
-            the base file of compact LSNs, number of tests, and two tests of (column, whether it
-            is the parent's, operation, operand).
+        ops: int64 (13 k,), 13 for each operation: coding, value column or -1, size column or -1,
+            the parent's column with the base file of compact LSNs, number of tests, and two tests
+            of (column, whether it is the parent's, operation, operand).
         values: int64 (columns, rows); numbers, and offsets in `buf` of byte strings.
         sizes: int64 (byte columns, rows); lengths, -1 null.
         present: int64 (rows,); bit c is set where column c holds a value.
@@ -89,15 +90,14 @@ def decode_fields(
         for item in range(counts[row]):
             out = firsts[row] + item
             bits = 0
-            for op in range(op_start[type_no], op_stop[type_no]):
-                line = ops[op]
+            for op in range(op_start[type_no], op_stop[type_no], _OP_WIDTH):
                 wanted = True
-                for t in range(line[_OP_TESTS]):
-                    test = _OP_HEAD + t * _TEST_WIDTH
-                    tested = line[test + _TEST_COLUMN]
-                    operand = line[test + _TEST_OPERAND]
-                    kind = line[test + _TEST_OP]
-                    if line[test + _TEST_PARENT]:
+                for t in range(ops[op + _OP_TESTS]):
+                    test = op + _OP_HEAD + t * _TEST_WIDTH
+                    tested = ops[test + _TEST_COLUMN]
+                    operand = ops[test + _TEST_OPERAND]
+                    kind = ops[test + _TEST_OP]
+                    if ops[test + _TEST_PARENT]:
                         value = parents[tested, row]
                     else:
                         value = values[tested, out]
@@ -109,8 +109,8 @@ def decode_fields(
                         wanted = wanted and value != operand
                 if not wanted:
                     continue
-                coding = line[_OP_CODING]
-                column = line[_OP_COLUMN]
+                coding = ops[op + _OP_CODING]
+                column = ops[op + _OP_COLUMN]
                 number = 0
                 size = 0
                 if coding == _PACKED:
@@ -137,7 +137,7 @@ def decode_fields(
                     if behind <= stop:
                         word = load_u32(buf, cursor)
                         step = word & 255
-                        base_file_no = parents[line[_OP_BASE], row]
+                        base_file_no = parents[ops[op + _OP_BASE], row]
                         number = -1
                         if word >> 8 != _COMPACT_NULL:
                             file_no = base_file_no + (step - 256 if step > 127 else step)
@@ -160,8 +160,8 @@ def decode_fields(
                 if column >= 0:
                     values[column, out] = number
                     bits |= 1 << column
-                    if line[_OP_SIZE] >= 0:
-                        sizes[line[_OP_SIZE], out] = size
+                    if ops[op + _OP_SIZE] >= 0:
+                        sizes[ops[op + _OP_SIZE], out] = size
             present[out] = bits
             if status[row] != 0:
                 break
@@ -185,10 +185,10 @@ class Program:
     ops: npt.NDArray[np.int64]
 
     @functools.cached_property
-    def plain_ops(self) -> list[list[int]]:
+    def plain_ops(self) -> list[int]:
         """`ops` for plain Python."""
-        lines: list[list[int]] = self.ops.tolist()
-        return lines
+        numbers: list[int] = self.ops.tolist()
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def decode(
 
     Args:
         rows: at most MAX_ROWS entries.
-        family: one of COLUMN_FAMILIES.
+        family: one of COLUMN_FAMILIES, or any that is `in_columns` as far as is wanted.
         fast: use compiled kernels.
         wanted: columns to keep; None, or with `slots` among them, for all. What lies behind the
             last of them is not read, and bytes left over are then not noticed.
@@ -288,6 +288,20 @@ def decode(
     tail = _program(family, rows.version, "tail", None)
     ends = run.columns(tail, ones, np.arange(n, dtype=np.int64), n, fields)
     return Decoded(_joined(fields, ends), slots, first, (status != 0) | (at != end))
+
+
+@functools.cache
+def in_columns(family: Family, version: int, wanted: frozenset[str]) -> bool:
+    """Whether `decode` gives these fields of a family: numbers or spans at the front of an entry.
+
+    So it is with the ids of most families, of which only COLUMN_FAMILIES decode as a whole.
+    """
+    parts = _heads(family, version)
+    kept = _kept(parts.values(), wanted)
+    used = [f for fields in parts.values() for f in _up_to_last(fields, kept)]
+    tests = {test.op for f in used for test in f.when}
+    codings = {f.coding for f in used}
+    return wanted <= set(kept) and codings <= _KNOWN_CODINGS and tests <= _KNOWN_TESTS
 
 
 def _joined(head: Columns, tail: Columns) -> Columns:
@@ -414,25 +428,39 @@ def _program(family: Family, version: int, part: str, wanted: frozenset[str] | N
 
     A field that a condition asks for is kept even when it is not wanted.
     """
-    parts = {
-        entry_type.no: _parts(layout(entry_type.no, version))[part]
-        for entry_type in ENTRY_TYPES.values()
-        if entry_type.family is family
-        and entry_type.first_version <= version <= entry_type.last_version
-    }
+    parts = {no: fields[part] for no, fields in _family_parts(family, version).items()}
     kept = _kept(parts.values(), wanted)
     parents = _parent_columns(family, version) if part != "head" else {}
     sized = _sized(parts.values(), kept)
     starts, stops = np.zeros(256, np.int64), np.zeros(256, np.int64)
-    ops: list[list[int]] = []
+    ops: list[int] = []
     for type_no, fields in parts.items():
         starts[type_no] = len(ops)
-        last = max((i for i, f in enumerate(fields) if _column_name(f) in kept), default=-1)
-        ops += [_operation(f, kept, sized, parents) for f in fields[: last + 1]]
+        for declared in _up_to_last(fields, kept):
+            ops += _operation(declared, kept, sized, parents)
         stops[type_no] = len(ops)
-    width = _OP_HEAD + _MAX_TESTS * _TEST_WIDTH
-    table = np.array(ops, np.int64).reshape(len(ops), width)
-    return Program(kept, sized, starts, stops, table)
+    return Program(kept, sized, starts, stops, np.array(ops, np.int64))
+
+
+@functools.cache
+def _family_parts(family: Family, version: int) -> dict[int, dict[str, tuple[Field, ...]]]:
+    """Head, slots and tail of each entry type of a family that this log version has."""
+    return {
+        entry_type.no: _parts(layout(entry_type.no, version))
+        for entry_type in ENTRY_TYPES.values()
+        if entry_type.family is family
+        and entry_type.first_version <= version <= entry_type.last_version
+    }
+
+
+def _heads(family: Family, version: int) -> dict[int, tuple[Field, ...]]:
+    return {no: parts["head"] for no, parts in _family_parts(family, version).items()}
+
+
+def _up_to_last(fields: tuple[Field, ...], kept: tuple[str, ...]) -> tuple[Field, ...]:
+    """The fields up to the last one that is kept: what lies behind is not read."""
+    last = max((i for i, f in enumerate(fields) if _column_name(f) in kept), default=-1)
+    return fields[: last + 1]
 
 
 def _parts(fields: tuple[Field, ...]) -> dict[str, tuple[Field, ...]]:
@@ -449,9 +477,13 @@ def _column_name(declared: Field) -> str:
 
 
 def _kept(parts: Iterable[tuple[Field, ...]], wanted: frozenset[str] | None) -> tuple[str, ...]:
-    tested = {test.field for fields in parts for f in fields for test in f.when}
     names = dict.fromkeys(_column_name(f) for fields in parts for f in fields)
-    return tuple(n for n in names if wanted is None or n in wanted or n in tested)
+    if wanted is None:
+        return tuple(names)
+    # What lies behind the last wanted field is not read, so what it depends on is not needed.
+    read = [f for fields in parts for f in _up_to_last(fields, tuple(wanted))]
+    tested = {test.field for f in read for test in f.when}
+    return tuple(n for n in names if n in wanted or n in tested)
 
 
 def _sized(parts: Iterable[tuple[Field, ...]], kept: tuple[str, ...]) -> tuple[int, ...]:
@@ -483,3 +515,12 @@ def _operation(
 
 
 _WITH_SIZE = (Coding.BYTES, Coding.TEXT, Coding.REST, Coding.BYTES_I32)
+_KNOWN_CODINGS = {
+    Coding.U8,
+    Coding.I32,
+    Coding.I64,
+    Coding.PACKED,
+    Coding.COMPACT_LSN,
+    *_WITH_SIZE,
+}
+_KNOWN_TESTS = {Op.SET, Op.CLEAR, Op.NOT}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from je_tools.entries import ROW_FIELDS, EntryTable, FamilyPart, Single
-from je_tools.formats.je.columns import Columns
+from je_tools.formats.je.columns import MAX_ROWS, Columns
 from je_tools.formats.je.header import PROVISIONAL_NAMES
 from je_tools.formats.je.layout import Coding, Field, layout
 from je_tools.formats.je.slots import split_embedded
@@ -144,13 +145,21 @@ def entry_batch(
     for family in Family:
         kind = family_type(family)
         if family in parts:
-            part = parts[family]
-            array = _scattered(_part_array(part, kind, masking, fast), part.index, len(table))
+            arrays.append(_part_array(table, parts[family], kind, masking, fast))
         else:
-            array = _single_array(table, family, kind, masking)
-        arrays.append(array)
+            arrays.append(_single_array(table, family, kind, masking))
     arrays.append(_problems(table))
     return pa.RecordBatch.from_arrays(arrays, schema=entry_schema())
+
+
+def _nulls(n: int, kind: pa.DataType) -> pa.Array:
+    """Nulls, for most columns of most batches: slices of one array, so without a cost."""
+    return _most_nulls(kind).slice(0, n) if n <= MAX_ROWS else pa.nulls(n, kind)
+
+
+@functools.lru_cache(maxsize=512)
+def _most_nulls(kind: pa.DataType) -> pa.Array:
+    return pa.nulls(MAX_ROWS, kind)
 
 
 def _row_arrays(
@@ -197,9 +206,7 @@ def _binary(data: Bytes, starts: Ints, sizes: Ints, masking: Masking, fast: bool
 
 
 def _scattered(array: pa.Array, index: Ints, n: int) -> pa.Array:
-    """The elements of `array` at rows `index` of n, null elsewhere."""
-    if len(index) == n:
-        return array
+    """The elements of a short `array` at rows `index` of n, null elsewhere."""
     places = np.zeros(n, np.int32)
     places[index] = np.arange(len(index))
     taken = np.zeros(n, np.bool_)
@@ -207,16 +214,38 @@ def _scattered(array: pa.Array, index: Ints, n: int) -> pa.Array:
     return array.take(t.number_array(places, taken))
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the rows of some columns lie among `n`: at `index`, or everywhere (None)."""
+
+    n: int
+    index: Ints | None = None
+
+    def spread(self, values: npt.NDArray[Any], elsewhere: int = 0) -> npt.NDArray[Any]:
+        """Values at their rows, `elsewhere` at the others."""
+        if self.index is None:
+            return values
+        spread = np.full(self.n, elsewhere, values.dtype)
+        spread[self.index] = values
+        return spread
+
+
 def _part_array(
-    part: FamilyPart, kind: pa.StructType, masking: Masking, fast: bool
+    table: EntryTable, part: FamilyPart, kind: pa.StructType, masking: Masking, fast: bool
 ) -> pa.StructArray:
+    whole = len(part.index) == len(table)
+    place = _Place(len(table), None if whole else part.index)
     decoded = part.decoded
-    slots = None
+    given = {}
     if decoded.slots is not None:
         items = _slot_struct(decoded.slots, kind.field("slots").type.value_type, masking, fast)
-        slots = pa.ListArray.from_arrays(t.number_array(decoded.slot_first.astype(np.int32)), items)
-    given = {} if slots is None else {"slots": slots}
-    return _struct(decoded.fields, kind, given, masking, fast)
+        counts = place.spread(np.diff(decoded.slot_first))
+        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))).astype(np.int32)
+        given["slots"] = pa.ListArray.from_arrays(t.number_array(ends), items)
+    children = _children(decoded.fields, kind, given, place, masking, fast)
+    taken = None if whole else ~place.spread(np.ones(len(part.index), np.bool_))
+    mask = None if taken is None else t.bool_array(taken)
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
 
 
 def _slot_struct(
@@ -227,36 +256,41 @@ def _slot_struct(
         "key": _binary(slots.data, key_start, key_size, masking, fast),
         "data": _binary(slots.data, data_start, data_size, masking, fast),
     }
-    return _struct(slots, kind, given, masking, fast)
+    place = _Place(len(slots.present))
+    children = _children(slots, kind, given, place, masking, fast)
+    return pa.StructArray.from_arrays(children, fields=list(kind))
 
 
-def _struct(
+def _children(
     columns: Columns,
     kind: pa.StructType,
     given: Mapping[str, pa.Array],
+    place: _Place,
     masking: Masking,
     fast: bool,
-) -> pa.StructArray:
+) -> list[pa.Array]:
+    """The fields of a struct: as given, as decoded, or null where this log version has none."""
     arrays = []
     for field in kind:
         if field.name in given:
             arrays.append(given[field.name])
-        elif columns.has(field.name):
-            arrays.append(_column_array(columns, field, masking, fast))
+        elif columns.has(field.name) and columns.is_present(field.name).any():
+            arrays.append(_column_array(columns, field, place, masking, fast))
         else:
-            arrays.append(pa.nulls(len(columns.present), field.type))
-    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+            arrays.append(_nulls(place.n, field.type))
+    return arrays
 
 
-def _column_array(columns: Columns, field: pa.Field, masking: Masking, fast: bool) -> pa.Array:
+def _column_array(
+    columns: Columns, field: pa.Field, place: _Place, masking: Masking, fast: bool
+) -> pa.Array:
     if columns.is_bytes(field.name):
         starts, sizes = columns.span(field.name)
         shown = masking if field.name in KEY_FIELDS else Masking()
-        return _binary(columns.data, starts, sizes, shown, fast)
-    present = columns.is_present(field.name)
-    numbers = columns.number(field.name)
-    numbers = numbers.astype(field.type.to_pandas_dtype(), copy=False)
-    return t.number_array(numbers, None if present.all() else present)
+        return _binary(columns.data, place.spread(starts), place.spread(sizes, -1), shown, fast)
+    present = place.spread(columns.is_present(field.name))
+    numbers = columns.number(field.name).astype(field.type.to_pandas_dtype(), copy=False)
+    return t.number_array(place.spread(numbers), None if present.all() else present)
 
 
 def _single_array(
@@ -269,7 +303,7 @@ def _single_array(
         if single.problem is None and _family_of(int(table.rows.type[row])) is family
     }
     if not of_family:
-        return pa.nulls(len(table), kind)
+        return _nulls(len(table), kind)
     values = [_single_value(single, kind, masking) for single in of_family.values()]
     index = np.fromiter(of_family, np.int64, len(of_family))
     return _scattered(pa.array(values, kind), index, len(table))
@@ -286,17 +320,17 @@ def _single_value(single: Single, kind: pa.StructType, masking: Masking) -> Any:
 
 
 def _value(name: str, value: Any, masking: Masking) -> Any:
+    if isinstance(value, int):
+        return value & _UNSIGNED if t.is_lsn(name) else value
     if isinstance(value, dict):
         return {k: _value(k, v, masking) for k, v in value.items()}
     if isinstance(value, list):
-        return [_value(name, item, masking) for item in value]
+        # Obsolete offsets come by the thousand, and are what they are.
+        numbers = not value or isinstance(value[0], int)
+        return value if numbers else [_value(name, item, masking) for item in value]
     if isinstance(value, bytes):
         return _masked(value, masking) if name in KEY_FIELDS else value
-    if isinstance(value, str):
-        return t.clean_text(value)
-    if isinstance(value, int) and t.is_lsn(name):
-        return value & _UNSIGNED
-    return value
+    return t.clean_text(value) if isinstance(value, str) else value
 
 
 def _masked(value: bytes, masking: Masking) -> bytes | None:
@@ -309,7 +343,7 @@ def _masked(value: bytes, masking: Masking) -> bytes | None:
 def _problems(table: EntryTable) -> pa.StringArray:
     found = {row: single.problem for row, single in table.singles.items() if single.problem}
     if not found:
-        return pa.nulls(len(table), pa.string())
+        return _nulls(len(table), pa.string())
     index = np.fromiter(found, np.int64, len(found))
     return _scattered(pa.array(_texts(list(found.values())), pa.string()), index, len(table))
 
