@@ -1,0 +1,293 @@
+"""Counts and bytes of entries by type, and of the keys and values of user records.
+
+Nothing is kept of an entry: a kernel steps over the declared fields of a record only as far as
+its key and value, and adds up. `layout` stays the one place that knows the fields.
+
+What counts is what counts in the engine's own statistics. Source: StatsFileReader.processEntry,
+JE 18.3.12 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.je import header as h
+from je_tools.formats.je.layout import Coding, Field, Op, layout
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ENTRY_TYPES
+from je_tools.formats.je.walk import Checksum
+from je_tools.formats.kernels import compiled, kernel
+from je_tools.formats.packed import load_i32, read_packed
+from je_tools.formats.source import as_plain
+
+Ints = npt.NDArray[np.int64]
+
+COUNT, TOTAL, MIN, MAX, PROVISIONAL = range(5)
+"""Columns of a tally: how many, their bytes, the smallest, the largest, how many provisional."""
+
+KEY, DATA, BROKEN = range(3)
+"""Lines of a tally of sizes: keys, values, and records that end inside a field."""
+
+NO_MINIMUM = 1 << 62
+"""The smallest of nothing."""
+
+_TYPES = 256
+_WIDTH = 5
+_BAD = int(Checksum.BAD)
+_PROVISIONAL_YES = h.PROVISIONAL_YES
+_COUNT, _TOTAL, _MIN, _MAX, _PROVISIONAL = COUNT, TOTAL, MIN, MAX, PROVISIONAL
+_KEY, _DATA, _BROKEN = KEY, DATA, BROKEN
+# What one step over a field does; a step is (action, operand, mask of flags of which one is set).
+_FLAGS, _FIXED, _PACKED, _BYTES, _REST, _BYTES_I32 = range(6)
+_NEITHER = 2
+
+
+@kernel
+def tally_types(
+    start: int, stop: int, types: Any, flags: Any, headers: Any, items: Any, states: Any, out: Any
+) -> None:
+    """Add rows [start, stop) to `out`, an int64 (256, 5) by type; damaged entries do not count."""
+    for row in range(start, stop):
+        if states[row] == _BAD:
+            continue
+        type_no = types[row]
+        size = headers[row] + items[row]
+        out[type_no, _COUNT] += 1
+        out[type_no, _TOTAL] += size
+        out[type_no, _MIN] = min(out[type_no, _MIN], size)
+        out[type_no, _MAX] = max(out[type_no, _MAX], size)
+        if flags[row] & _PROVISIONAL_YES:
+            out[type_no, _PROVISIONAL] += 1
+
+
+@kernel
+def tally_sizes(
+    buf: Any,
+    base: int,
+    n: int,
+    offsets: Any,
+    types: Any,
+    headers: Any,
+    items: Any,
+    states: Any,
+    firsts: Any,
+    lasts: Any,
+    steps: Any,
+    out: Any,
+) -> None:
+    """Add the key and value sizes of `n` rows to `out`, an int64 (3, 5).
+
+    Args:
+        buf: bytes of the file from offset `base`; the entries lie in it.
+        firsts, lasts: int64 (256,); each type's steps, none for what is not a user record.
+        steps: int64 (k, 3); see above.
+    """
+    for row in range(n):
+        type_no = types[row]
+        first, last = firsts[type_no], lasts[type_no]
+        if first == last or states[row] == _BAD:
+            continue
+        at = offsets[row] - base + headers[row]
+        stop = at + items[row]
+        flags = 0
+        key_size = -1
+        data_size = -1
+        for step in range(first, last):
+            mask = steps[step, 2]
+            if mask != 0 and flags & mask == 0:
+                continue
+            action = steps[step, 0]
+            operand = steps[step, 1]
+            size = -1
+            if at >= stop and action != _REST:
+                at = stop + 1
+                break
+            if action == _PACKED:
+                byte = buf[at] - 0
+                at += 1
+                if byte > 119:
+                    at += byte - 119 if byte < 128 else max(137 - byte, 0)
+                continue
+            if action == _FLAGS:
+                flags |= (buf[at] - 0) << operand
+                at += 1
+                continue
+            if action == _FIXED:
+                at += operand
+                continue
+            if action == _BYTES:
+                size = buf[at] - 0
+                if size <= 119:
+                    at += 1
+                else:
+                    size, at = read_packed(buf, at, stop)
+                    if at < 0 or size < -1:
+                        at = stop + 1
+                        break
+            elif action == _REST:
+                size = stop - at
+            else:
+                if at + 4 > stop:
+                    at = stop + 1
+                    break
+                size = load_i32(buf, at)
+                at += 4
+                if size < 0:
+                    at = stop + 1
+                    break
+            if size > 0:
+                at += size
+            if operand == _KEY:
+                key_size = size
+            elif operand == _DATA:
+                data_size = size
+        if at > stop:
+            out[_BROKEN, _COUNT] += 1
+            continue
+        if key_size >= 0:
+            out[_KEY, _COUNT] += 1
+            out[_KEY, _TOTAL] += key_size
+            out[_KEY, _MIN] = min(out[_KEY, _MIN], key_size)
+            out[_KEY, _MAX] = max(out[_KEY, _MAX], key_size)
+        if data_size >= 0:
+            out[_DATA, _COUNT] += 1
+            out[_DATA, _TOTAL] += data_size
+            out[_DATA, _MIN] = min(out[_DATA, _MIN], data_size)
+            out[_DATA, _MAX] = max(out[_DATA, _MAX], data_size)
+
+
+def _empty(lines: int) -> Ints:
+    out = np.zeros((lines, _WIDTH), np.int64)
+    out[:, MIN] = NO_MINIMUM
+    return out
+
+
+@dataclass
+class Tally:
+    """Counts and bytes; tallies of several ranges add up.
+
+    Attributes:
+        types: int64 (256, 5) by entry type; columns COUNT, TOTAL, MIN, MAX, PROVISIONAL.
+        sizes: int64 (3, 5); lines KEY, DATA, BROKEN. A deleted record has no value to count.
+    """
+
+    types: Ints = field(default_factory=lambda: _empty(_TYPES))
+    sizes: Ints = field(default_factory=lambda: _empty(3))
+
+    def add(self, other: Tally) -> None:
+        """Add another tally to this one."""
+        for mine, others in ((self.types, other.types), (self.sizes, other.sizes)):
+            smallest = np.minimum(mine[:, MIN], others[:, MIN])
+            largest = np.maximum(mine[:, MAX], others[:, MAX])
+            mine += others
+            mine[:, MIN], mine[:, MAX] = smallest, largest
+
+
+def tally_rows(rows: Rows, *, fast: bool) -> Tally:
+    """The tally of some entries; damaged ones do not count."""
+    tally = Tally()
+    tally.types = count_types(rows, 0, len(rows), fast=fast)
+    firsts, lasts, steps = _programs(rows.version)
+    arguments = (
+        rows.base,
+        len(rows),
+        rows.offset,
+        rows.type,
+        rows.header_size,
+        rows.item_size,
+        rows.checksum,
+        firsts,
+        lasts,
+        steps,
+    )
+    if fast:
+        compiled(tally_sizes)(rows.data, *arguments, tally.sizes)
+        return tally
+    cells = _cells(tally.sizes)
+    tally_sizes(as_plain(rows.data), *map(_plain, arguments), cells)
+    _fill(tally.sizes, cells)
+    return tally
+
+
+def count_types(rows: Rows, start: int, stop: int, *, fast: bool) -> Ints:
+    """Rows [start, stop) by type, as in `Tally.types`."""
+    out = _empty(_TYPES)
+    arguments = (rows.type, rows.flags, rows.header_size, rows.item_size, rows.checksum)
+    if fast:
+        compiled(tally_types)(start, stop, *arguments, out)
+        return out
+    cells = _cells(out)
+    tally_types(start, stop, *map(_plain, arguments), cells)
+    _fill(out, cells)
+    return out
+
+
+def _plain(argument: Any) -> Any:
+    """Lists and dicts, which plain Python reads faster than arrays."""
+    if not isinstance(argument, np.ndarray):
+        return argument
+    return _cells(argument) if argument.ndim == 2 else argument.tolist()
+
+
+def _cells(array: Ints) -> dict[tuple[int, int], int]:
+    lines = enumerate(array.tolist())
+    return {(i, j): cell for i, line in lines for j, cell in enumerate(line)}
+
+
+def _fill(array: Ints, cells: dict[tuple[int, int], int]) -> None:
+    array[:] = np.fromiter(cells.values(), np.int64, array.size).reshape(array.shape)
+
+
+@functools.cache
+def _programs(version: int) -> tuple[Ints, Ints, Ints]:
+    """The steps of every user record type of a log version: firsts, lasts, steps."""
+    firsts, lasts = np.zeros(_TYPES, np.int64), np.zeros(_TYPES, np.int64)
+    steps: list[tuple[int, int, int]] = []
+    for entry_type in ENTRY_TYPES.values():
+        if entry_type.user_ln and entry_type.first_version <= version <= entry_type.last_version:
+            firsts[entry_type.no] = len(steps)
+            steps += _steps(layout(entry_type.no, version))
+            lasts[entry_type.no] = len(steps)
+    return firsts, lasts, np.array(steps, np.int64).reshape(len(steps), 3)
+
+
+def _steps(fields: tuple[Field, ...]) -> list[tuple[int, int, int]]:
+    names = [declared.name for declared in fields]
+    last = max(names.index("key"), names.index("data"))
+    shifts: dict[str, int] = {}
+    steps = []
+    for declared in fields[: last + 1]:
+        mask = 0
+        for test in declared.when:
+            if test.op is not Op.SET or mask:
+                raise ValueError(f"{declared.name}: more than one flag decides on it")
+            mask = test.operand << shifts[test.field]
+        if declared.coding is Coding.U8:
+            shifts[declared.name] = 8 * len(shifts)
+            steps.append((_FLAGS, shifts[declared.name], mask))
+        else:
+            steps.append((*_action(declared), mask))
+    return steps
+
+
+def _action(declared: Field) -> tuple[int, int]:
+    what = {"key": KEY, "data": DATA}.get(declared.name, _NEITHER)
+    if declared.coding is Coding.PACKED:
+        return _PACKED, 0
+    if declared.coding in _FIXED_SIZES:
+        return _FIXED, _FIXED_SIZES[declared.coding]
+    return _WITH_SIZE[declared.coding], what
+
+
+_FIXED_SIZES = {Coding.I32: 4, Coding.U32: 4, Coding.I64: 8}
+_WITH_SIZE = {
+    Coding.BYTES: _BYTES,
+    Coding.TEXT: _BYTES,
+    Coding.REST: _REST,
+    Coding.BYTES_I32: _BYTES_I32,
+}

@@ -1,0 +1,122 @@
+"""Which database and which transaction each entry names, in columns.
+
+Unlike `entries`, which decodes whole payloads, only what stands in front of them is read.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.je.columns import decode, in_columns
+from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.layout import layout
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ENTRY_TYPES, Family
+from je_tools.formats.je.walk import Checksum
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_FAMILIES = tuple(Family)
+_FAMILY_OF = np.full(256, -1, np.int8)
+for _entry_type in ENTRY_TYPES.values():
+    _FAMILY_OF[_entry_type.no] = _FAMILIES.index(_entry_type.family)
+
+
+@dataclass(frozen=True)
+class References:
+    """Fields that entries share, by row.
+
+    Attributes:
+        numbers: int64 columns of numbers, 0 where absent.
+        present: bool columns, whether the entry has that field.
+        sizes: int64 columns with the lengths of byte fields, -1 where null or absent.
+    """
+
+    numbers: dict[str, Ints]
+    present: dict[str, Mask]
+    sizes: dict[str, Ints]
+
+
+def read_references(
+    rows: Rows, types: Mask, numbers: tuple[str, ...], sizes: tuple[str, ...] = (), *, fast: bool
+) -> References:
+    """Read fields of the entries of some types.
+
+    Args:
+        rows: entries of one file; damaged ones are left out.
+        types: bool (256,), the entry types to look at.
+        numbers: names of fields that hold numbers.
+        sizes: names of byte fields; only of user records and others of the family LN.
+        fast: use compiled kernels.
+    """
+    n = len(rows)
+    found = References(
+        {name: np.zeros(n, np.int64) for name in numbers},
+        {name: np.zeros(n, np.bool_) for name in numbers},
+        {name: np.full(n, -1, np.int64) for name in sizes},
+    )
+    looked_at = types[rows.type] & (rows.checksum != Checksum.BAD)
+    families = np.where(looked_at, _FAMILY_OF[rows.type], np.int8(-1))
+    for code in np.flatnonzero(np.bincount(families + 1, minlength=1)[1:]).tolist():
+        family = _FAMILIES[code]
+        index = np.flatnonzero(families == code)
+        named = frozenset(numbers) | (frozenset(sizes) if family is Family.LN else frozenset())
+        wanted = named & _names_of(family, rows.version)
+        if not wanted:
+            continue
+        if in_columns(family, rows.version, wanted):
+            _read_columns(found, rows, index, family, wanted, fast)
+        else:
+            _read_singles(found, rows, index, wanted)
+    return found
+
+
+@functools.cache
+def _names_of(family: Family, version: int) -> frozenset[str]:
+    """What an entry of a family can name in this log version, lists and groups not looked into."""
+    return frozenset(
+        declared.name
+        for entry_type in ENTRY_TYPES.values()
+        if entry_type.family is family
+        and entry_type.first_version <= version <= entry_type.last_version
+        for declared in layout(entry_type.no, version)
+    )
+
+
+def _read_columns(
+    found: References,
+    rows: Rows,
+    index: Ints,
+    family: Family,
+    wanted: frozenset[str],
+    fast: bool,
+) -> None:
+    chosen = rows if len(index) == len(rows) else rows.take(index)
+    decoded = decode(chosen, family, fast=fast, wanted=wanted)
+    good = ~decoded.bad
+    index = index[good]
+    for name in wanted & found.numbers.keys():
+        found.numbers[name][index] = decoded.fields.number(name)[good]
+        found.present[name][index] = decoded.fields.is_present(name)[good]
+    for name in wanted & found.sizes.keys():
+        found.sizes[name][index] = decoded.fields.span(name)[1][good]
+
+
+def _read_singles(found: References, rows: Rows, index: Ints, wanted: frozenset[str]) -> None:
+    """Entries whose fields lie behind what only `decode_entry` knows: rare, or of old versions."""
+    for row in index.tolist():
+        try:
+            fields = decode_entry(rows.entry_bytes(row), rows.version).fields
+        except EntryError:
+            continue
+        for name in wanted & found.numbers.keys() & fields.keys():
+            found.numbers[name][row] = fields[name]
+            found.present[name][row] = True
+        for name in wanted & found.sizes.keys() & fields.keys():
+            value = fields[name]
+            found.sizes[name][row] = -1 if value is None else len(value)
