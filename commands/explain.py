@@ -1,0 +1,157 @@
+"""`je-tools explain`: what an entry type, an exit code, a finding or one entry is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from je_tools.commands._options import exit_zero_option, format_option
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.masking import DataMode, Masking
+
+
+def _complete_topic(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    return [
+        CompletionItem(topic, help=meaning)
+        for topic, meaning in _topics()
+        if topic.lower().startswith(incomplete.lower())
+    ]
+
+
+def _topics() -> Iterator[tuple[str, str]]:
+    from je_tools import explain
+
+    for each in explain.explain_types(""):
+        yield f"type:{each.entry_type.name}", each.entry_type.meaning
+    for code in explain.explain_exits(""):
+        yield f"exit:{code.code}", code.meaning
+    for finding in explain.explain_findings(""):
+        yield f"finding:{finding.name}", finding.meaning
+
+
+@click.command()
+@click.argument(
+    "topics",
+    metavar="type:NAME|exit:CODE|finding:CODE|LSN...",
+    nargs=-1,
+    required=True,
+    shell_complete=_complete_topic,
+)
+@click.option(
+    "--env",
+    "paths",
+    multiple=True,
+    metavar="ENV_DIR|FILE",
+    type=click.Path(path_type=Path),
+    help="Where an LSN is looked up: an environment, or a log file (repeat for several).",
+)
+@click.option(
+    "--version",
+    type=click.IntRange(1, 26),
+    help="Log version whose fields are listed; the newest of the type otherwise.",
+)
+@click.option(
+    "--data",
+    type=click.Choice([mode.value for mode in DataMode]),
+    default=DataMode.SHOW.value,
+    show_default=True,
+    help="What is shown of keys and values.",
+)
+@click.option("--all", "all_bytes", is_flag=True, help="Show every byte of long fields.")
+@format_option("table", "jsonl")
+@exit_zero_option
+def command(
+    topics: tuple[str, ...],
+    paths: tuple[Path, ...],
+    version: int | None,
+    data: str,
+    all_bytes: bool,
+    format_: str,
+    exit_zero: bool,
+) -> int:
+    r"""Explain an entry type, an exit code, a finding, or one entry byte by byte.
+
+    A topic without a name behind its colon (`type:`, `exit:`, `finding:`) lists all. An entry is
+    named by its LSN and looked up in --env; one that is damaged is explained as far as it can be
+    read, with exit code 3. A place where no entry begins is answered with the entries around it.
+
+    \b
+    Examples:
+      je-tools explain type:NameLN
+      je-tools explain type:BIN --version 17
+      je-tools explain exit:3
+      je-tools explain finding:
+      je-tools explain 0x0/0x26 --env meta/bdb
+      je-tools explain 0x0/0x26 --env 00000000.jdb --format jsonl
+    """
+    damaged = False
+    for i, topic in enumerate(topics):
+        if i and format_ == "table":
+            click.echo()
+        damaged |= _explain(topic, paths, version, Masking(DataMode(data)), all_bytes, format_)
+    return EXIT_DAMAGE if damaged and not exit_zero else EXIT_OK
+
+
+def _explain(
+    topic: str,
+    paths: tuple[Path, ...],
+    version: int | None,
+    masking: Masking,
+    all_bytes: bool,
+    format_: str,
+) -> bool:
+    """Explain one topic; whether it is an entry that is damaged."""
+    from je_tools import explain
+    from je_tools.sinks import explanations as sink
+
+    as_lines = format_ == "jsonl"
+    console = sink.make_console(sys.stdout)
+    found = explain.topic_of(topic)
+    if found is None:
+        return _explain_entry(topic, paths, masking, all_bytes, as_lines)
+    kind, name = found
+    if kind == "type":
+        types = explain.explain_types(name, version)
+        if not as_lines:
+            sink.print_types(console, types)
+        rows = sink.type_rows(types)
+    elif kind == "exit":
+        exits = explain.explain_exits(name)
+        if not as_lines:
+            sink.print_exits(console, exits)
+        rows = sink.exit_rows(exits)
+    else:
+        codes = explain.explain_findings(name)
+        if not as_lines:
+            sink.print_findings(console, codes)
+        rows = sink.finding_rows(codes)
+    if as_lines:
+        sys.stdout.writelines(map(sink.json_line, rows))
+    return False
+
+
+def _explain_entry(
+    lsn: str, paths: tuple[Path, ...], masking: Masking, all_bytes: bool, as_lines: bool
+) -> bool:
+    """Explain the entry at an LSN; whether it is damaged."""
+    from je_tools.environment import open_environment
+    from je_tools.explain_entry import explain_lsn
+    from je_tools.sinks import explanations as sink
+
+    if not paths:
+        raise UsageError(
+            f"{lsn}: name the log with --env ENV_DIR to explain an entry, or a topic such as "
+            "type:NameLN, exit:3, finding:"
+        )
+    entry = explain_lsn(open_environment(paths), lsn, masking)
+    if as_lines:
+        sys.stdout.writelines(map(sink.json_line, sink.entry_rows(entry)))
+    else:
+        sink.print_entry(sink.make_console(sys.stdout), entry, all_bytes=all_bytes)
+    return bool(entry.problems)

@@ -1,0 +1,174 @@
+"""Explanations: entry types, exit codes, findings. One entry is explained by `explain_entry`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from je_tools import findings
+from je_tools.errors import EXIT_MEANINGS, UsageError
+from je_tools.formats.je.layout import Coding, Field, layout
+from je_tools.formats.je.types import (
+    BY_NAME,
+    ENTRY_TYPES,
+    LOG_VERSION_MAX,
+    RELEASES,
+    EntryType,
+)
+from je_tools.meanings import CODINGS, condition_text, field_meaning
+
+KINDS = ("type", "exit", "finding")
+"""What a topic can be about, in front of its colon."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRow:
+    """One declared field: `depth` says how many groups or lists it lies in."""
+
+    name: str
+    depth: int
+    coding: str
+    when: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeExplanation:
+    """An entry type in one log version.
+
+    Attributes:
+        entry_type: which.
+        version: log version of `fields`.
+        fields: of its item, in the order of the bytes.
+        layout_versions: log versions in which this layout began, ascending.
+    """
+
+    entry_type: EntryType
+    version: int
+    fields: tuple[FieldRow, ...]
+    layout_versions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExitExplanation:
+    """An exit code and what it means."""
+
+    code: int
+    meaning: str
+
+
+def topic_of(text: str) -> tuple[str, str] | None:
+    """Kind and name of a topic like `type:NameLN`; None where `text` is no topic (an LSN).
+
+    Raises:
+        UsageError: something else stands in front of the colon.
+    """
+    kind, colon, name = text.partition(":")
+    if not colon:
+        return None
+    if kind.lower() not in KINDS:
+        kinds = ", ".join(f"{known}:" for known in KINDS)
+        raise UsageError(f"{text!r}: a topic begins with one of {kinds}")
+    return kind.lower(), name
+
+
+def explain_types(name: str, version: int | None = None) -> list[TypeExplanation]:
+    """The entry type of that name or number, or all of them where `name` is empty.
+
+    Raises:
+        UsageError: there is no such type, or it does not occur in that log version.
+    """
+    if not name:
+        return [
+            _explain_type(each, version)
+            for each in ENTRY_TYPES.values()
+            if version is None or each.first_version <= version <= each.last_version
+        ]
+    known = {each.lower(): entry_type for each, entry_type in BY_NAME.items()}
+    known |= {str(no): entry_type for no, entry_type in ENTRY_TYPES.items()}
+    entry_type = known.get(name.lower())
+    if entry_type is None:
+        raise UsageError(_unknown("entry type", name, BY_NAME, "type:"))
+    first, last = entry_type.first_version, entry_type.last_version
+    if version is not None and not first <= version <= last:
+        raise UsageError(f"{entry_type.name} occurs in log versions {first} to {last} only")
+    return [_explain_type(entry_type, version)]
+
+
+def explain_exits(name: str) -> list[ExitExplanation]:
+    """The exit code of that number, or all of them where `name` is empty.
+
+    Raises:
+        UsageError: no command ever exits with it.
+    """
+    chosen = {str(code): code for code in EXIT_MEANINGS}
+    if name and name not in chosen:
+        raise UsageError(_unknown("exit code", name, chosen, "exit:"))
+    codes = [chosen[name]] if name else list(EXIT_MEANINGS)
+    return [ExitExplanation(code, EXIT_MEANINGS[code]) for code in codes]
+
+
+def explain_findings(name: str) -> list[findings.Code]:
+    """The finding of that code, or all of them where `name` is empty.
+
+    Raises:
+        UsageError: there is no such code.
+    """
+    if not name:
+        return list(findings.CODES.values())
+    wanted = name.lower().replace("_", "-")
+    for code in findings.CODES.values():
+        if code.name.lower().replace("_", "-") == wanted:
+            return [code]
+    raise UsageError(_unknown("finding", name, findings.CODES, "finding:"))
+
+
+def _unknown(what: str, name: str, known: Iterable[str], topic: str) -> str:
+    matches = get_close_matches(name.lower(), [each.lower() for each in known], n=3)
+    spelled = [each for each in known if each.lower() in matches]
+    nearest = f"; did you mean {' or '.join(spelled)}?" if spelled else ""
+    return f"there is no {what} {name!r}{nearest} (`explain {topic}` lists all)"
+
+
+def _explain_type(entry_type: EntryType, version: int | None) -> TypeExplanation:
+    shown = min(version or LOG_VERSION_MAX, entry_type.last_version)
+    fields = tuple(field_rows(layout(entry_type.no, shown), entry_type))
+    return TypeExplanation(entry_type, shown, fields, layout_versions(entry_type))
+
+
+def layout_versions(entry_type: EntryType) -> tuple[int, ...]:
+    """Log versions in which the fields of a type differ from those of the version before."""
+    versions = range(entry_type.first_version, entry_type.last_version + 1)
+    return tuple(
+        version
+        for version in versions
+        if version == versions[0]
+        or layout(entry_type.no, version) != layout(entry_type.no, version - 1)
+    )
+
+
+def field_rows(
+    fields: Iterable[Field], entry_type: EntryType, depth: int = 0
+) -> Iterator[FieldRow]:
+    """Declared fields as rows, those of groups and lists below their own."""
+    for declared in fields:
+        family = entry_type.family
+        coding = CODINGS[declared.coding]
+        if declared.coding is Coding.LIST:
+            coding = f"list of {declared.count}"
+        when = condition_text(declared.when, family)
+        meaning = field_meaning(declared.name, family)
+        yield FieldRow(declared.name, depth, coding, when, meaning)
+        yield from field_rows(declared.fields, entry_type, depth + 1)
+
+
+def versions_text(entry_type: EntryType) -> str:
+    """The log versions and JE releases that write a type, in words."""
+    first, last = entry_type.first_version, entry_type.last_version
+    since = "every release" if first == 1 else f"JE {RELEASES[first]}"
+    if last == LOG_VERSION_MAX:
+        return f"log version {first} and later ({since}" + (")" if first == 1 else " and later)")
+    until = f"before JE {RELEASES[last + 1]}"
+    start = "" if first == 1 else f"since JE {RELEASES[first]}, "
+    return f"log versions {first} to {last} ({start}{until})"
