@@ -115,7 +115,7 @@ def execute(**options: Any) -> int:
         progress_bar(environment.size, "dump") as progress,
     ):
         form = EntryFormat(options["format_"])
-        sink = _sink(form, out, dict(prepared.names), options, scanner.is_fast(environment.size))
+        sink = _sink(form, out, dict(prepared.names), options, scanner, environment)
         dump = _dump(chosen, sink, scanner, progress, options)
         for encoded in _all(dump, environment, states, options):
             sink.write(encoded.content)
@@ -165,15 +165,29 @@ def _with_databases(selection: Any, wanted: tuple[str, ...], names: Any) -> Any:
     return replace(selection, db_ids=resolve_databases(wanted, names))
 
 
-def _sink(form: Any, out: Any, names: dict[int, str], options: dict[str, Any], fast: bool) -> Any:
+def _sink(
+    form: Any,
+    out: Any,
+    names: dict[int, str],
+    options: dict[str, Any],
+    scanner: Any,
+    environment: Any,
+) -> Any:
     from je_tools.masking import Masking
     from je_tools.sinks.entries import open_sink
 
     width = shutil.get_terminal_size((120, 24)).columns
     masking = Masking(DataMode(options["data_mode"]))
-    sink = open_sink(form, out, names, masking, fast=fast, width=width)
     options["names"] = names
-    return sink
+    return open_sink(
+        form,
+        out,
+        names,
+        masking,
+        fast=scanner.is_fast(environment.size),
+        width=width,
+        versions=frozenset(file.version for file in environment.files),
+    )
 
 
 def _dump(selection: Any, sink: Any, scanner: Any, progress: Any, options: dict[str, Any]) -> Any:

@@ -1,7 +1,8 @@
 """Entries as Arrow record batches: the columns of every row, and a nullable struct per family.
 
-The schema is the same for every log, so that the files of a fleet can be read as one table. Its
-structs are derived from `layout`: the fields of a family in all log versions, newest first.
+The schema follows from the log versions that a log has: its structs are derived from `layout`, the
+fields of a family in those versions, newest first. Tables of logs of other versions are joined by
+column name.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ _NAMES = pa.dictionary(pa.int32(), pa.string())
 _UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
 _TYPE_NAMES = pa.array([type_name(no) for no in range(256)], pa.string())
 
+ALL_VERSIONS = frozenset(range(PAYLOAD_VERSION_MIN, LOG_VERSION_MAX + 1))
+"""Every log version whose payloads are decoded."""
+
 ROW_SCHEMA = pa.schema(
     [
         ("file_no", pa.uint32()),
@@ -74,22 +78,30 @@ ROW_SCHEMA = pa.schema(
 
 
 @functools.cache
-def entry_schema() -> pa.Schema:
-    """ROW_SCHEMA, then a struct for each family, then UNDECODABLE."""
-    structs = [pa.field(family.value, family_type(family)) for family in Family]
+def entry_schema(versions: frozenset[int] = ALL_VERSIONS) -> pa.Schema:
+    """ROW_SCHEMA, then a struct for each family of these log versions, then UNDECODABLE."""
+    kinds = family_types(versions).items()
+    structs = [pa.field(family.value, kind) for family, kind in kinds]
     return pa.schema([*ROW_SCHEMA, *structs, pa.field(UNDECODABLE, pa.string())])
 
 
 @functools.cache
-def family_type(family: Family) -> pa.StructType:
-    """The struct of a family: its fields in all log versions but those that are row columns."""
-    fields: dict[str, pa.Field] = {}
-    for version in range(LOG_VERSION_MAX, PAYLOAD_VERSION_MIN - 1, -1):
+def family_types(versions: frozenset[int]) -> dict[Family, pa.StructType]:
+    """The struct of each family: its fields in these log versions but those of the row.
+
+    A family that none of the versions has, or that has no fields of its own, has no struct.
+    """
+    found: dict[Family, dict[str, pa.Field]] = {family: {} for family in Family}
+    for version in sorted(versions, reverse=True):
         for entry_type in ENTRY_TYPES.values():
-            if entry_type.family is family:
+            if entry_type.first_version <= version <= entry_type.last_version:
                 for declared in layout(entry_type.no, version):
-                    _merge_field(fields, declared)
-    return pa.struct([field for name, field in fields.items() if name not in ROW_FIELDS])
+                    _merge_field(found[entry_type.family], declared)
+    return {
+        family: pa.struct([field for name, field in fields.items() if name not in ROW_FIELDS])
+        for family, fields in found.items()
+        if fields.keys() - ROW_FIELDS
+    }
 
 
 def _merge_field(fields: dict[str, pa.Field], declared: Field) -> None:
@@ -137,19 +149,23 @@ def _item_type(declared: Field) -> pa.DataType:
 
 
 def entry_batch(
-    table: EntryTable, names: Mapping[int, str], masking: Masking, *, fast: bool
+    table: EntryTable,
+    names: Mapping[int, str],
+    masking: Masking,
+    *,
+    fast: bool,
+    versions: frozenset[int] = ALL_VERSIONS,
 ) -> pa.RecordBatch:
-    """The entries of a table, in their order, in the columns of `entry_schema`."""
+    """The entries of a table, in their order, in the columns of `entry_schema(versions)`."""
     arrays = _row_arrays(table, names, masking, fast)
     parts = {part.family: part for part in table.parts}
-    for family in Family:
-        kind = family_type(family)
+    for family, kind in family_types(versions).items():
         if family in parts:
             arrays.append(_part_array(table, parts[family], kind, masking, fast))
         else:
             arrays.append(_single_array(table, family, kind, masking))
     arrays.append(_problems(table))
-    return pa.RecordBatch.from_arrays(arrays, schema=entry_schema())
+    return pa.RecordBatch.from_arrays(arrays, schema=entry_schema(versions))
 
 
 def _nulls(n: int, kind: pa.DataType) -> pa.Array:
@@ -341,11 +357,21 @@ def _masked(value: bytes, masking: Masking) -> bytes | None:
 
 
 def _problems(table: EntryTable) -> pa.StringArray:
-    found = {row: single.problem for row, single in table.singles.items() if single.problem}
+    found = {row: _problem(table, row) for row in table.singles}
+    found = {row: problem for row, problem in found.items() if problem}
     if not found:
         return _nulls(len(table), pa.string())
     index = np.fromiter(found, np.int64, len(found))
     return _scattered(pa.array(_texts(list(found.values())), pa.string()), index, len(table))
+
+
+def _problem(table: EntryTable, row: int) -> str | None:
+    problem = table.singles[row].problem
+    known = ENTRY_TYPES.get(int(table.rows.type[row]))
+    version = table.rows.version
+    if problem or known is None or known.first_version <= version <= known.last_version:
+        return problem
+    return f"log version {version} has no type {known.name}"
 
 
 def _texts(problems: Sequence[str | None]) -> list[str]:

@@ -13,6 +13,9 @@ from je_tools.masking import Masking
 ROW_GROUP_SIZE = 1 << 18
 """Entries of a Parquet row group; batches are held until one is full."""
 
+STATISTICS_COLUMNS = ["file_no", "lsn", "vlsn", "db_id", "txn_id"]
+"""Columns by which a reader skips row groups; of others the statistics would only cost."""
+
 DICTIONARY_COLUMNS = ["type", "provisional", "checksum", "db_name"]
 
 
@@ -68,6 +71,7 @@ class ParquetSink:
 
     out: BinaryIO
     encode_batch: Callable[[EntryTable], Any]
+    schema: Any
     _held: list[Any] = field(default_factory=list)
     _held_rows: int = 0
     _writer: Any = None
@@ -75,10 +79,12 @@ class ParquetSink:
     def __post_init__(self) -> None:
         import pyarrow.parquet as pq
 
-        from je_tools.sinks.batches import entry_schema
-
         self._writer = pq.ParquetWriter(
-            self.out, entry_schema(), compression="lz4", use_dictionary=DICTIONARY_COLUMNS
+            self.out,
+            self.schema,
+            compression="lz4",
+            use_dictionary=DICTIONARY_COLUMNS,
+            write_statistics=STATISTICS_COLUMNS,
         )
 
     def encode(self, table: EntryTable) -> Any:
@@ -114,6 +120,7 @@ def open_sink(
     *,
     fast: bool,
     width: int,
+    versions: frozenset[int],
 ) -> EntrySink:
     """The sink of a format.
 
@@ -124,11 +131,15 @@ def open_sink(
         masking: what becomes of keys and values.
         fast: use compiled kernels.
         width: characters of a line of a table.
+        versions: log versions of the files, which decide the columns of Parquet.
     """
     if form is EntryFormat.PARQUET:
-        from je_tools.sinks.batches import entry_batch
+        from je_tools.sinks.batches import entry_batch, entry_schema
 
-        return ParquetSink(out, lambda table: entry_batch(table, names, masking, fast=fast))
+        def encode(table: EntryTable) -> Any:
+            return entry_batch(table, names, masking, fast=fast, versions=versions)
+
+        return ParquetSink(out, encode, entry_schema(versions))
     if form is EntryFormat.CSV:
         from je_tools.sinks.csvs import csv_header, csv_lines
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from je_tools.explain import ExitExplanation, FieldRow, TypeExplanation, versions_text
 from je_tools.explain_entry import EntryExplanation, Part, Piece
-from je_tools.field_texts import escaped
+from je_tools.field_texts import escaped, last_name
 from je_tools.findings import Code
 from je_tools.formats.je.header import lsn_text
 
@@ -260,7 +260,6 @@ def entry_rows(entry: EntryExplanation) -> Iterator[dict[str, Any]]:
     shared = {"lsn": lsn_text(entry.lsn), "type": entry.type_name}
     for piece in entry.pieces:
         shown = None if piece.masked else entry.data[piece.start : piece.stop].hex()
-        value = piece.value.hex() if isinstance(piece.value, bytes) else piece.value
         yield {
             **shared,
             "part": piece.part.value,
@@ -268,12 +267,23 @@ def entry_rows(entry: EntryExplanation) -> Iterator[dict[str, Any]]:
             "start": piece.start,
             "stop": piece.stop,
             "hex": shown,
-            "value": escaped(value) if isinstance(value, str) else value,
+            "value": _plain(piece),
             "text": piece.text,
             "meaning": piece.meaning,
         }
     for problem in entry.problems:
         yield {**shared, "part": "problem", "text": problem}
+
+
+def _plain(piece: Piece) -> Any:
+    """A value as JSON has it, spelled as in the other outputs."""
+    value, name = piece.value, last_name(piece.path)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    is_lsn = isinstance(value, int) and (name == "lsn" or name.endswith("_lsn"))
+    return lsn_text(value) if is_lsn else value
 
 
 def json_line(row: dict[str, Any]) -> str:
