@@ -92,7 +92,7 @@ def _use_cache_folder() -> bool:
             stacklevel=2,
         )
         return False
-    numba.config.CACHE_DIR = str(folder)
+    vars(numba.config)["CACHE_DIR"] = str(folder)
     return True
 
 

@@ -6,7 +6,7 @@ when compiled. The plain loads do no bounds check: the caller has compared `at` 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from je_tools.formats.kernels import kernel
 
@@ -15,27 +15,27 @@ SINGLE_BYTE_MAX = 119
 
 
 @kernel
-def load_u32(buf: Any, at: int) -> int:
+def load_u32(buf: Sequence[int], at: int) -> int:
     """Little-endian unsigned 32-bit integer at `at`."""
     # Products and not shifts: numba makes the shift of a byte unsigned, and then mixes to float.
     return buf[at] + buf[at + 1] * 256 + buf[at + 2] * 65536 + buf[at + 3] * 16777216
 
 
 @kernel
-def load_i32(buf: Any, at: int) -> int:
+def load_i32(buf: Sequence[int], at: int) -> int:
     """Little-endian signed 32-bit integer at `at`."""
     value = load_u32(buf, at)
     return value - 4294967296 if value >= 2147483648 else value
 
 
 @kernel
-def load_i64(buf: Any, at: int) -> int:
+def load_i64(buf: Sequence[int], at: int) -> int:
     """Little-endian signed 64-bit integer at `at`."""
     return load_i32(buf, at + 4) << 32 | load_u32(buf, at)
 
 
 @kernel
-def read_packed(buf: Any, at: int, end: int) -> tuple[int, int]:
+def read_packed(buf: Sequence[int], at: int, end: int) -> tuple[int, int]:
     """Packed int or long at `at`: (value, offset behind it), or (0, -1) if it is not one.
 
     Not one: it does not end before `end`, its length byte is out of range, or its value does not

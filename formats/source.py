@@ -106,7 +106,7 @@ class Source:
         if not 0 <= start <= stop <= self.size:
             raise ValueError(f"{self.path}: span {start}..{stop} is not in 0..{self.size}")
         array = _BUFFERS.take(stop - start)
-        self._fill(memoryview(array), start)
+        self._fill(array.data, start)
         view = array.view()
         view.flags.writeable = False
         return view
@@ -163,4 +163,4 @@ class Source:
 
 def as_plain(array: Bytes) -> Any:
     """The bytes of `array` as a memoryview, which plain Python indexes fastest."""
-    return memoryview(array)
+    return array.data

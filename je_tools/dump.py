@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -166,7 +166,7 @@ def follow(
 
 def _read_on(
     dump: Dump[E], environment: Environment, file: LogFile, start: int
-) -> Iterator[Encoded[E]]:
+) -> Generator[Encoded[E], None, int]:
     """Entries of one file from `start`; gives where the last whole one ends."""
     if file.size <= start:
         return start

@@ -211,7 +211,8 @@ class Columns:
 
     def number(self, name: str) -> npt.NDArray[np.int64]:
         """The values of a column; where it is absent, anything."""
-        return self.values[self.program.names.index(name)]
+        values: Ints = self.values[self.program.names.index(name)]
+        return values
 
     def is_present(self, name: str) -> npt.NDArray[np.bool_]:
         """Where a column holds a value; of a byte column also null counts as one."""

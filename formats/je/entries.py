@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -265,7 +265,7 @@ class _Reader:
         return values
 
 
-_READ = {
+_READ: dict[Coding, Callable[[_Reader], Value]] = {
     Coding.U8: lambda r: r.take(1)[0],
     Coding.I32: lambda r: load_i32(r.take(4), 0),
     Coding.U32: lambda r: load_u32(r.take(4), 0),
@@ -353,7 +353,7 @@ def _packed_offsets(offsets: Sequence[int]) -> bytes:
     return counts + struct.pack(f"<{len(shorts)}h", *shorts)
 
 
-_WRITE = {
+_WRITE: dict[Coding, Callable[[Any], bytes]] = {
     Coding.U8: lambda value: bytes([value]),
     Coding.I32: lambda value: struct.pack("<i", value),
     Coding.U32: lambda value: struct.pack("<I", value),

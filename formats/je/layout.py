@@ -15,6 +15,7 @@ LogEntryType, JE 3.3 to 25.3.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -164,7 +165,8 @@ def layout(type_no: int, version: int) -> tuple[Field, ...]:
         return _ln(type_no, version, entry_type.transactional)
     if entry_type.family is Family.NODE:
         return _node(type_no, version)
-    return _OTHERS[entry_type.family](version)
+    others: Callable[[int], tuple[Field, ...]] = _OTHERS[entry_type.family]
+    return others(version)
 
 
 _FILE_HEADER = (
@@ -285,6 +287,7 @@ def _ln_head_v12(version: int, transactional: bool) -> tuple[Field, ...]:
 
 
 def _ln_head_before_v12(version: int, transactional: bool) -> tuple[Field, ...]:
+    head: tuple[Field, ...]
     if transactional:
         head = (
             _packed("db_id"),

@@ -51,7 +51,7 @@ def lay_out(width: int) -> Layout:
     left = max(width, MIN_WIDTH) - 1
     chosen: dict[str, int] = {}
     least_detail = min(24, left // 3)
-    for name, size in _COLUMNS.items():
+    for name, size in _COLUMNS:
         if left - size - 1 >= least_detail:
             chosen[name] = size
             left -= size + 1
