@@ -22,6 +22,9 @@ Bytes = npt.NDArray[np.uint8]
 PIECE_SIZE = 4096
 """How finely a range with unreadable sectors is taken apart."""
 
+KEPT_SIZE = 16 << 20
+"""The largest scratch array that a thread keeps: one huge entry must not cost memory for ever."""
+
 
 class SourceChangedError(Exception):
     """The file shrank or was replaced while it was read."""
@@ -41,12 +44,14 @@ class Identity:
 
 
 class _Buffers(threading.local):
-    """One scratch array a thread, grown to the largest span that was asked of it."""
+    """One scratch array a thread, grown to the largest common span that was asked of it."""
 
     def __init__(self) -> None:
         self.array: Bytes = np.empty(0, dtype=np.uint8)
 
     def take(self, size: int) -> Bytes:
+        if size > KEPT_SIZE:
+            return np.empty(size, dtype=np.uint8)
         if len(self.array) < size:
             self.array = np.empty(size, dtype=np.uint8)
         return self.array[:size]
@@ -63,11 +68,12 @@ class Source:
         path: where it is.
         size: bytes at open; nothing behind is read, however the file grows.
         unreadable: half-open byte ranges that the device could not deliver; they read as zeros.
+            They overlap when they were read more than once.
     """
 
     path: Path
     size: int = 0
-    unreadable: list[tuple[int, int]] = field(default_factory=list)
+    unreadable: set[tuple[int, int]] = field(default_factory=set)
     _fd: int = -1
     _identity: Identity = Identity(0, 0)
 
@@ -81,13 +87,17 @@ class Source:
         return self.path
 
     def __setstate__(self, path: Path) -> None:
-        self.path, self.unreadable = path, []
+        self.path, self.unreadable = path, set()
         self.__post_init__()
 
     def __enter__(self) -> Source:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # A scan that is given up leaves files behind that other threads may still be reading.
         self.close()
 
     def close(self) -> None:
@@ -156,8 +166,7 @@ class Source:
             if error.errno != errno.EIO:
                 raise
         piece[:] = bytes(len(piece))
-        if (at, stop) not in self.unreadable:
-            self.unreadable.append((at, stop))
+        self.unreadable.add((at, stop))
         return len(piece)
 
 
