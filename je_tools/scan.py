@@ -10,20 +10,33 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
 from je_tools.environment import Environment, LogFile
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.je.reader import PLAIN_LIMIT, RANGE_SIZE, Gap, RangeReader, RangeState, Rows
+from je_tools.formats.je import reader
+from je_tools.formats.je.reader import (
+    FILE_SIZE_MAX,
+    PLAIN_LIMIT,
+    ChainBreak,
+    Gap,
+    Place,
+    RangeReader,
+    RangeState,
+    Rows,
+)
 from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.formats.source import Source, SourceChangedError
 
 T = TypeVar("T")
 Work = Callable[[Rows], T]
 Progress = Callable[[int], None]
+
+KEPT = 1000
+"""Damaged places that a file's state keeps; a file made of nothing else could have millions."""
 
 
 @dataclass
@@ -33,8 +46,8 @@ class FileState:
     Attributes:
         file: which one.
         size: bytes that were read.
-        gaps: damaged ranges in the middle, in order.
-        chain_breaks: offsets of good entries whose prevOffset does not name the one before.
+        gaps: damaged ranges in the middle, the first KEPT of them: the parts have all.
+        chain_breaks: where the chain of prevOffsets is broken, kept the same way.
         tail: where the last good entry ends and nothing follows; equals `size` at a clean end.
         last: offset of the last good entry, NO_OFFSET when there is none.
         unreadable: byte ranges that the device did not deliver.
@@ -43,7 +56,7 @@ class FileState:
     file: LogFile
     size: int
     gaps: list[Gap] = field(default_factory=list)
-    chain_breaks: list[int] = field(default_factory=list)
+    chain_breaks: list[ChainBreak] = field(default_factory=list)
     tail: int = 0
     last: int = NO_OFFSET
     unreadable: list[tuple[int, int]] = field(default_factory=list)
@@ -51,28 +64,31 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
-    """The results of one range; `end` carries the file's state with its last range."""
+    """The results of one range, and the damage in it; the file's state with its last range.
+
+    A gap comes with the part in which it is closed, which may be one behind that of its start.
+    """
 
     file: LogFile
     results: list[T]
+    gaps: Sequence[Gap] = ()
+    chain_breaks: Sequence[ChainBreak] = ()
     end: FileState | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Entries that begin in [start, stop); see RangeReader for the rest."""
+    """Entries that begin in [start, stop), and the place to read on from where it is known."""
 
     start: int
     stop: int
-    exact: bool
-    lost_from: int = NO_OFFSET
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome(Generic[T]):
     results: list[T]
     state: RangeState
-    first_prev: int
 
 
 @dataclass(frozen=True)
@@ -84,12 +100,14 @@ class Scanner:
         threads: how many read at once; 0 for as many as this process may use.
         fast: use compiled kernels; None decides by the size of the log.
         progress: called with the bytes of each finished range.
+        start: offset at which an entry begins and reading does, in a log of one file.
     """
 
     check: bool = True
     threads: int = 0
     fast: bool | None = None
     progress: Progress | None = None
+    start: int = 0
 
     def is_fast(self, size: int) -> bool:
         """Whether a log of `size` bytes is read with compiled kernels."""
@@ -122,8 +140,9 @@ class Scanner:
             ranges = [used for used, _ in scan.join(scan.read)]
             again = _FileScan(self, file, work, fast)
             for i, wanted in enumerate(reversed(ranges)):
-                end = scan.state if i == len(ranges) - 1 else None
-                yield Part(file, again.read(wanted).results[::-1], end)
+                outcome = again.read(wanted)
+                outcome.results.reverse()
+                yield _part(scan, outcome, scan.state if i == len(ranges) - 1 else None)
             again.source.close()
 
 
@@ -143,72 +162,85 @@ class _FileScan(Generic[T]):
             raise InputError(f"{file.path}: {error.strerror}") from error
         self.state = FileState(file, self.source.size)
 
-    def ranges(self) -> list[_Range]:
-        """Ranges that cover the file; only the first is known to begin with an entry."""
-        starts = range(0, max(self.source.size, 1), RANGE_SIZE)
-        return [_Range(a, min(a + RANGE_SIZE, self.source.size), a == 0) for a in starts]
+    def ranges(self, place: Place) -> list[_Range]:
+        """Ranges that cover the file behind `place`, where only the first begins."""
+        size = min(self.source.size, FILE_SIZE_MAX)
+        first = max(place.at, place.lost_from + 1)
+        starts = range(first, max(size, first + 1), reader.RANGE_SIZE)
+        return [
+            _Range(start, min(start + reader.RANGE_SIZE, size), None if start > first else place)
+            for start in starts
+        ]
 
     def read(self, wanted: _Range) -> _Outcome[T]:
         """Read one range and work on it; runs in any thread."""
-        reader = RangeReader(
+        ranged = RangeReader(
             self.source,
             self.file.file_no,
             self.file.version,
             wanted.start,
             wanted.stop,
-            exact=wanted.exact,
-            lost_from=wanted.lost_from,
+            place=wanted.place,
             fast=self.fast,
             check=self.scanner.check,
         )
-        results: list[T] = []
-        first_prev = NO_OFFSET
         try:
-            for rows in reader:
-                if not results:
-                    first_prev = int(rows.prev_offset[0])
-                results.append(self.work(rows))
+            results = [self.work(rows) for rows in ranged]
         except SourceChangedError as error:
             raise StoppedError(str(error)) from error
-        return _Outcome(results, reader.state, first_prev)
+        return _Outcome(results, ranged.state)
 
     def join(
         self, outcome_of: Callable[[_Range], _Outcome[T]]
     ) -> Iterator[tuple[_Range, _Outcome[T]]]:
         """Ranges that together hold each entry once, with their outcomes, in order.
 
-        `outcome_of` gives what a range of `ranges()` has shown when it was read on its own.
+        `outcome_of` gives what a range of `ranges` has shown when it was read on its own.
         """
-        at, lost_from = 0, NO_OFFSET
-        for planned in self.ranges():
+        place = Place(self.scanner.start)
+        for planned in self.ranges(place):
             outcome = outcome_of(planned)
-            if lost_from == NO_OFFSET and at >= planned.stop and planned.stop > 0:
+            is_lost = place.lost_from != NO_OFFSET
+            inside_entry = not is_lost and place.at >= planned.stop > 0
+            if inside_entry or (is_lost and outcome.state.blank):
                 continue
             used = planned
-            if lost_from != NO_OFFSET:
-                used = _Range(planned.start, planned.stop, False, lost_from)
+            if planned.place is None and not _continues(outcome.state, place):
+                start = planned.start if is_lost else place.at
+                used = _Range(start, planned.stop, place)
                 outcome = self.read(used)
-            elif outcome.state.first != at and planned.start != at:
-                used = _Range(at, planned.stop, True)
-                outcome = self.read(used)
-            self._take(outcome, at if lost_from == NO_OFFSET else NO_OFFSET)
-            at, lost_from = outcome.state.end, outcome.state.lost_from
+            place = self._take(outcome)
             yield used, outcome
-        self.state.tail = lost_from if lost_from != NO_OFFSET else at
+        if place.lost_from != NO_OFFSET:
+            place = yield from self._join_relaxed(place)
+        self.state.tail = place.at if place.lost_from == NO_OFFSET else place.lost_from
         self._finish()
 
-    def _take(self, outcome: _Outcome[T], at: int) -> None:
+    def _join_relaxed(self, place: Place) -> Generator[tuple[_Range, _Outcome[T]], None, Place]:
+        """Read from a gap to which nothing behind it refers once more, on weaker evidence.
+
+        That is where bytes are missing, so that the entries behind lie too low.
+        """
+        place = replace(place, relaxed=True)
+        for planned in self.ranges(place):
+            is_lost = place.lost_from != NO_OFFSET
+            if not is_lost and place.at >= planned.stop:
+                continue
+            used = _Range(planned.start if is_lost else place.at, planned.stop, place)
+            outcome = self.read(used)
+            place = self._take(outcome)
+            yield used, outcome
+        return place
+
+    def _take(self, outcome: _Outcome[T]) -> Place:
         found = outcome.state
-        continues = found.first == at and self.state.last != NO_OFFSET
-        if continues and outcome.first_prev != self.state.last:
-            self.state.chain_breaks.append(found.first)
-        self.state.gaps += found.gaps
-        self.state.chain_breaks += found.chain_breaks
-        if found.last != NO_OFFSET:
-            self.state.last = found.last
+        self.state.gaps += found.gaps[: KEPT - len(self.state.gaps)]
+        self.state.chain_breaks += found.chain_breaks[: KEPT - len(self.state.chain_breaks)]
+        self.state.last = found.place.last
+        return found.place
 
     def _finish(self) -> None:
-        self.state.unreadable = self.source.unreadable
+        self.state.unreadable = _merged(self.source.unreadable)
         try:
             self.source.check_unchanged()
         except SourceChangedError as error:
@@ -217,12 +249,40 @@ class _FileScan(Generic[T]):
             self.source.close()
 
 
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Half-open spans in order, those that touch made one."""
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def _part(
+    scan: _FileScan[Any], outcome: _Outcome[T] | None, end: FileState | None = None
+) -> Part[T]:
+    if outcome is None:
+        return Part(scan.file, [], end=end)
+    state = outcome.state
+    return Part(scan.file, outcome.results, state.gaps, state.chain_breaks, end)
+
+
+def _continues(found: RangeState, place: Place) -> bool:
+    """Whether a range that was read on its own begins where the one before it has ended."""
+    in_step = place.lost_from == NO_OFFSET and place.shift == 0
+    return in_step and (found.first, found.first_prev) == (place.at, place.last)
+
+
 def _in_order(
     scans: Iterable[_FileScan[T]], pool: ThreadPoolExecutor, threads: int
 ) -> Iterator[Part[T]]:
     """Submit ranges ahead of the one that is joined, no more than keeps the threads busy."""
     ahead: deque[tuple[_FileScan[T], _Range, Future[_Outcome[T]]]] = deque()
-    coming = ((scan, planned) for scan in scans for planned in scan.ranges())
+    coming = (
+        (scan, planned) for scan in scans for planned in scan.ranges(Place(scan.scanner.start))
+    )
 
     def fill() -> None:
         while len(ahead) < 2 * threads:
@@ -249,9 +309,9 @@ def _in_order(
             held: _Outcome[T] | None = None
             for _, outcome in parts:
                 if held is not None:
-                    yield Part(scan.file, held.results)
+                    yield _part(scan, held)
                 held = outcome
-            yield Part(scan.file, held.results if held else [], scan.state)
+            yield _part(scan, held, scan.state)
     finally:
         for _, _, future in ahead:
             future.cancel()

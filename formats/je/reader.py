@@ -1,13 +1,20 @@
 """Reads a range of a log file into columns, and finds the way on behind damage.
 
-A range stands alone, so that threads and Spark tasks can share a file: one that does not begin
-at a known entry looks for the first entry in it, and the ranges of a file are joined by `end`
-and `first`. Every byte between two entries is in a row or in a `Gap`.
+A range stands alone, so that threads and Spark tasks can share a file. It is read either from a
+known `Place`, or on its own: then it begins at the first entry in it that is certain to be one,
+and it counts if that is where the range before it ended. Every byte is in a row or in a gap.
+
+Entries are trusted in this order: the checksum is right; else the entry behind names this one as
+the one before it (a damaged entry, still a row); else what follows is a gap, up to an entry with
+a plausible header, a right checksum, a prevOffset that leads into the gap, and an entry behind it
+that names it. Where bytes were inserted or are missing, prevOffsets are wrong by the same number
+from there on (`Place.shift`), which is one break of the chain and not one an entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +24,7 @@ import numpy.typing as npt
 from je_tools.formats.je import header as h
 from je_tools.formats.je import walk as w
 from je_tools.formats.je.entries import entry_checksum
-from je_tools.formats.je.types import ERASED_NO, FILE_HEADER_NO
+from je_tools.formats.je.types import FILE_HEADER_NO
 from je_tools.formats.kernels import compiled
 from je_tools.formats.packed import load_i32, load_u32
 from je_tools.formats.source import Bytes, Source, as_plain
@@ -28,10 +35,16 @@ RANGE_SIZE = 4 << 20
 PLAIN_LIMIT = 4 << 20
 """Below this many bytes plain Python is done before numba is imported."""
 
+FILE_SIZE_MAX = 1 << 32
+"""Offsets have 32 bits: bytes behind are no log."""
+
 _SLACK = 64 << 10
 _SEARCH_BUDGET = 16
-_ALWAYS_SUMMED = 4096
+_LONE_TRIES = 256
 _ERASED_STEPS = 4096
+_ROWS = 1 << 15
+_LONG_ENTRY = 16 << 20
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +93,20 @@ class Rows:
     @property
     def invisible(self) -> npt.NDArray[np.bool_]:
         """Whether a rollback has taken the entry back."""
-        return (self.flags & h.invisible_mask(self.version)) != 0
+        marked: npt.NDArray[np.bool_] = (self.flags & h.invisible_mask(self.version)) != 0
+        return marked
 
     @property
     def replicated(self) -> npt.NDArray[np.bool_]:
         """Whether the entry is part of the replication stream."""
-        return (self.flags & h.REPLICATED) != 0
+        marked: npt.NDArray[np.bool_] = (self.flags & h.REPLICATED) != 0
+        return marked
 
     @property
     def has_vlsn(self) -> npt.NDArray[np.bool_]:
         """Whether the header holds a VLSN."""
-        return self.header_size == h.MAX_HEADER_SIZE
+        long: npt.NDArray[np.bool_] = self.header_size == h.MAX_HEADER_SIZE
+        return long
 
     @property
     def provisional(self) -> npt.NDArray[np.uint8]:
@@ -128,12 +144,48 @@ class Gap:
     """Bytes [start, stop) that hold no entry that can be trusted.
 
     `start` is where an entry should begin. `single` says that the gap is exactly one entry: the
-    entry behind names `start` as the one before it.
+    entry behind names `start` as the one before it. `inserted` says that it never was an entry:
+    the entry behind names the one in front of the gap.
     """
 
     start: int
     stop: int
     single: bool = False
+    inserted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChainBreak:
+    """A good entry at `offset` whose prevOffset is `found` and not `expected`.
+
+    The entries behind it name places `shift` bytes before the real ones: so many bytes were
+    inserted, or are missing where it is negative.
+    """
+
+    offset: int
+    expected: int
+    found: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where reading a file stands between two entries.
+
+    Attributes:
+        at: where the next entry begins; NO_OFFSET when that is lost.
+        last: offset of the last entry taken; NO_OFFSET before the first.
+        shift: by how much entries name the ones before them too low.
+        lost_from: where the entry should begin behind which nothing was found; else NO_OFFSET.
+        relaxed: no entry in the rest of the file fits its place, so any is taken that has a right
+            checksum and a good entry behind it.
+    """
+
+    at: int = 0
+    last: int = w.NO_OFFSET
+    shift: int = 0
+    lost_from: int = w.NO_OFFSET
+    relaxed: bool = False
 
 
 @dataclass
@@ -142,19 +194,19 @@ class RangeState:
 
     Attributes:
         first: offset of the first entry, or NO_OFFSET where the range begins none.
-        last: offset of the last entry, or NO_OFFSET.
-        end: offset behind the last entry, where reading goes on; NO_OFFSET when it is lost.
-        lost_from: where the entry should begin behind which nothing was found; else NO_OFFSET.
+        first_prev: its prevOffset.
+        place: where reading goes on.
         gaps: the gaps that were closed inside the range.
-        chain_breaks: offsets of good entries whose prevOffset names another than the one before.
+        chain_breaks: where the chain of prevOffsets was broken.
+        blank: nothing but zeros was seen from the start of the range.
     """
 
     first: int = w.NO_OFFSET
-    last: int = w.NO_OFFSET
-    end: int = w.NO_OFFSET
-    lost_from: int = w.NO_OFFSET
+    first_prev: int = w.NO_OFFSET
+    place: Place = field(default_factory=Place)
     gaps: list[Gap] = field(default_factory=list)
-    chain_breaks: list[int] = field(default_factory=list)
+    chain_breaks: list[ChainBreak] = field(default_factory=list)
+    blank: bool = False
 
 
 class RangeReader:
@@ -165,8 +217,7 @@ class RangeReader:
         file_no: number in its name.
         version: its log version.
         start, stop: where entries may begin.
-        exact: an entry begins at `start`; else the first good one behind is searched.
-        lost_from: with exact false: where the gap began that this range continues.
+        place: what is known of the bytes before; None to begin at the first certain entry.
         fast: use compiled kernels.
         check: sum the entries; else all are UNCHECKED and a damaged one passes if the chain does.
     """
@@ -179,104 +230,91 @@ class RangeReader:
         start: int,
         stop: int,
         *,
-        exact: bool,
-        lost_from: int = w.NO_OFFSET,
+        place: Place | None = None,
         fast: bool,
         check: bool = True,
     ) -> None:
         self.source = source
+        self.size = min(source.size, FILE_SIZE_MAX)
         self.file_no = file_no
         self.version = version
         self.start = start
-        self.stop = min(stop, source.size)
-        self.exact = exact
+        self.stop = min(stop, self.size)
         self.fast = fast
         self.check = check
-        self.state = RangeState(lost_from=lost_from)
+        self.state = RangeState(place=place or Place(at=w.NO_OFFSET))
+        self._alone = place is None
+        self._last = self.state.place.last
+        self._shift = self.state.place.shift
         self._vlsn_mask = h.vlsn_mask(version)
         self._flags_mask = 0xFF & ~h.invisible_mask(version)
+        self._erased = w.erased_no(version)
         self._base = 0
         self._data: Bytes = np.empty(0, dtype=np.uint8)
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+        self._n = 0
+        self._budget = _SEARCH_BUDGET * RANGE_SIZE + self.size
+        self._failed: set[int] = set()
 
     def __iter__(self) -> Iterator[Rows]:
         """The rows of the range in order; `state` is complete when they are exhausted."""
-        state = self.state
-        at, expected_prev = self.start, w.NO_OFFSET
-        if not self.exact:
-            at = self._search(self.start, state.lost_from)
-        self._load(max(at, self.start), RANGE_SIZE + _SLACK)
+        at, lost = self.state.place.at, self.state.place.lost_from
+        if self._alone or lost != w.NO_OFFSET:
+            at = yield from self._search(max(self.start, lost + 1), lost)
+        expected = self._expected() if lost == w.NO_OFFSET else w.NO_OFFSET
         while at != w.NO_OFFSET:
-            if state.lost_from != w.NO_OFFSET:
-                self._close_gap(at)
-            rows, behind, stop = self._walk(at, expected_prev)
-            lost = self._lost_from(rows, behind, stop)
-            if lost != w.NO_OFFSET and len(rows) and lost == rows.offset[-1]:
-                rows = rows.take(slice(0, len(rows) - 1))  # type: ignore[arg-type]
-            if len(rows):
-                state.first = int(rows.offset[0]) if state.first < 0 else state.first
-                state.last = int(rows.offset[-1])
-                yield rows
-            if lost == w.NO_OFFSET and stop == w.Stop.LIMIT:
-                state.end = behind
-                return
-            at, expected_prev = self._go_on(lost, behind, stop)
+            if lost != w.NO_OFFSET:
+                self._close_gap(lost, at)
+            if not self._base <= at < self._base + len(self._data):
+                yield from self._flush()
+                self._load(at, RANGE_SIZE + _SLACK)
+            n, at, stop = self._walk(at, expected)
+            lost = self._lost_from(n, at, stop)
+            if n and self._n:
+                self._last = int(self._columns["offset"][self._n - 1])
+                expected = self._expected()
+            if lost != w.NO_OFFSET:
+                at = yield from self._search(lost + 1, lost)
+                expected = w.NO_OFFSET
+            elif stop == w.Stop.LIMIT:
+                break
+            elif stop == w.Stop.CHAIN:
+                self._break_chain(at)
+                expected = w.NO_OFFSET
+            else:
+                yield from self._flush()
+                if stop == w.Stop.NEED_MORE:
+                    self._load(at, self._size_at(at) + RANGE_SIZE)
+        yield from self._flush()
+        relaxed = self.state.place.relaxed
+        self.state.place = Place(at, self._last, self._shift, lost, relaxed)
 
-    def _go_on(self, lost: int, behind: int, stop: int) -> tuple[int, int]:
-        """Where to walk next, and what the entry there must name as the one before it."""
-        if lost != w.NO_OFFSET:
-            self.state.lost_from = lost
-            return self._search(lost + 1, lost), w.NO_OFFSET
-        if stop == w.Stop.CHAIN:
-            self.state.chain_breaks.append(behind)
-            return behind, w.NO_OFFSET
-        if stop == w.Stop.NEED_MORE:
-            self._load(behind, self._size_at(behind) + RANGE_SIZE)
-        return behind, self.state.last
+    def _expected(self) -> int:
+        """What the entry behind the last one must name as the one before it."""
+        return w.NO_OFFSET if self._last == w.NO_OFFSET else self._last - self._shift
 
-    def _close_gap(self, at: int) -> None:
-        prev = load_u32(self.source.read_bytes(at, at + h.MIN_HEADER_SIZE), 6)
-        state = self.state
-        state.gaps.append(Gap(state.lost_from, at, prev == state.lost_from))
-        state.lost_from = w.NO_OFFSET
-
-    def _lost_from(self, rows: Rows, behind: int, stop: int) -> int:
-        """Where the trusted chain ends, or NO_OFFSET when `behind` is a good place to go on."""
-        if len(rows) and rows.checksum[-1] == w.Checksum.BAD:
-            last = int(rows.offset[-1])
-            if not self._leads_on(last, behind):
-                return last
-        if stop == w.Stop.BAD_HEADER:
-            return behind
-        if stop == w.Stop.NEED_MORE and behind + h.MIN_HEADER_SIZE > self.source.size:
-            return behind
-        if stop == w.Stop.CHAIN and not self._sum_is_right(behind):
-            return behind
-        return w.NO_OFFSET
-
-    def _leads_on(self, last: int, behind: int) -> bool:
-        """Whether the entry at `behind` names `last` as the one before it."""
-        header = self.source.read_bytes(behind, behind + h.MIN_HEADER_SIZE)
-        if len(header) < h.MIN_HEADER_SIZE:
-            return False
-        fits = load_i32(header, 10) >= 0 and header[4] != 0
-        return fits and load_u32(header, 6) == last
-
-    def _size_at(self, at: int) -> int:
-        """Bytes from `at` to the end of the entry there, or of a header where there is none."""
-        end = self._end_of(at)
-        return h.MIN_HEADER_SIZE if end == w.NO_OFFSET else end - at
+    def _flush(self) -> Iterator[Rows]:
+        """Give the rows so far: before other bytes are loaded, and when the arrays are full."""
+        if not self._n:
+            return
+        # Copies: the arrays are used again, and rows outlive them.
+        columns = {name: array[: self._n].copy() for name, array in self._columns.items()}
+        self._n = 0
+        if self.state.first == w.NO_OFFSET:
+            self.state.first = int(columns["offset"][0])
+            self.state.first_prev = int(columns["prev_offset"][0])
+        yield Rows(self.file_no, self.version, self._data, self._base, **columns)
 
     def _load(self, at: int, size: int) -> None:
-        stop = min(at + size, self.source.size, max(self.stop, at + self._size_at(at)) + _SLACK)
+        stop = min(at + size, self.size, max(self.stop, at + self._size_at(at)) + _SLACK)
         self._data = self.source.read(min(at, stop), stop)
         self._base = at
 
-    def _walk(self, at: int, expected_prev: int) -> tuple[Rows, int, int]:
-        if not self._base <= at < self._base + len(self._data):
-            self._load(at, RANGE_SIZE + _SLACK)
-        capacity = (self._base + len(self._data) - at) // h.MIN_HEADER_SIZE + 1
-        columns = {name: np.empty(capacity, w.ROW_DTYPE[name]) for name in COLUMN_NAMES}
-        c = columns
+    def _walk(self, at: int, expected_prev: int) -> tuple[int, int, int]:
+        """Walk into the free part of the arrays, and sum; the results are those of `walk`."""
+        if not self._columns:
+            self._columns = {name: np.empty(_ROWS, w.ROW_DTYPE[name]) for name in COLUMN_NAMES}
+        c = {name: array[self._n :] for name, array in self._columns.items()}
         buf = self._data if self.fast else as_plain(self._data)
         step = compiled(w.walk) if self.fast else w.walk
         n, behind, stop = step(
@@ -284,8 +322,9 @@ class RangeReader:
             self._base,
             at,
             self.stop,
-            self.source.size,
+            self.size,
             expected_prev,
+            self._shift,
             self._vlsn_mask,
             c["offset"],
             c["prev_offset"],
@@ -296,10 +335,9 @@ class RangeReader:
             c["flags"],
             c["header_size"],
         )
-        self._sum(buf, n, columns)
-        # Copies: the capacity is for the smallest entries, and rows outlive this call.
-        columns = {name: array[:n].copy() for name, array in columns.items()}
-        return Rows(self.file_no, self.version, self._data, self._base, **columns), behind, stop
+        self._sum(buf, n, c)
+        self._n += n
+        return n, behind, stop
 
     def _sum(self, buf: Any, n: int, c: dict[str, Any]) -> None:
         if not self.check:
@@ -310,6 +348,7 @@ class RangeReader:
             buf,
             self._base,
             self._flags_mask,
+            self._erased,
             n,
             c["offset"],
             c["header_size"],
@@ -319,83 +358,200 @@ class RangeReader:
             c["checksum"],
         )
 
-    def _search(self, at: int, lost_from: int) -> int:
-        """The first good entry in [at, stop): plausible header, right sum, chain that agrees.
+    def _lost_from(self, n: int, behind: int, stop: int) -> int:
+        """Where the trusted chain ends, or NO_OFFSET when `behind` is a good place to go on.
 
-        Sums of candidates cost at most `_SEARCH_BUDGET` times the range, then only short ones are
-        tried, so that bytes made to look like headers cannot stall the search.
+        Of `n` new rows the last is taken back when it is not good and the entry behind does not
+        name it.
         """
-        find = compiled(w.find_header) if self.fast else w.find_header
-        budget = _SEARCH_BUDGET * RANGE_SIZE
-        while at < self.stop:
-            if not self._base <= at < self._base + len(self._data) - h.MAX_HEADER_SIZE:
+        if n and not self._is_confirmed(behind):
+            self._n -= 1
+            return int(self._columns["offset"][self._n])
+        lost = stop == w.Stop.BAD_HEADER
+        if stop == w.Stop.NEED_MORE:
+            lost = behind + h.MIN_HEADER_SIZE > self.size or not self._is_worth_loading(behind)
+        elif stop == w.Stop.CHAIN:
+            last = int(self._columns["offset"][self._n - 1]) if self._n else self._last
+            lost = self._prev_at(behind) != last and not self._sum_is_right(behind)
+        return behind if lost else w.NO_OFFSET
+
+    def _is_confirmed(self, behind: int) -> bool:
+        """Whether the last row is an entry: by its checksum, or by the entry behind it."""
+        checksum = self._columns["checksum"][self._n - 1]
+        if checksum in (w.Checksum.OK, w.Checksum.NONE):
+            return True
+        at = int(self._columns["offset"][self._n - 1])
+        if self._leads_on(at, behind):
+            return True
+        return bool(checksum == w.Checksum.UNCHECKED) and self._sum_is_right(at)
+
+    def _is_worth_loading(self, at: int) -> bool:
+        """Whether the entry at `at` is short, or long and sound: a wild size costs no memory."""
+        end = self._end_of(at)
+        if end - at <= _LONG_ENTRY:
+            return True
+        return self._leads_on(at, end) or self._sum_is_right(at)
+
+    def _break_chain(self, at: int) -> None:
+        """Note that the good entry at `at` does not name the last one, unless it does again."""
+        prev, behind = self._prev_at(at), self._end_of(at)
+        self._shift = self._last - prev
+        if prev != self._last:
+            # Whole entries may be missing, so only the one behind tells by how much it is moved.
+            if self._sum_is_right(behind):
+                self._shift = at - self._prev_at(behind)
+            self.state.chain_breaks.append(ChainBreak(at, self._last, prev, self._shift))
+
+    def _close_gap(self, lost: int, at: int) -> None:
+        prev = self._prev_at(at)
+        single = prev in (lost, lost - self._shift)
+        inserted = self._last != w.NO_OFFSET and prev in (self._last, self._expected())
+        self.state.gaps.append(Gap(lost, at, single, inserted))
+
+    def _search(self, at: int, lost: int) -> Generator[Rows, None, int]:
+        """The first good entry in [at, stop), or NO_OFFSET; gives the rows before it loads."""
+        low, high = self._prev_bounds(lost)
+        find: Any = compiled(w.find_entry) if self.fast else w.find_entry_plain
+        tries = _LONE_TRIES if self._alone and lost == w.NO_OFFSET else self.size
+        while at < self.stop and tries:
+            if not self._base <= at <= self._base + len(self._data) - h.MIN_HEADER_SIZE:
+                if at + h.MIN_HEADER_SIZE > self.size:
+                    break
+                yield from self._flush()
                 self._load(at, RANGE_SIZE + _SLACK)
-            window_stop = self._base + len(self._data)
-            found = find(
+                if _is_blank(self._data):
+                    end = self._base + len(self._data)
+                    self.state.blank |= self._base == self.start and end >= self.stop
+                    at = end - h.MIN_HEADER_SIZE + 1
+                    continue
+            at, found, self._budget = find(
                 self._data if self.fast else as_plain(self._data),
                 self._base,
                 at,
-                min(self.stop, window_stop),
-                self.source.size,
-                lost_from,
+                self.stop,
+                self.size,
+                low,
+                high,
                 self._vlsn_mask,
+                self._flags_mask,
+                self._erased,
+                self._budget,
             )
-            if found < 0:
-                at = max(at + 1, min(self.stop, window_stop - h.MIN_HEADER_SIZE + 1))
-                continue
-            size = self._size_at(found)
-            fits = lost_from >= 0 or self._is_led_to(found)
-            if fits and (size <= _ALWAYS_SUMMED or budget > 0):
-                budget -= size
-                if self._begins_chain(found):
-                    return found
-            at = found + 1
+            if found in (w.Found.ENTRY, w.Found.ASK):
+                summed = found == w.Found.ENTRY or self._begins_chain(at)
+                if summed and self._is_placed(at, lost):
+                    return at
+                at += 1
+                tries -= 1
         return w.NO_OFFSET
 
-    def _is_led_to(self, at: int) -> bool:
-        """Whether the entry that the header at `at` names as the one before it ends at `at`.
+    def _prev_bounds(self, lost: int) -> tuple[int, int]:
+        """What the first entry behind a gap may name: `low` and `high` of find_entry."""
+        if self.state.place.relaxed:
+            return 0, FILE_SIZE_MAX
+        return max(min(lost, lost - self._shift), 0), max(0, -self._shift)
 
-        Only where nothing is known of the bytes before: behind a gap it may be damaged.
+    def _is_placed(self, at: int, lost: int) -> bool:
+        """Whether a good entry at `at` may follow what is known of the bytes before it.
+
+        Where nothing is known, it must name an entry that ends at it: behind a gap that one may
+        be damaged. There the entry behind must not contradict, as it does in a copy of a log
+        inside a record, and where bytes are missing; relaxed, it need only be good.
         """
-        prev = load_u32(self.source.read_bytes(at, at + h.MIN_HEADER_SIZE), 6)
-        return self._end_of(prev) == at
+        prev = self._prev_at(at)
+        if lost == w.NO_OFFSET:
+            return self._end_of(prev) == at
+        behind = self._end_of(at)
+        if self.state.place.relaxed:
+            return behind == self.size or self._sum_is_right(behind)
+        if behind == self.size:
+            return prev == lost or self._end_of(prev) == at
+        return self._leads_on(at, behind) or not self._sum_is_right(behind)
+
+    def _begins_chain(self, at: int) -> bool:
+        """Whether a good entry is at `at`; an erased one has no sum, so those behind must agree.
+
+        No entry has two before it, so the chains that failed are remembered to no great cost.
+        """
+        chain = []
+        for _ in range(_ERASED_STEPS):
+            chain.append(at)
+            if at in self._failed or not self._sum_is_right(at):
+                break
+            if self._header(at)[4] != self._erased:
+                return True
+            behind = self._end_of(at)
+            if behind == self.size:
+                return True
+            if not self._leads_on(at, behind):
+                break
+            at = behind
+        else:
+            return True
+        self._failed.update(chain)
+        return False
+
+    def _leads_on(self, at: int, behind: int) -> bool:
+        """Whether the entry at `behind` names the one at `at` as the one before it."""
+        header = self._header(behind)
+        if len(header) < h.MIN_HEADER_SIZE or load_i32(header, 10) < 0 or header[4] == 0:
+            return False
+        return load_u32(header, 6) in (at, at - self._shift)
+
+    def _header(self, at: int) -> bytes:
+        """The fixed part of a header, shorter at the end of the file."""
+        i = at - self._base
+        if 0 <= i <= len(self._data) - h.MIN_HEADER_SIZE:
+            return self._data[i : i + h.MIN_HEADER_SIZE].tobytes()
+        return self.source.read_bytes(at, min(at + h.MIN_HEADER_SIZE, self.size))
+
+    def _prev_at(self, at: int) -> int:
+        """The prevOffset of the whole header at `at`."""
+        return load_u32(self._header(at), 6)
 
     def _end_of(self, at: int) -> int:
         """Where the entry at `at` ends, as its header says, or NO_OFFSET if it cannot."""
-        header = self.source.read_bytes(at, at + h.MIN_HEADER_SIZE)
+        header = self._header(at)
         if len(header) < h.MIN_HEADER_SIZE or load_i32(header, 10) < 0 or header[4] == 0:
             return w.NO_OFFSET
         stored = header[5] & self._vlsn_mask and header[4] != FILE_HEADER_NO
         end = at + load_i32(header, 10) + (h.MAX_HEADER_SIZE if stored else h.MIN_HEADER_SIZE)
-        return end if end <= self.source.size else w.NO_OFFSET
+        return end if end <= self.size else w.NO_OFFSET
 
-    def _begins_chain(self, at: int) -> bool:
-        """Whether a good entry is at `at`; an erased one has no sum, so those behind must agree."""
-        for _ in range(_ERASED_STEPS):
-            if not self._sum_is_right(at):
-                return False
-            if self.source.read_bytes(at + 4, at + 5)[0] != ERASED_NO:
-                return True
-            behind = self._end_of(at)
-            if behind == self.source.size:
-                return True
-            if not self._leads_on(at, behind):
-                return False
-            at = behind
-        return True
+    def _size_at(self, at: int) -> int:
+        """Bytes from `at` to the end of the entry there, or of a header where there is none."""
+        end = self._end_of(at)
+        return h.MIN_HEADER_SIZE if end == w.NO_OFFSET else end - at
 
     def _sum_is_right(self, at: int) -> bool:
-        """Whether a whole entry begins at `at` and its checksum is right, or cannot be told."""
+        """Whether a whole entry begins at `at` and its checksum is right, or cannot be told.
+
+        Also false when it is long and too many bytes have been summed in vain before.
+        """
         stop = self._end_of(at)
         if stop == w.NO_OFFSET:
             return False
-        header = self.source.read_bytes(at, at + h.MIN_HEADER_SIZE)
-        if header[4] == ERASED_NO or not self.check:
+        header = self._header(at)
+        if header[4] == self._erased:
             return True
-        inside = self._base <= at and stop <= self._base + len(self._data)
-        data = (
-            memoryview(self._data)[at - self._base : stop - self._base]
-            if inside
-            else self.source.read_bytes(at, stop)
-        )
-        return entry_checksum(data, self.version) == load_u32(header, 0)
+        if stop - at > w.ALWAYS_SUMMED:
+            if stop - at > self._budget:
+                return False
+            self._budget -= stop - at
+        return self._sum_of(at, stop) == load_u32(header, 0)
+
+    def _sum_of(self, at: int, stop: int) -> int:
+        if self._base <= at and stop <= self._base + len(self._data):
+            data = as_plain(self._data)[at - self._base : stop - self._base]
+            return entry_checksum(data, self.version)
+        first = min(at + _PIECE, stop)
+        total = entry_checksum(self.source.read_bytes(at, first), self.version)
+        for start in range(first, stop, _PIECE):
+            total = zlib.adler32(self.source.read_bytes(start, min(start + _PIECE, stop)), total)
+        return total
+
+
+def _is_blank(data: Bytes) -> bool:
+    """Whether there are only zeros."""
+    words = len(data) // 8 * 8
+    return not (data[:64].any() or data[:words].view(np.uint64).any() or data[words:].any())

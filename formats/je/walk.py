@@ -68,15 +68,42 @@ class Stop(IntEnum):
 NO_OFFSET = -1
 """No offset: nothing found, or nothing known of the entry before."""
 
+
+class Found(IntEnum):
+    """What `find_entry` has to say of the offset that it gives."""
+
+    NOTHING = 0
+    """No entry begins before it."""
+    ENTRY = 1
+    """A plausible header, and the checksum is right."""
+    ASK = 2
+    """A plausible header; the sum cannot be told here: it is erased, or ends behind `buf`."""
+    NEED_MORE = 3
+    """The header there does not end inside `buf`."""
+
+
+ALWAYS_SUMMED = 4096
+"""Bytes up to which a candidate is summed when the budget for the search is used up."""
+
+NEVER_ERASED = 256
+"""As the number of the type without checksum: no entry has it."""
+
 _MIN_HEADER = h.MIN_HEADER_SIZE
 _MAX_HEADER = h.MAX_HEADER_SIZE
 _FILE_HEADER_NO = FILE_HEADER_NO
-_ERASED_NO = ERASED_NO
 _LIMIT, _NEED_MORE, _BAD_HEADER, _CHAIN, _ROWS = (int(stop) for stop in Stop)
+_NOTHING, _ENTRY, _ASK, _FIND_MORE = (int(found) for found in Found)
 _BAD, _OK, _NONE = int(Checksum.BAD), int(Checksum.OK), int(Checksum.NONE)
 _TYPE_NO_MAX = max(ENTRY_TYPES)
+_ALWAYS = ALWAYS_SUMMED
 _ADLER_BASE = 65521
 _ADLER_BLOCK = 5552
+_PLAIN_BLOCK = 4096
+
+
+def erased_no(version: int) -> int:
+    """The type number whose checksum means nothing in files of this log version."""
+    return ERASED_NO if version >= ENTRY_TYPES[ERASED_NO].first_version else NEVER_ERASED
 
 
 @kernel
@@ -87,6 +114,7 @@ def walk(
     limit: int,
     file_size: int,
     expected_prev: int,
+    shift: int,
     vlsn_mask: int,
     offsets: Any,
     prev_offsets: Any,
@@ -106,6 +134,8 @@ def walk(
         limit: first offset at which no entry is begun.
         file_size: bytes of the whole file; an entry that would end behind it is a bad header.
         expected_prev: what the first header's prevOffset must be, or NO_OFFSET for anything.
+        shift: how much further back than they are entries name the ones before them; not 0 where
+            bytes were inserted or are missing.
         vlsn_mask: header flags of which any means that a VLSN follows.
         offsets, prev_offsets, sums, item_sizes, vlsns, types, flags, header_sizes: outputs, one
             element an entry, of the dtypes of ROW_DTYPE.
@@ -136,7 +166,7 @@ def walk(
         after = at + header_size + item_size
         if after > file_size:
             return n, at, _BAD_HEADER
-        if expected_prev >= 0 and prev != expected_prev:
+        if expected_prev != -1 and prev != expected_prev:
             return n, at, _CHAIN
         if after - base > size:
             return n, at, _NEED_MORE
@@ -149,12 +179,12 @@ def walk(
         flags[n] = flag
         header_sizes[n] = header_size
         n += 1
-        expected_prev = at
+        expected_prev = at - shift
         at = after
 
 
 @kernel
-def adler32(buf: Any, start: int, stop: int, first_masked: int) -> int:
+def adler32(buf: Any, start: Any, stop: Any, first_masked: int) -> Any:
     """Adler-32 of buf[start:stop], the second byte first taken through the mask `first_masked`.
 
     Sums run in blocks short enough for 32 bits, which LLVM turns into vector code.
@@ -184,6 +214,7 @@ def check_sums(
     buf: Any,
     base: int,
     flags_mask: int,
+    erased: int,
     n: int,
     offsets: Any,
     header_sizes: Any,
@@ -194,11 +225,12 @@ def check_sums(
 ) -> int:
     """Fill `states[:n]` with OK, BAD or NONE; the number of entries that are BAD.
 
-    `flags_mask` clears the flag that the checksum does not cover. The entries lie in `buf`.
+    `flags_mask` clears the flag that the checksum does not cover, `erased` is `erased_no` of the
+    file's version. The entries lie in `buf`.
     """
     bad = 0
     for row in range(n):
-        if types[row] == _ERASED_NO:
+        if types[row] == erased:
             states[row] = _NONE
             continue
         start = np.int64(offsets[row]) - base
@@ -215,6 +247,7 @@ def check_sums_plain(
     buf: memoryview,
     base: int,
     flags_mask: int,
+    erased: int,
     n: int,
     offsets: Any,
     header_sizes: Any,
@@ -226,7 +259,7 @@ def check_sums_plain(
     """`check_sums` on a memoryview, with zlib's Adler-32."""
     bad = 0
     for row in range(n):
-        if types[row] == ERASED_NO:
+        if types[row] == erased:
             states[row] = _NONE
             continue
         start = int(offsets[row]) - base
@@ -239,37 +272,118 @@ def check_sums_plain(
 
 
 @kernel
-def find_header(
-    buf: Any, base: int, at: int, limit: int, file_size: int, lost_from: int, vlsn_mask: int
-) -> int:
-    """The first offset in [at, limit) where a plausible entry begins, or NO_OFFSET.
+def find_entry(
+    buf: Any,
+    base: int,
+    at: int,
+    limit: int,
+    file_size: int,
+    low: int,
+    high: int,
+    vlsn_mask: int,
+    flags_mask: int,
+    erased: int,
+    budget: int,
+) -> tuple[int, int, int]:
+    """The first offset in [at, limit) where a good entry begins, or one may.
 
-    Plausible: a type number that is taken, a size that fits the file, prevOffset before it and,
-    where `lost_from` is known, not before that. The caller checks the sum: this only sieves.
+    Plausible is a header with a known type, a size that fits the file, and a prevOffset in
+    [low, its own offset + high). Its checksum must be right.
+
+    Args:
+        buf, base, at, limit, file_size, vlsn_mask: as for `walk`.
+        low, high: what a prevOffset may be.
+        flags_mask, erased: as for `check_sums`.
+        budget: bytes of candidates longer than ALWAYS_SUMMED that may still be summed, so that
+            bytes made to look like headers cannot stall the search.
+
+    Returns:
+        An offset, a `Found` that tells what is there, the budget that is left.
     """
     size = len(buf)
-    low = lost_from if lost_from >= 0 else 0
     while at < limit:
         i = at - base
         if i + _MIN_HEADER > size:
-            return -1
+            return at, _FIND_MORE, budget
         type_no = buf[i + 4]
         if 0 < type_no <= _TYPE_NO_MAX and type_no != _FILE_HEADER_NO:
             item_size = load_i32(buf, i + 10)
             if item_size >= 0:
-                header_size = _MAX_HEADER if buf[i + 5] & vlsn_mask else _MIN_HEADER
+                total = item_size + _MIN_HEADER
+                if buf[i + 5] & vlsn_mask:
+                    total = item_size + _MAX_HEADER
                 prev = load_u32(buf, i + 6)
-                if at + header_size + item_size <= file_size and low <= prev < at:
-                    return at
+                if low <= prev < at + high and at + total <= file_size:
+                    if type_no == erased or i + total > size:
+                        return at, _ASK, budget
+                    if total <= _ALWAYS or total <= budget:
+                        if total > _ALWAYS:
+                            budget -= total
+                        if adler32(buf, i + 4, i + total, flags_mask) == load_u32(buf, i):
+                            return at, _ENTRY, budget
         at += 1
-    return -1
+    return at, _NOTHING, budget
 
 
-@kernel
-def count_zeros(buf: Any, start: int) -> int:
-    """Number of zero bytes from `start` up to the first other byte or the end of `buf`."""
-    at = start
-    size = len(buf)
-    while at < size and buf[at] == 0:
-        at += 1
-    return at - start
+def find_entry_plain(
+    buf: memoryview,
+    base: int,
+    at: int,
+    limit: int,
+    file_size: int,
+    low: int,
+    high: int,
+    vlsn_mask: int,
+    flags_mask: int,
+    erased: int,
+    budget: int,
+) -> tuple[int, int, int]:
+    """`find_entry` on a memoryview, with numpy's comparisons and zlib's Adler-32."""
+    data = np.frombuffer(buf, np.uint8)
+    whole_headers = base + len(data) - _MIN_HEADER + 1
+    while at < limit:
+        stop = min(at + _PLAIN_BLOCK, limit, whole_headers)
+        if at >= stop:
+            return at, _FIND_MORE, budget
+        starts = _plausible(data, base, at, stop, file_size, low, high, vlsn_mask)
+        for start, total in starts:
+            i = start - base
+            type_no = buf[i + 4]
+            if type_no == erased or i + total > len(data):
+                return start, _ASK, budget
+            if total <= _ALWAYS or total <= budget:
+                if total > _ALWAYS:
+                    budget -= total
+                head = bytes((type_no, buf[i + 5] & flags_mask))
+                if zlib.adler32(buf[i + 6 : i + total], zlib.adler32(head)) == load_u32(buf, i):
+                    return start, _ENTRY, budget
+        at = stop
+    return at, _NOTHING, budget
+
+
+def _plausible(
+    data: Any,
+    base: int,
+    at: int,
+    stop: int,
+    file_size: int,
+    low: int,
+    high: int,
+    vlsn_mask: int,
+) -> list[tuple[int, int]]:
+    """Offsets in [at, stop) of plausible headers, and the sizes of their entries."""
+    first = at - base
+    types = data[first + 4 : stop - base + 4]
+    i = first + np.flatnonzero((types - 1 < _TYPE_NO_MAX) & (types != _FILE_HEADER_NO))
+    items = _load_u32s(data, i + 10)
+    i, items = i[items < 1 << 31], items[items < 1 << 31]
+    totals = items + np.where(data[i + 5] & vlsn_mask, _MAX_HEADER, _MIN_HEADER)
+    prevs = _load_u32s(data, i + 6)
+    in_chain = (low <= prevs) & (prevs < i + base + high)
+    keep = in_chain & (i + base + totals <= file_size)
+    return list(zip((i[keep] + base).tolist(), totals[keep].tolist(), strict=True))
+
+
+def _load_u32s(data: Any, at: Any) -> Any:
+    """Little-endian numbers at each offset of the array `at`, int64."""
+    return sum(data[at + place].astype(np.int64) << 8 * place for place in range(4))

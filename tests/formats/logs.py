@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from je_tools.environment import log_file_no
-from je_tools.formats.je.reader import PLAIN_LIMIT, RangeReader, Rows
+from je_tools.formats.je.reader import PLAIN_LIMIT, Place, RangeReader, Rows
 from je_tools.formats.je.types import LOG_VERSION_MAX
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.source import Source
@@ -24,7 +24,7 @@ def log_rows(path: Path) -> Iterator[Rows]:
         version = version if version <= LOG_VERSION_MAX else 1
         fast = source.size > PLAIN_LIMIT
         no = log_file_no(path) or 0
-        reader = RangeReader(source, no, version, 0, source.size, exact=True, fast=fast)
+        reader = RangeReader(source, no, version, 0, source.size, place=Place(), fast=fast)
         for rows in reader:
             assert not (rows.checksum == Checksum.BAD).any(), path
             yield rows

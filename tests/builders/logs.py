@@ -1,0 +1,135 @@
+"""Log files whose every entry is known: written from the format page, by none of our tables.
+
+| offset | size | field |
+|---|---|---|
+| 0 | 4 | Adler-32 of the rest, the invisible bit clear |
+| 4 | 1 | type |
+| 5 | 1 | flags |
+| 6 | 4 | offset of the entry before, in the same file |
+| 10 | 4 | item size |
+| 14 | 8 | VLSN where flags & 0x28 |
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+FILE_HEADER, TRACE, CKPT_START, CKPT_END = 25, 24, 19, 20
+ROLLBACK_START, RESTORE_REQUIRED, ERASED, OLD_DELTA, FILE_SUMMARY = 28, 39, 43, 22, 11
+REPLICATED, INVISIBLE, VLSN_PRESENT = 0x20, 0x10, 0x08
+CREATED_MS = 1_700_000_000_000
+
+
+class Placed(NamedTuple):
+    """Where an entry lies."""
+
+    start: int
+    stop: int
+
+
+def packed(value: int) -> bytes:
+    """A packed number: itself up to 119, else a length byte and the rest in little endian."""
+    if abs(value) <= 119:
+        return struct.pack("b", value)
+    rest = abs(value) - 119
+    size = (rest.bit_length() + 7) // 8
+    return struct.pack("b", 119 + size if value > 0 else -119 - size) + rest.to_bytes(
+        size, "little"
+    )
+
+
+def text(value: str) -> bytes:
+    """A packed length and UTF-8."""
+    return packed(len(value.encode())) + value.encode()
+
+
+def entry(
+    type_no: int, item: bytes, prev: int, *, flags: int = 0, vlsn: int | None = None
+) -> bytes:
+    """One entry with its header and a right checksum."""
+    if vlsn is not None:
+        flags |= REPLICATED | VLSN_PRESENT if flags & VLSN_PRESENT == 0 else 0
+    head = struct.pack("<BBIi", type_no, flags, prev, len(item))
+    head += b"" if vlsn is None else struct.pack("<q", vlsn)
+    summed = bytes([type_no, flags & ~INVISIBLE]) + head[2:] + item
+    return struct.pack("<I", zlib.adler32(summed)) + head + item
+
+
+@dataclass
+class LogFile:
+    """A log file that grows at its end.
+
+    Attributes:
+        no: its number.
+        version: log version in its header.
+        last_before: offset of the last entry of the file before it.
+        data: its bytes.
+        placed: its entries, the file header first.
+    """
+
+    no: int = 0
+    version: int = 17
+    last_before: int = 0
+    data: bytearray = field(default_factory=bytearray)
+    placed: list[Placed] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        item = struct.pack("<qIqi", CREATED_MS, self.no, self.last_before, self.version)
+        self._append(entry(FILE_HEADER, item, 0))
+
+    @property
+    def name(self) -> str:
+        return f"{self.no:08x}.jdb"
+
+    @property
+    def last(self) -> int:
+        """Offset of the last entry."""
+        return self.placed[-1].start
+
+    def add(self, type_no: int, item: bytes, *, flags: int = 0, vlsn: int | None = None) -> Placed:
+        """Append an entry."""
+        return self._append(entry(type_no, item, self.last, flags=flags, vlsn=vlsn))
+
+    def trace(self, size: int, *, vlsn: int | None = None) -> Placed:
+        """Append a Trace whose item has `size` bytes, never all of them zero."""
+        body = random.Random(f"{self.no}/{len(self.data)}").randbytes(max(size - 9, 0))
+        stamp = b"\x7d" + struct.pack("<Q", CREATED_MS)[:6]
+        return self.add(TRACE, (stamp + packed(len(body)) + body)[: max(size, 1)], vlsn=vlsn)
+
+    def follower(self) -> LogFile:
+        """The next file, empty but for its header."""
+        return LogFile(self.no + 1, self.version, self.last)
+
+    def _append(self, data: bytes) -> Placed:
+        place = Placed(len(self.data), len(self.data) + len(data))
+        self.data += data
+        self.placed.append(place)
+        return place
+
+
+def write_log(folder: Path, files: Sequence[LogFile]) -> Path:
+    """Write the files into a new folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        (folder / file.name).write_bytes(file.data)
+    return folder
+
+
+def random_log(rng: random.Random, files: int, entries: int, *, version: int = 17) -> list[LogFile]:
+    """Files of traces of many sizes, some of them longer than others by far."""
+    made = [LogFile(rng.randrange(3), version)]
+    for i in range(files):
+        if i:
+            made.append(made[-1].follower())
+        for _ in range(entries):
+            size = rng.choice([1, 10, 30, 60, 100, 300, 700])
+            made[-1].trace(rng.randrange(size, 2 * size), vlsn=None)
+        if rng.random() < 0.3:
+            made[-1].trace(rng.randrange(2000, 9000))
+    return made

@@ -1,0 +1,1 @@
+"""What happens to a log, and what must be said of it."""

@@ -1,0 +1,68 @@
+"""Reads a damaged log and gives what was seen, in plain numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from je_tools.environment import open_environment
+from je_tools.formats.je.reader import ChainBreak, Gap, Rows
+from je_tools.formats.je.walk import Checksum
+from je_tools.scan import Scanner
+
+
+@dataclass
+class Seen:
+    """What one file has shown.
+
+    Attributes:
+        good, bad: entries (start, stop) with a right and with a wrong checksum.
+        gaps, breaks: as the parts held them.
+        tail, size: where the last entry ends, and the file.
+    """
+
+    good: list[tuple[int, int]] = field(default_factory=list)
+    bad: list[tuple[int, int]] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    breaks: list[ChainBreak] = field(default_factory=list)
+    tail: int = 0
+    size: int = 0
+
+    def damaged(self) -> list[tuple[int, int]]:
+        """All that is not good, in order; the tail too."""
+        ranges = self.bad + [(gap.start, gap.stop) for gap in self.gaps]
+        if self.tail < self.size:
+            ranges.append((self.tail, self.size))
+        return sorted(ranges)
+
+    def assert_covers_every_byte(self) -> None:
+        """Every byte of the file lies in exactly one row, gap or tail."""
+        at = 0
+        for start, stop in sorted(self.good + self.damaged()):
+            assert start == at, (start, at)
+            assert stop > start
+            at = stop
+        assert at == self.size
+
+
+def read_log(path: Path, *, fast: bool = False, check: bool = True, threads: int = 2) -> list[Seen]:
+    """Every file of a log, in order."""
+
+    def work(rows: Rows) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        spans = list(zip(rows.offset.tolist(), (rows.offset + rows.size).tolist(), strict=True))
+        is_bad = (rows.checksum == Checksum.BAD).tolist()
+        good = [span for span, bad in zip(spans, is_bad, strict=True) if not bad]
+        return good, [span for span, bad in zip(spans, is_bad, strict=True) if bad]
+
+    seen = [Seen()]
+    environment = open_environment([path])
+    for part in Scanner(fast=fast, check=check, threads=threads).scan(environment, work):
+        for good, bad in part.results:
+            seen[-1].good += good
+            seen[-1].bad += bad
+        seen[-1].gaps += part.gaps
+        seen[-1].breaks += part.chain_breaks
+        if part.end:
+            seen[-1].tail, seen[-1].size = part.end.tail, part.end.size
+            seen.append(Seen())
+    return seen[:-1]
