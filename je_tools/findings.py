@@ -33,6 +33,179 @@ class Code:
     hint: str
 
 
+_TABLE: tuple[tuple[str, Severity, str, str], ...] = (
+    (
+        "clean-end",
+        Severity.NOTE,
+        "The file ends where its last entry ends.",
+        "Nothing to do.",
+    ),
+    (
+        "zero-tail",
+        Severity.NOTE,
+        "Behind the last entry there are only zeros: space that was given to the file and not yet "
+        "written when the writer or the machine stopped. In a file that others follow it is an "
+        "error, since that one was complete once.",
+        "In the last file nothing: the engine cuts the zeros off when it opens the log. In another "
+        "file the entries that stood there are lost; look for a copy of the file.",
+    ),
+    (
+        "torn-tail",
+        Severity.NOTE,
+        "The last file ends inside an entry: the writer died, or is writing at this moment. What "
+        "is behind the last whole entry was never complete.",
+        "Nothing: the engine cuts the tail off when it opens the log.",
+    ),
+    (
+        "truncated-file",
+        Severity.ERROR,
+        "A file that others follow ends too early: inside an entry, or before the entry that the "
+        "next file's header names as its last. A file is complete before the next one begins, so "
+        "bytes have been lost since.",
+        "Look for a copy of the file (a backup, another node) that is as long as it should be.",
+    ),
+    (
+        "damaged-entry",
+        Severity.ERROR,
+        "One entry whose bytes do not have its checksum, or whose header leads nowhere, while the "
+        "entry behind it names it. All others around it can be read.",
+        "Look at it with `je-tools explain LSN --env ENV`; compare with a backup or another node. "
+        "In the last file the engine takes it for the end of the log and cuts off all behind it.",
+    ),
+    (
+        "damaged-gap",
+        Severity.ERROR,
+        "Bytes in which entries have been lost, how many cannot be told, or bytes that never were "
+        "entries.",
+        "Compare with a backup or another node. In the last file the engine takes the place for "
+        "the end of the log and cuts off all behind it.",
+    ),
+    (
+        "unknown-type",
+        Severity.ERROR,
+        "An entry with a right checksum and a type that files of its log version do not have.",
+        "A newer je-tools may know it; an engine that does not know it takes it for damage.",
+    ),
+    (
+        "bad-file-header",
+        Severity.ERROR,
+        "The first entry of a file is not a file header with a right checksum. Its log version is "
+        "taken from the files around it.",
+        "The engine refuses to open the log. Look for a copy of the file.",
+    ),
+    (
+        "unsupported-version",
+        Severity.ERROR,
+        "The file's header is whole, and names a log version that this je-tools does not know.",
+        "Look for a newer je-tools.",
+    ),
+    (
+        "wrong-file-number",
+        Severity.ERROR,
+        "A file's header holds another number than its name: it was renamed, or swapped.",
+        "The engine refuses it. Give the file the name of the number in its header.",
+    ),
+    (
+        "duplicate-file",
+        Severity.ERROR,
+        "Two files have the same number, in the home directory and in data directories.",
+        "Only one belongs to this log; find out which before the engine does.",
+    ),
+    (
+        "misplaced-file",
+        Severity.ERROR,
+        "With several data directories file f belongs into number (f modulo their count) + 1.",
+        "The engine refuses to open the log until the file is moved.",
+    ),
+    (
+        "missing-file",
+        Severity.NOTE,
+        "The numbers of the files have a gap. The cleaner leaves such gaps; it is an error where "
+        "the log still accounts for the file as in use, or where recovery would have to read it.",
+        "Where it is an error, look for the file in a backup or under the names .del and .bad.",
+    ),
+    (
+        "last-entry-mismatch",
+        Severity.ERROR,
+        "A file's header names another last entry of the file before it than that file has: one of "
+        "the two was replaced, restored from another time, or belongs to another log.",
+        "Compare both files with a backup or another node.",
+    ),
+    (
+        "version-step",
+        Severity.NOTE,
+        "From this file on the log version is another: the engine was upgraded. An older version "
+        "behind a newer one is a warning, since no engine writes such a log.",
+        "See which releases open the log with `je-tools files`.",
+    ),
+    (
+        "restore-marker",
+        Severity.ERROR,
+        "The engine has left a RestoreRequired entry: a network restore did not come to its end, "
+        "or it found its log damaged. It refuses to open the log.",
+        "Finish the network restore or restore a backup. Deleting the marker makes the engine open "
+        "a log that may have holes.",
+    ),
+    (
+        "erased-not-zero",
+        Severity.WARNING,
+        "Entries of type Erased whose bytes are not all zero: the eraser was stopped between its "
+        "two steps, and what should be gone can still be read. A damaged type byte looks the same.",
+        "The engine's eraser completes it in a later cycle. Until then treat the file and copies "
+        "of it as holding the data.",
+    ),
+    (
+        "vlsn-duplicate",
+        Severity.ERROR,
+        "Replicated entries have VLSNs that were used before, and no rollback took those back.",
+        "Do not rebuild the VLSN index of this node; restore it from another node.",
+    ),
+    (
+        "vlsn-backward",
+        Severity.ERROR,
+        "VLSNs of replicated entries go back to numbers that had not been seen, and no rollback "
+        "explains it: files of several logs are mixed, or are in the wrong order.",
+        "Compare the files with those of another node.",
+    ),
+    (
+        "vlsn-gap",
+        Severity.WARNING,
+        "VLSNs are left out although no file is missing and nothing is damaged in between.",
+        "Compare the files with those of another node.",
+    ),
+    (
+        "prev-offset-mismatch",
+        Severity.ERROR,
+        "A whole entry does not name the one in front of it as the one before it: entries were "
+        "copied there, bytes were inserted, or bytes are missing.",
+        "The engine reads such a log differently forward and backward. Compare with a backup.",
+    ),
+    (
+        "unreadable",
+        Severity.ERROR,
+        "The device could not deliver these bytes; they were taken as zeros.",
+        "Copy the disk before anything else, with a tool that keeps the places of bytes.",
+    ),
+    (
+        "old-delta-in-v8",
+        Severity.WARNING,
+        "A file of log version 8 holds old BIN-deltas (type 22). JE 25.3 accepts the file, takes "
+        "the first of them for the end of the log, and cuts off all behind it without a message.",
+        "Open the log first with JE 6.0 to 18.x, and let a checkpoint and the cleaner rewrite it.",
+    ),
+    (
+        "live-writer",
+        Severity.NOTE,
+        "An engine has the log open, or the log grew while it was read. Its end is where it was "
+        "when the file was opened for reading.",
+        "Nothing; for a verdict on the last entries, look again when the engine is closed.",
+    ),
+)
+
+CODES: dict[str, Code] = {row[0]: Code(*row) for row in _TABLE}
+"""Every finding code, in the order of the documentation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One finding; the same columns in every output.
@@ -72,6 +245,24 @@ class Finding:
         if self.file_no is None or self.resume_offset is None:
             return None
         return lsn_of(self.file_no, self.resume_offset)
+
+    @property
+    def where(self) -> str:
+        """The place in words: LSN and length, or file, or nothing for the whole directory."""
+        if self.lsn is not None:
+            size = "" if self.length is None else f", {self.length:,} bytes"
+            return lsn_text(self.lsn) + size
+        return "" if self.file_no is None else f"{self.file_no:08x}.jdb"
+
+    def text(self) -> str:
+        """The finding in one line: what, where, what should be there, what is, what to do."""
+        parts = [f"{self.severity.value}: {self.code}"]
+        parts[0] += f" at {self.where}" if self.where else ""
+        parts += [f"expected {self.expected}"] * bool(self.expected)
+        parts += [f"found {self.found}"] * bool(self.found)
+        if self.resume_lsn is not None:
+            parts.append(f"entries go on at {lsn_text(self.resume_lsn)}")
+        return "; ".join(parts + [self.hint] * bool(self.hint))
 
     def row(self) -> dict[str, str | int | None]:
         """The finding as the columns of every text output, LSNs spelled 0x…/0x…."""
