@@ -15,12 +15,16 @@ from je_tools.masking import DataMode, Masking
 
 
 def _complete_topic(
-    _context: click.Context, _parameter: click.Parameter, incomplete: str
+    context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
+    # bash takes a colon for a word of its own, and wants only what stands behind it.
+    words = [*(context.params.get("topics") or ()), *([":"] if incomplete == ":" else [])]
+    before = f"{words[-2]}:" if words[-1:] == [":"] and len(words) > 1 else ""
+    begun = (before + incomplete.removeprefix(":")).lower() if before else incomplete.lower()
     return [
-        CompletionItem(topic, help=meaning)
+        CompletionItem(topic[len(before) :], help=meaning)
         for topic, meaning in _topics()
-        if topic.lower().startswith(incomplete.lower())
+        if topic.lower().startswith(begun)
     ]
 
 
