@@ -1,0 +1,389 @@
+"""Fills in what the pages take from the code: `python docs/make.py` (with `--check`: only look).
+
+A page holds two kinds of made text. Between `<!-- made: NAME -->` and `<!-- end -->` stands the
+table of that name, out of the declarations that the code itself runs on. In a ```console block
+every line that begins with `$ ` is run by bash, in a folder of the page's own where `fixtures` is
+at hand, and what follows is what it prints (both streams; an exit code other than 0 is named).
+tests/test_docs.py holds the pages equal to what this makes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from je_tools import findings
+from je_tools.commands.main import COMMANDS, group
+from je_tools.errors import EXIT_MEANINGS
+from je_tools.explain import layout_versions
+from je_tools.formats.je.layout import Coding, Field, layout
+from je_tools.formats.je.types import (
+    ENTRY_TYPES,
+    LOG_VERSION_MAX,
+    PAYLOAD_VERSION_MIN,
+    RELEASES,
+    EntryType,
+    Family,
+    Group,
+)
+from je_tools.meanings import (
+    CODING_MEANINGS,
+    CODINGS,
+    HEADER_BITS,
+    HEADER_FIELDS,
+    bits_of,
+    condition_text,
+    field_meaning,
+)
+
+ROOT = Path(__file__).resolve().parents[1]
+WIDTH = 80
+
+_MADE = re.compile(r"(<!-- made: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_CONSOLE = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
+_DATABASE_GROUPS = ("database", "id_database", "name_database")
+
+
+def pages() -> list[Path]:
+    """Every page that may hold made text."""
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def made(text: str) -> str:
+    """A page with its made text as it should be."""
+    text = _MADE.sub(lambda found: f"{found[1]}{block(found[2])}{found[3]}", text)
+    if not _CONSOLE.search(text):
+        return text
+    with tempfile.TemporaryDirectory(prefix="je-tools-docs-") as folder:
+        (Path(folder) / "fixtures").symlink_to(ROOT / "fixtures")
+        return _CONSOLE.sub(
+            lambda found: found[1] + "".join(_runs(found[2], Path(folder))) + found[3], text
+        )
+
+
+def commands_in(text: str) -> list[str]:
+    """The commands of a page's console blocks."""
+    return [
+        line.removeprefix("$ ")
+        for found in _CONSOLE.finditer(text)
+        for line in found[2].splitlines()
+        if line.startswith("$ ")
+    ]
+
+
+def _runs(block_text: str, folder: Path) -> Iterator[str]:
+    for line in block_text.splitlines():
+        if line.startswith("$ "):
+            yield f"{line}\n{_output(line.removeprefix('$ '), folder)}"
+
+
+def _output(command: str, folder: Path) -> str:
+    kept = ("HOME", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "LANG", "LC_ALL")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment |= {"COLUMNS": str(WIDTH), "TERM": "dumb", "PYTHONUTF8": "1"}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        check=False,
+    )
+    end = f"(exit code {done.returncode})\n" if done.returncode else ""
+    return done.stdout + end
+
+
+def block(name: str) -> str:
+    """A table by its name; `KIND` or `KIND:OF-WHAT`."""
+    kind, _, what = name.partition(":")
+    return _BLOCKS[kind](what)
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [names, ["---"] * len(names), *rows]
+    return "".join(f"| {' | '.join(_cell(cell) for cell in line)} |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _commands(_: str) -> str:
+    rows = [(f"[`{name}`](commands/{name}.md)", text) for name, text in COMMANDS.items()]
+    return table(("command", "what it does"), rows)
+
+
+def _options(name: str) -> str:
+    context = click.Context(group, info_name="je-tools")
+    command = group.get_command(context, name)
+    if command is None:
+        raise KeyError(name)
+    rows = []
+    for parameter in reversed(command.params):
+        if isinstance(parameter, click.Option):
+            spelled = ", ".join(
+                f"`{each}`" for each in (*parameter.opts, *parameter.secondary_opts)
+            )
+            rows.append((spelled, _takes(parameter), parameter.help or ""))
+    return table(("option", "takes", "what it does"), sorted(rows))
+
+
+def _takes(option: click.Option) -> str:
+    if option.is_flag:
+        return ""
+    choices = getattr(option.type, "choices", None)
+    text = ", ".join(f"`{each}`" for each in choices) if choices else _type_text(option)
+    if isinstance(option.default, str | int) and option.show_default:
+        text += f"; otherwise `{option.default}`"
+    return text + ("; several times" if option.multiple else "")
+
+
+def _type_text(option: click.Option) -> str:
+    metavar = option.metavar or option.type.name
+    return metavar.lower().removesuffix(" range").replace("integer", "number")
+
+
+def _exit_codes(_: str) -> str:
+    rows = [(str(code), meaning) for code, meaning in EXIT_MEANINGS.items()]
+    return table(("exit code", "meaning"), rows)
+
+
+def _findings(_: str) -> str:
+    rows = [
+        (f"`{code.name}`", code.severity.value, code.meaning, code.hint)
+        for code in findings.CODES.values()
+    ]
+    return table(("code", "severity", "what was seen", "what to do"), rows)
+
+
+def _types(_: str) -> str:
+    rows = []
+    for entry_type in ENTRY_TYPES.values():
+        marks = [
+            *(["Tx"] if entry_type.transactional else []),
+            *sorted(group.value for group in entry_type.groups),
+        ]
+        rows.append(
+            (
+                str(entry_type.no),
+                entry_type.name,
+                _range(entry_type.first_version, entry_type.last_version),
+                ", ".join(marks),
+                entry_type.meaning,
+            )
+        )
+    return table(("no", "name", "versions", "", "what it is"), rows)
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def _groups(_: str) -> str:
+    rows = []
+    for group_ in Group:
+        names = [t.name for t in ENTRY_TYPES.values() if group_ in t.groups]
+        rows.append((f"`{group_.value}`", ", ".join(names)))
+    return table(("group", "entry types"), rows)
+
+
+def _releases(_: str) -> str:
+    rows = [(str(version), release) for version, release in RELEASES.items()]
+    return table(("log version", "first JE release"), rows)
+
+
+def _codings(_: str) -> str:
+    rows = [(name, CODING_MEANINGS[coding]) for coding, name in CODINGS.items()]
+    return table(("coding", "bytes"), rows)
+
+
+def _header(_: str) -> str:
+    sizes = {"checksum": 4, "type": 1, "flags": 1, "prev_offset": 4, "item_size": 4, "vlsn": 8}
+    kinds = {1: "u8", 4: "u32", 8: "i64"}
+    rows, at = [], 0
+    for name, size in sizes.items():
+        kind = "i32" if name == "item_size" else kinds[size]
+        rows.append((str(at), str(size), kind, name, HEADER_FIELDS[name]))
+        at += size
+    return table(("offset", "size", "type", "field", "what it is"), rows)
+
+
+def _header_flags(_: str) -> str:
+    return table(("bit", "meaning"), [(f"0x{bit:02x}", text) for bit, text in HEADER_BITS.items()])
+
+
+def _fields(_: str) -> str:
+    meanings: dict[str, dict[str, list[str]]] = {}
+
+    def collect(fields: Sequence[Field], family: Family) -> None:
+        for declared in fields:
+            meaning = field_meaning(declared.name, family)
+            families = meanings.setdefault(declared.name, {}).setdefault(meaning, [])
+            if family.value not in families:
+                families.append(family.value)
+            collect(declared.fields, family)
+
+    for entry_type in ENTRY_TYPES.values():
+        for version in range(PAYLOAD_VERSION_MIN, LOG_VERSION_MAX + 1):
+            if entry_type.first_version <= version <= entry_type.last_version:
+                collect(layout(entry_type.no, version), entry_type.family)
+    rows = [
+        (f"`{name}`", ", ".join(families), meaning)
+        for name in sorted(meanings)
+        for meaning, families in meanings[name].items()
+    ]
+    return table(("field", "families", "what it is"), rows)
+
+
+def _bits(name: str) -> str:
+    family, _, field = name.partition(".")
+    bits = bits_of(Family(family), field)
+    if bits is None:
+        raise KeyError(name)
+    return table(("bit", "meaning"), [(f"0x{bit:02x}", text) for bit, text in bits.items()])
+
+
+def _layouts(name: str) -> str:
+    """The layouts of one family, one table for each stretch of versions that share it."""
+    family = Family(name)
+    stretches: list[tuple[int, int, list[tuple[str, str, str, str]]]] = []
+    for version in range(PAYLOAD_VERSION_MIN, LOG_VERSION_MAX + 1):
+        types = [
+            entry_type
+            for entry_type in ENTRY_TYPES.values()
+            if entry_type.family is family
+            and entry_type.first_version <= version <= entry_type.last_version
+        ]
+        if not types:
+            continue
+        rows = [row for field in _merged(types, version) for row in _rows(field, types, version)]
+        if stretches and stretches[-1][2] == rows:
+            stretches[-1] = (stretches[-1][0], version, rows)
+        else:
+            stretches.append((version, version, rows))
+    texts = []
+    for first, last, rows in reversed(stretches):
+        title = f"Log version {_range(first, last)}:\n\n"
+        texts.append(title + table(("field", "coding", "only if", "only of"), rows))
+    return "\n".join(texts)
+
+
+def _merged(types: Sequence[EntryType], version: int) -> list[Field]:
+    """The fields of several types in an order that holds for each of them."""
+    result: list[Field] = []
+    for entry_type in types:
+        at = 0
+        for declared in layout(entry_type.no, version):
+            if declared in result[at:]:
+                at = result.index(declared, at) + 1
+            else:
+                result.insert(at, declared)
+                at += 1
+    return result
+
+
+def _rows(
+    declared: Field, types: Sequence[EntryType], version: int, depth: int = 0
+) -> Iterator[tuple[str, str, str, str]]:
+    coding = CODINGS[declared.coding]
+    if declared.coding is Coding.LIST:
+        coding = f"list of {declared.count}"
+    is_database = declared.name in _DATABASE_GROUPS
+    if is_database:
+        coding = "database record"
+    having = [t for t in types if depth or declared in layout(t.no, version)]
+    when = condition_text(declared.when, types[0].family)
+    name = "· " * depth + declared.name
+    yield name, coding, when, _only_of(having, types)
+    if not is_database:
+        for inner in declared.fields:
+            yield from _rows(inner, types, version, depth + 1)
+
+
+def _only_of(having: Sequence[EntryType], types: Sequence[EntryType]) -> str:
+    if len(having) == len(types):
+        return ""
+    if having == [t for t in types if t.transactional]:
+        return "transactional types"
+    if having == [t for t in types if not t.transactional]:
+        return "other types"
+    return ", ".join(t.name for t in having)
+
+
+def _database(_: str) -> str:
+    """The database record that MapLN and DbTree hold."""
+    map_ln = next(t for t in ENTRY_TYPES.values() if t.name == "MapLN")
+    texts = []
+    ends = [*layout_versions(map_ln)[1:], LOG_VERSION_MAX + 1]
+    seen: list[tuple[int, int, list[tuple[str, str, str, str]]]] = []
+    for first, behind in zip(layout_versions(map_ln), ends, strict=True):
+        if first < PAYLOAD_VERSION_MIN:
+            continue
+        record = next(f for f in layout(map_ln.no, first) if f.name == "database")
+        rows = [row for field in record.fields for row in _rows(field, [map_ln], first, 0)]
+        rows = [(name, coding, when, "") for name, coding, when, _ in rows]
+        if seen and seen[-1][2] == rows:
+            seen[-1] = (seen[-1][0], behind - 1, rows)
+        else:
+            seen.append((first, behind - 1, rows))
+    for first, last, rows in reversed(seen):
+        cells = [row[:3] for row in rows]
+        title = f"Log version {_range(first, last)}:\n\n"
+        texts.append(title + table(("field", "coding", "only if"), cells))
+    return "\n".join(texts)
+
+
+_BLOCKS: dict[str, Callable[[str], str]] = {
+    "commands": _commands,
+    "options": _options,
+    "exit-codes": _exit_codes,
+    "findings": _findings,
+    "types": _types,
+    "groups": _groups,
+    "releases": _releases,
+    "codings": _codings,
+    "header": _header,
+    "header-flags": _header_flags,
+    "fields": _fields,
+    "bits": _bits,
+    "layouts": _layouts,
+    "database": _database,
+}
+
+
+def main() -> int:
+    """Write the pages anew, or with `--check` say which are out of date."""
+    check = "--check" in sys.argv[1:]
+    stale = 0
+    for page in pages():
+        old = page.read_text(encoding="utf-8")
+        new = made(old)
+        if new == old:
+            continue
+        stale += 1
+        if check:
+            name = str(page.relative_to(ROOT))
+            lines = (old.splitlines(keepends=True), new.splitlines(keepends=True))
+            sys.stdout.writelines(difflib.unified_diff(*lines, name, f"{name}, made"))
+        else:
+            page.write_text(new, encoding="utf-8")
+            print(f"made {page.relative_to(ROOT)}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        sys.exit(main())
