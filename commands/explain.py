@@ -79,7 +79,7 @@ def command(
     format_: str,
     exit_zero: bool,
 ) -> int:
-    r"""Explain an entry type, an exit code, a finding, or one entry byte by byte.
+    """Explain an entry type, an exit code, a finding, or one entry byte by byte.
 
     A topic without a name behind its colon (`type:`, `exit:`, `finding:`) lists all. An entry is
     named by its LSN and looked up in --env; one that is damaged is explained as far as it can be
