@@ -3,7 +3,7 @@
 
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
-TREES = formats je_tools commands tests fixtures bench
+TREES = formats je_tools commands tests fixtures bench docs
 
 .PHONY: demo test test-all fuzz lint format dist bench venv dev clean
 
