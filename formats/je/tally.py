@@ -209,7 +209,7 @@ def tally_rows(rows: Rows, *, fast: bool) -> Tally:
         compiled(tally_sizes)(rows.data, *arguments, tally.sizes)
         return tally
     cells = _cells(tally.sizes)
-    tally_sizes(as_plain(rows.data), *map(_plain, arguments), cells)
+    tally_sizes(as_plain(rows.data), *[*map(_plain, arguments), cells])
     _fill(tally.sizes, cells)
     return tally
 
@@ -222,7 +222,7 @@ def count_types(rows: Rows, start: int, stop: int, *, fast: bool) -> Ints:
         compiled(tally_types)(start, stop, *arguments, out)
         return out
     cells = _cells(out)
-    tally_types(start, stop, *map(_plain, arguments), cells)
+    tally_types(start, stop, *[*map(_plain, arguments), cells])
     _fill(out, cells)
     return out
 

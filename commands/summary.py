@@ -1,0 +1,143 @@
+"""`je-tools summary`: what a log holds, counted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from je_tools.commands._options import (
+    environment_argument,
+    exit_zero_option,
+    format_option,
+    output_option,
+    progress_bar,
+    threads_option,
+)
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+
+DEFAULT_LARGEST = 10
+
+
+@click.command("summary")
+@environment_argument
+@click.option("--by-file", is_flag=True, help="Entries and bytes of each file.")
+@click.option("--by-db", is_flag=True, help="Entries and bytes of each database.")
+@click.option(
+    "--vlsn",
+    "vlsns",
+    is_flag=True,
+    help="Replicated entries of each file, first and last VLSN; as DbPrintLog -vd.",
+)
+@click.option(
+    "--checkpoints",
+    is_flag=True,
+    help="Checkpoint intervals as DbPrintLog -S gives them, with LSNs, duration and invoker.",
+)
+@click.option("--txns", is_flag=True, help="Transactions without an end, and the largest.")
+@click.option(
+    "--largest",
+    type=click.IntRange(min=1),
+    help=f"With --txns: how many of the largest.  [default: {DEFAULT_LARGEST}]",
+)
+@format_option("table", "jsonl", "csv")
+@output_option
+@threads_option
+@exit_zero_option
+def command(**options: Any) -> int:
+    r"""Count entries and bytes by type, as DbPrintLog -S does.
+
+    Each option adds a table. CSV is one table: that of the option, or without one the types.
+    Damaged entries are not counted; stderr says how many places were damaged, and the exit code
+    is then 3.
+
+    \b
+    Examples:
+      je-tools summary meta/bdb
+      je-tools summary meta/bdb --by-db
+      je-tools summary meta/bdb --txns --largest 3
+      je-tools summary env --checkpoints --format csv
+      je-tools summary env --by-file --vlsn --format jsonl --output summary.jsonl
+    """
+    from je_tools.environment import open_environment
+    from je_tools.scan import Scanner
+    from je_tools.sinks.output import open_output
+    from je_tools.summary import Wanted, summarize
+
+    _check_combination(options)
+    environment = open_environment(options["paths"])
+    wanted = Wanted(
+        databases=options["by_db"],
+        vlsns=options["vlsns"],
+        checkpoints=options["checkpoints"],
+        largest=(options["largest"] or DEFAULT_LARGEST) if options["txns"] else None,
+    )
+    with (
+        open_output(options["output"], environment) as out,
+        progress_bar(environment.size, "summary") as progress,
+    ):
+        scanner = Scanner(threads=options["threads"], progress=progress)
+        summary = summarize(environment, scanner, wanted)
+        _write(summary, out, options)
+    return _exit_code(summary, options["exit_zero"])
+
+
+def _check_combination(options: dict[str, Any]) -> None:
+    tables = [
+        name for name in ("by_file", "by_db", "vlsns", "checkpoints", "txns") if options[name]
+    ]
+    if options["format_"] == "csv" and len(tables) > 1:
+        raise UsageError("--format csv holds one table: choose one of them, or --format jsonl")
+    if options["largest"] and not options["txns"]:
+        raise UsageError("--largest goes with --txns")
+
+
+def _write(summary: Any, out: Any, options: dict[str, Any]) -> None:
+    from je_tools import summary_tables as tables
+    from je_tools.sinks import sections as sink
+
+    chosen = []
+    if options["by_file"]:
+        chosen.append(tables.file_section(summary))
+    if options["by_db"]:
+        chosen.append(tables.database_section(summary))
+    if options["vlsns"]:
+        chosen.append(tables.vlsn_section(summary))
+    if options["checkpoints"]:
+        chosen.append(tables.checkpoint_section(summary))
+    if options["txns"]:
+        chosen += tables.transaction_sections(summary.transactions, summary.names)
+    if options["format_"] == "csv":
+        # Two of the sections on transactions share their columns; the counts do not.
+        sink.write_csv(chosen[-2:] or tables.type_sections(summary), out)
+        return
+    chosen = [*tables.type_sections(summary), *chosen]
+    if options["format_"] == "jsonl":
+        sink.write_jsonl(chosen, out)
+    else:
+        sink.write_table(chosen, out, _width(options["output"]))
+
+
+def _width(output: Path | None) -> int | None:
+    """Columns of the terminal that is written to; None where it is none, and nothing is cut."""
+    if "COLUMNS" not in os.environ and (output is not None or not sys.stdout.isatty()):
+        return None
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def _exit_code(summary: Any, exit_zero: bool) -> int:
+    """Say what was not counted; 3 where that is damage."""
+    if summary.undecoded:
+        click.echo(
+            f"je-tools: {summary.undecoded:,} records end inside a field: their keys and values "
+            "are not counted",
+            err=True,
+        )
+    if not summary.damage:
+        return EXIT_OK
+    click.echo(f"je-tools: {summary.damage.text()}; je-tools verify tells where", err=True)
+    return EXIT_OK if exit_zero else EXIT_DAMAGE

@@ -1,0 +1,267 @@
+"""Checkpoint intervals of a log: how much lies between two checkpoints, and would be replayed.
+
+`collect_checkpoints` is work for a scan, `intervals` puts its parts together. The numbers are
+those that the engine's own tool prints.
+
+Source: StatsFileReader.summarizeCheckpointInfo and CheckpointCounter,
+DbLsn.getWithCleaningDistance, JE 18.3.12 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from je_tools.environment import Environment
+from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import BY_NAME, CKPT_END_NO, CKPT_START_NO, ENTRY_TYPES
+from je_tools.formats.je.walk import Checksum
+
+LN_TXN, LN, MAP_LN_TXN, MAP_LN = range(4)
+"""What is counted in an interval: user records in and outside transactions, MapLNs likewise."""
+
+Counts = tuple[int, int, int, int]
+
+DEFAULT_FILE_SIZE = 10_000_000
+"""`je.log.fileMax` where an environment does not set it."""
+
+_LARGEST_FILE_SINCE = 18
+"""Log version since which the engine takes its largest file, and not what is configured."""
+
+_NONE: Counts = (0, 0, 0, 0)
+_OTHERS = 4
+_COUNTED = np.full(256, _OTHERS, np.uint8)
+for _entry_type in ENTRY_TYPES.values():
+    if _entry_type.user_ln:
+        _COUNTED[_entry_type.no] = LN_TXN if _entry_type.transactional else LN
+_COUNTED[BY_NAME["MapLN_TX"].no], _COUNTED[BY_NAME["MapLN"].no] = MAP_LN_TXN, MAP_LN
+_MARKS = np.zeros(256, np.bool_)
+_MARKS[[CKPT_START_NO, CKPT_END_NO]] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A CkptStart or CkptEnd.
+
+    Attributes:
+        lsn: of the entry.
+        is_end: which of the two.
+        before: what was counted since the mark before, or since the range began.
+        time_ms, invoker: as logged; None where the entry does not decode.
+    """
+
+    lsn: int
+    is_end: bool
+    before: Counts
+    time_ms: int | None
+    invoker: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPart:
+    """The marks of some rows, what was counted behind the last, and the LSN of the last row."""
+
+    marks: tuple[Mark, ...]
+    after: Counts
+    last_lsn: int
+
+
+@dataclass(slots=True)
+class Interval:
+    """From the end of one checkpoint (or the start of the log) to the end of the next.
+
+    Attributes:
+        ln_txn, ln, map_ln_txn, map_ln: entries in it.
+        end_to_end, end_to_start, start_to_end: distances in bytes as the engine estimates them:
+            each file in between counts as long as a file may get, and the first interval is
+            taken from LSN 0x0/0x0.
+        max_ln_replay: user records that recovery would replay if the log ended with it.
+        end_lsn: of CkptEnd, or of the last entry where the log ends before one.
+        complete: whether it ends with a CkptEnd.
+        start_lsn, start_ms: of the (last) CkptStart in it; None without one.
+        end_ms: time of CkptEnd; None without one.
+        invoker: who asked for the checkpoint.
+    """
+
+    ln_txn: int
+    ln: int
+    map_ln_txn: int
+    map_ln: int
+    end_to_end: int
+    end_to_start: int
+    start_to_end: int
+    max_ln_replay: int
+    end_lsn: int
+    complete: bool
+    start_lsn: int | None
+    start_ms: int | None
+    end_ms: int | None
+    invoker: str | None
+
+    @property
+    def duration_ms(self) -> int | None:
+        """From CkptStart to CkptEnd."""
+        if self.start_ms is None or self.end_ms is None:
+            return None
+        return self.end_ms - self.start_ms
+
+
+def collect_checkpoints(rows: Rows) -> CheckpointPart:
+    """The checkpoint entries of these rows; runs in any thread, keeps no view of the bytes.
+
+    Damaged entries do not count.
+    """
+    good = rows.checksum != Checksum.BAD
+    kinds = np.where(good, _COUNTED[rows.type], np.uint8(_OTHERS))
+    marks = []
+    start = 0
+    for row in np.flatnonzero(_MARKS[rows.type] & good).tolist():
+        fields = _fields(rows, row)
+        is_end = bool(rows.type[row] == CKPT_END_NO)
+        before = _count(kinds[start:row])
+        lsn = int(rows.lsn[row])
+        marks.append(Mark(lsn, is_end, before, fields.get("time_ms"), fields.get("invoker")))
+        start = row
+    return CheckpointPart(tuple(marks), _count(kinds[start:]), int(rows.lsn[-1]))
+
+
+def _fields(rows: Rows, row: int) -> dict[str, Any]:
+    try:
+        return dict(decode_entry(rows.entry_bytes(row), rows.version).fields)
+    except EntryError:
+        return {}
+
+
+def _count(kinds: np.ndarray[Any, np.dtype[np.uint8]]) -> Counts:
+    ln_txn, ln, map_ln_txn, map_ln = np.bincount(kinds, minlength=5)[:_OTHERS].tolist()
+    return ln_txn, ln, map_ln_txn, map_ln
+
+
+@dataclass
+class _Counter:
+    """What is known of the interval being read."""
+
+    before_start: Counts = _NONE
+    behind_start: Counts = _NONE
+    start: Mark | None = None
+    end: Mark | None = None
+
+    def add(self, counts: Counts) -> None:
+        if self.start is None:
+            self.before_start = _sum(self.before_start, counts)
+        else:
+            self.behind_start = _sum(self.behind_start, counts)
+
+
+def _sum(a: Counts, b: Counts) -> Counts:
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]
+
+
+@dataclass(frozen=True)
+class _Distances:
+    """Distances between LSNs as the engine estimates them."""
+
+    file_nos: Sequence[int] = field(default_factory=list)
+    file_size: int = 0
+
+    def between(self, later: int, earlier: int) -> int:
+        file, other = later >> 32, earlier >> 32
+        offset, other_offset = later & 0xFFFFFFFF, earlier & 0xFFFFFFFF
+        if file == other:
+            return abs(offset - other_offset)
+        i, j = self._index(file), self._index(other)
+        if i > j:
+            return (i - j) * self.file_size + offset - other_offset
+        return (j - i) * self.file_size + other_offset - offset
+
+    def _index(self, file_no: int) -> int:
+        """Place of a file; of one that is not there, -1 minus where it would be."""
+        at = bisect_left(self.file_nos, file_no)
+        there = at < len(self.file_nos) and self.file_nos[at] == file_no
+        return at if there else -1 - at
+
+
+def intervals(parts: Iterable[CheckpointPart], environment: Environment) -> list[Interval]:
+    """The intervals of a log, the last one up to its end; none for a log without entries.
+
+    Args:
+        parts: what `collect_checkpoints` gave for each range, in log order.
+        environment: the log, for the number and size of its files.
+    """
+    counters, last_lsn = _counters(parts)
+    if last_lsn is None:
+        return []
+    distances = _Distances(
+        sorted({file.file_no for file in environment.files}),
+        _file_size(environment),
+    )
+    found = []
+    behind_start = _NONE
+    previous_end = 0
+    for counter in counters:
+        found.append(_interval(counter, behind_start, previous_end, last_lsn, distances))
+        behind_start, previous_end = counter.behind_start, found[-1].end_lsn
+    return found
+
+
+def _file_size(environment: Environment) -> int:
+    """How long the engine that wrote the log takes a file between two LSNs to be."""
+    if environment.files[-1].version >= _LARGEST_FILE_SINCE:
+        return max(file.size for file in environment.files)
+    properties = Path(environment.name) / "je.properties"
+    text = ""
+    if environment.is_directory and properties.is_file():
+        text = properties.read_text(errors="replace")
+    configured = _CONFIGURED.findall(text)
+    return int(configured[-1]) if configured else DEFAULT_FILE_SIZE
+
+
+_CONFIGURED = re.compile(r"^[ \t]*je\.log\.fileMax[ \t]*[=:][ \t]*([0-9]+)[ \t]*$", re.MULTILINE)
+
+
+def _counters(parts: Iterable[CheckpointPart]) -> tuple[list[_Counter], int | None]:
+    counters = [_Counter()]
+    last_lsn = None
+    for part in parts:
+        for mark in part.marks:
+            current = counters[-1]
+            current.add(mark.before)
+            if mark.is_end:
+                current.end = mark
+                counters.append(_Counter())
+            else:
+                current.start = mark
+        counters[-1].add(part.after)
+        last_lsn = part.last_lsn
+    return counters, last_lsn
+
+
+def _interval(
+    counter: _Counter, replayed: Counts, previous_end: int, last_lsn: int, distances: _Distances
+) -> Interval:
+    """One interval; `replayed` is what lies between CkptStart and CkptEnd of the one before."""
+    total = _sum(counter.before_start, counter.behind_start)
+    start, end = counter.start, counter.end
+    end_lsn = end.lsn if end else last_lsn
+    both = start is not None and end is not None
+    said = end or start
+    return Interval(
+        *total,
+        end_to_end=distances.between(end_lsn, previous_end),
+        end_to_start=distances.between(start.lsn if start else last_lsn, previous_end),
+        start_to_end=distances.between(end_lsn, start.lsn) if start and both else 0,
+        max_ln_replay=total[LN_TXN] + total[LN] + replayed[LN_TXN] + replayed[LN],
+        end_lsn=end_lsn,
+        complete=end is not None,
+        start_lsn=start.lsn if start else None,
+        start_ms=start.time_ms if start else None,
+        end_ms=end.time_ms if end else None,
+        invoker=said.invoker if said else None,
+    )

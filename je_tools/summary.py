@@ -1,0 +1,299 @@
+"""What a log holds, added up: by entry type, file, database, checkpoint and transaction.
+
+Ranges are tallied in parallel and in columns, and their parts are added in log order.
+
+Source: StatsFileReader, VLSNDistributionReader, JE 18.3.12 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.checkpoints import CheckpointPart, Interval, collect_checkpoints, intervals
+from je_tools.environment import Environment, LogFile
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.tally import BROKEN, COUNT, TOTAL, Tally, tally_rows
+from je_tools.formats.je.types import ENTRY_TYPES, Group
+from je_tools.formats.je.walk import Checksum
+from je_tools.names import NamePart, collect_names, resolve
+from je_tools.references import read_references
+from je_tools.scan import Part, Scanner
+from je_tools.transactions import TransactionPart, Transactions, collect_transactions
+
+Ints = npt.NDArray[np.int64]
+
+ENTRIES, BYTES, LNS, LN_BYTES, INS, IN_BYTES, KEY_BYTES, DATA_BYTES = range(8)
+"""Columns of a database's totals; keys and values are those of user records."""
+
+NO_DATABASE = None
+"""Stands for the entries that belong to no database: commits, checkpoints, traces and others."""
+
+
+def types_of(group: Group) -> npt.NDArray[np.bool_]:
+    """Bool (256,): the entry types of a group."""
+    mask = np.zeros(256, np.bool_)
+    mask[[no for no, entry_type in ENTRY_TYPES.items() if group in entry_type.groups]] = True
+    return mask
+
+
+_LN_TYPES, _IN_TYPES = types_of(Group.LN), types_of(Group.IN)
+_OF_DATABASE = _LN_TYPES | _IN_TYPES
+_USER_TYPES = np.zeros(256, np.bool_)
+_USER_TYPES[[no for no, entry_type in ENTRY_TYPES.items() if entry_type.user_ln]] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is added up besides types and files.
+
+    Attributes:
+        databases, vlsns, checkpoints: by database; VLSNs of each file; checkpoint intervals.
+        largest: how many of the largest transactions, and all without an end; None for neither.
+    """
+
+    databases: bool = False
+    vlsns: bool = False
+    checkpoints: bool = False
+    largest: int | None = None
+
+
+@dataclass(slots=True)
+class Vlsns:
+    """Entries of the replication stream: how many, the first VLSN and the last in log order.
+
+    Entries that a rollback took back are counted, as the engine's tool does.
+    """
+
+    count: int = 0
+    first: int | None = None
+    last: int | None = None
+
+    def add(self, other: Vlsns) -> None:
+        """Add what lies behind."""
+        self.count += other.count
+        self.first = other.first if self.first is None else self.first
+        self.last = self.last if other.last is None else other.last
+
+
+@dataclass(frozen=True, slots=True)
+class RangePart:
+    """What one `Rows` adds; what is not wanted is None."""
+
+    tally: Tally
+    damaged: int
+    first_lsn: int
+    last_lsn: int
+    databases: dict[int | None, Ints] | None
+    names: NamePart | None
+    vlsns: Vlsns | None
+    checkpoints: CheckpointPart | None
+    transactions: TransactionPart | None
+
+
+@dataclass(slots=True)
+class FileSummary:
+    """One file: its tally, LSNs of its first and last entry, and its VLSNs."""
+
+    file: LogFile
+    tally: Tally = field(default_factory=Tally)
+    first_lsn: int | None = None
+    last_lsn: int | None = None
+    vlsns: Vlsns = field(default_factory=Vlsns)
+
+
+@dataclass(slots=True)
+class Damage:
+    """What of a log could not be counted.
+
+    Attributes:
+        entries: entries with a wrong checksum.
+        gaps, gap_size: ranges without entries, and their bytes; a file before the last that does
+            not end with an entry has one at its end.
+        breaks: places where bytes are missing or were put in.
+    """
+
+    entries: int = 0
+    gaps: int = 0
+    gap_size: int = 0
+    breaks: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.entries or self.gaps or self.breaks)
+
+    def text(self) -> str:
+        """The damage in words."""
+        said = []
+        if self.entries:
+            said.append(_several(self.entries, "damaged entry", "damaged entries"))
+        if self.gaps:
+            gaps = _several(self.gaps, "damaged range", "damaged ranges")
+            said.append(f"{gaps} of {self.gap_size:,} bytes")
+        breaks = _several(self.breaks, "place", "places")
+        text = f"not counted: {', '.join(said)}" if said else ""
+        if self.breaks:
+            text += f"{'; ' if text else ''}bytes are missing or were put in at {breaks}"
+        return text
+
+
+def _several(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+@dataclass
+class Summary:
+    """The totals of a log. Damaged entries do not count.
+
+    Attributes:
+        tally: by type, and of keys and values.
+        files: in the order of the log.
+        databases: int64 (8,) by database id, columns ENTRIES and following; together they hold
+            every entry. Empty where not wanted.
+        names: database names by id.
+        intervals: of checkpoints, the last up to the end of the log.
+        transactions: None where not wanted.
+        damage: what could not be counted.
+    """
+
+    tally: Tally = field(default_factory=Tally)
+    files: list[FileSummary] = field(default_factory=list)
+    databases: dict[int | None, Ints] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    intervals: list[Interval] = field(default_factory=list)
+    transactions: Transactions | None = None
+    damage: Damage = field(default_factory=Damage)
+
+    @property
+    def undecoded(self) -> int:
+        """User records that end inside a field, and so have no key and value to count."""
+        return int(self.tally.sizes[BROKEN, COUNT])
+
+    @property
+    def entries(self) -> int:
+        """Number of entries."""
+        return int(self.tally.types[:, COUNT].sum())
+
+    @property
+    def size(self) -> int:
+        """Bytes of all entries, headers counted."""
+        return int(self.tally.types[:, TOTAL].sum())
+
+
+def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Summary:
+    """Read a log once and add up what is wanted.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    fast = scanner.is_fast(environment.size)
+    summary = Summary()
+    if wanted.largest is not None:
+        summary.transactions = Transactions(wanted.largest)
+    names: list[NamePart] = []
+    checkpoints: list[CheckpointPart] = []
+    for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, fast)):
+        _add_part(summary, part, environment)
+        names += [result.names for result in part.results if result.names]
+        checkpoints += [result.checkpoints for result in part.results if result.checkpoints]
+    for file in summary.files:
+        summary.tally.add(file.tally)
+    summary.names = resolve(names)
+    summary.intervals = intervals(checkpoints, environment)
+    return summary
+
+
+def _collect(rows: Rows, wanted: Wanted, fast: bool) -> RangePart:
+    named = wanted.databases or wanted.largest is not None
+    return RangePart(
+        tally=tally_rows(rows, fast=fast),
+        damaged=int(np.count_nonzero(rows.checksum == Checksum.BAD)),
+        first_lsn=int(rows.offset[0]) | rows.file_no << 32,
+        last_lsn=int(rows.offset[-1]) | rows.file_no << 32,
+        databases=_by_database(rows, fast) if wanted.databases else None,
+        names=collect_names(rows, fast=fast) if named else None,
+        vlsns=_vlsns(rows) if wanted.vlsns else None,
+        checkpoints=collect_checkpoints(rows) if wanted.checkpoints else None,
+        transactions=(
+            None
+            if wanted.largest is None
+            else collect_transactions(rows, wanted.largest, fast=fast)
+        ),
+    )
+
+
+def _vlsns(rows: Rows) -> Vlsns:
+    replicated = np.flatnonzero(rows.replicated & (rows.checksum != Checksum.BAD))
+    if not len(replicated):
+        return Vlsns()
+    first, last = rows.vlsn[replicated[[0, -1]]].tolist()
+    return Vlsns(len(replicated), first, last)
+
+
+def _by_database(rows: Rows, fast: bool) -> dict[int | None, Ints]:
+    """Totals of these rows by database; int64 (8,) each."""
+    found = read_references(rows, _OF_DATABASE, ("db_id",), ("key", "data"), fast=fast)
+    rows_with_db = found.present["db_id"]
+    ids, place = np.unique(found.numbers["db_id"][rows_with_db], return_inverse=True)
+    group = np.full(len(rows), len(ids))
+    group[rows_with_db] = place
+    good = rows.checksum != Checksum.BAD
+    sizes = rows.size
+    user = _USER_TYPES[rows.type]
+    totals = np.zeros((len(ids) + 1, 8), np.int64)
+
+    def fill(count: int | None, total: int, mask: npt.NDArray[np.bool_], size: Ints) -> None:
+        chosen = group[mask]
+        if count is not None:
+            totals[:, count] = np.bincount(chosen, minlength=len(totals))
+        # Sums of a range are far below 2 ** 53, so float64 is exact.
+        totals[:, total] = np.bincount(chosen, weights=size[mask], minlength=len(totals))
+
+    fill(ENTRIES, BYTES, good, sizes)
+    fill(LNS, LN_BYTES, good & _LN_TYPES[rows.type], sizes)
+    fill(INS, IN_BYTES, good & _IN_TYPES[rows.type], sizes)
+    for name, column in (("key", KEY_BYTES), ("data", DATA_BYTES)):
+        fill(None, column, user & (found.sizes[name] > 0), found.sizes[name])
+    keys: list[int | None] = [*ids.tolist(), NO_DATABASE]
+    return {key: line for key, line in zip(keys, totals, strict=True) if line[ENTRIES]}
+
+
+def _add_part(summary: Summary, part: Part[RangePart], environment: Environment) -> None:
+    if not summary.files or summary.files[-1].file is not part.file:
+        summary.files.append(FileSummary(part.file))
+    file = summary.files[-1]
+    for result in part.results:
+        _add_to_file(file, result)
+        if result.transactions and summary.transactions:
+            summary.transactions.add(result.transactions)
+        _add_databases(summary.databases, (result.databases or {}).items())
+    damage = summary.damage
+    damage.entries += sum(result.damaged for result in part.results)
+    damage.gaps += len(part.gaps)
+    damage.gap_size += sum(gap.stop - gap.start for gap in part.gaps)
+    damage.breaks += len(part.chain_breaks)
+    end = part.end
+    if end is not None and end.tail < end.size and not environment.is_last(part.file):
+        damage.gaps += 1
+        damage.gap_size += end.size - end.tail
+
+
+def _add_to_file(file: FileSummary, result: RangePart) -> None:
+    file.tally.add(result.tally)
+    if file.first_lsn is None:
+        file.first_lsn = result.first_lsn
+    file.last_lsn = result.last_lsn
+    if result.vlsns:
+        file.vlsns.add(result.vlsns)
+
+
+def _add_databases(totals: dict[int | None, Ints], more: Iterable[tuple[int | None, Ints]]) -> None:
+    for db_id, line in more:
+        known = totals.get(db_id)
+        if known is None:
+            totals[db_id] = line.copy()
+        else:
+            known += line
