@@ -438,7 +438,9 @@ class RangeReader:
                 self._budget,
             )
             if found in (w.Found.ENTRY, w.Found.ASK):
-                summed = found == w.Found.ENTRY or self._begins_chain(at)
+                # Where nothing is known its place is told at once, but its sum may take megabytes.
+                placed = lost != w.NO_OFFSET or self._is_placed(at, lost)
+                summed = placed and (found == w.Found.ENTRY or self._begins_chain(at))
                 if summed and self._is_placed(at, lost):
                     return at
                 at += 1
