@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from je_tools.errors import InputError
+from je_tools.errors import InputError, StoppedError
 from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
@@ -26,6 +26,7 @@ DEFAULT_VERSION = LOG_VERSION_MAX
 
 _LOG_NAME = re.compile(r"([0-9a-fA-F]{8})\.(jdb|del|bad|bup)(?:\.[0-9]+)?", re.IGNORECASE)
 _DATA_DIRECTORY = re.compile(r"data[0-9]{3}")
+_BAD_SUM = "checksum is wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class FileHeader:
         file_no, created_ms, last_entry_in_prev_file_offset, version: as stored; None where the
             file is too short to hold them.
         problem: what is wrong, in words; None when good.
+        is_unsupported: nothing is wrong but that the version is none this reader knows.
     """
 
     good: bool
@@ -45,6 +47,7 @@ class FileHeader:
     last_entry_in_prev_file_offset: int | None = None
     version: int | None = None
     problem: str | None = None
+    is_unsupported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +78,14 @@ class Environment:
         files: in the order of the log; the marker file is not among them.
         marker: the file 7fffffff.jdb, if there is one.
         is_directory: a whole environment, where a missing file means something.
+        folders: names of the data directories, in order; none where the files lie in the home.
     """
 
     name: str
     files: tuple[LogFile, ...]
     marker: LogFile | None
     is_directory: bool
+    folders: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -104,7 +109,11 @@ def open_environment(paths: Sequence[Path]) -> Environment:
     if not paths:
         raise InputError("no environment directory and no log file was named")
     for path in paths:
-        if not path.exists():
+        try:
+            exists = path.exists()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from error
+        if not exists:
             raise InputError(f"{path}: no such file or directory")
     name = " ".join(str(path) for path in paths)
     if len(paths) == 1 and paths[0].is_dir():
@@ -134,9 +143,10 @@ def read_file_header(source: Source) -> FileHeader:
         return FileHeader(good=False, problem=str(error))
     problem = None
     version = fields["log_version"]
+    is_supported = 1 <= version <= LOG_VERSION_MAX
     if entry_checksum(data, version) != int.from_bytes(data[:4], "little"):
-        problem = "checksum is wrong"
-    elif not 1 <= version <= LOG_VERSION_MAX:
+        problem = _BAD_SUM
+    elif not is_supported:
         problem = f"log version {version}, known are 1 to {LOG_VERSION_MAX}"
     return FileHeader(
         good=problem is None,
@@ -145,13 +155,14 @@ def read_file_header(source: Source) -> FileHeader:
         last_entry_in_prev_file_offset=fields["last_entry_in_prev_file_offset"],
         version=version,
         problem=problem,
+        is_unsupported=not is_supported and problem != _BAD_SUM,
     )
 
 
 def _open_directory(path: Path, name: str) -> Environment:
     try:
-        folders = [path, *sorted(p for p in path.iterdir() if _is_data_directory(p))]
-        found = [p for folder in folders for p in folder.iterdir() if _is_log(p)]
+        folders = sorted(p for p in path.iterdir() if _is_data_directory(p))
+        found = [p for folder in (path, *folders) for p in folder.iterdir() if _is_log(p)]
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     if not found:
@@ -159,7 +170,8 @@ def _open_directory(path: Path, name: str) -> Environment:
             f"{path}: no .jdb files here. Name the environment's home, the directory that holds "
             "00000000.jdb and its like (of a StarRocks or Doris front end: meta/bdb)."
         )
-    return _make(name, [_open_file(p) for p in found], is_directory=True)
+    files = [_open_file(p) for p in found]
+    return _make(name, files, is_directory=True, folders=tuple(p.name for p in folders))
 
 
 def _is_data_directory(path: Path) -> bool:
@@ -176,6 +188,8 @@ def _open_file(path: Path) -> LogFile:
         with Source(path) as source:
             header = read_file_header(source)
             size = source.size
+    except FileNotFoundError as error:
+        raise StoppedError(f"{path}: vanished while the directory was read") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     file_no = log_file_no(path)
@@ -185,20 +199,29 @@ def _open_file(path: Path) -> LogFile:
     return LogFile(path, file_no, size, header, version)
 
 
-def _make(name: str, files: list[LogFile], *, is_directory: bool) -> Environment:
+def _make(
+    name: str, files: list[LogFile], *, is_directory: bool, folders: tuple[str, ...] = ()
+) -> Environment:
     files.sort(key=lambda file: (file.file_no, str(file.path)))
-    if not is_directory and not any(file.header.good for file in files):
-        problems = "; ".join(f"{f.path}: {f.header.problem}" for f in files[:3])
+    problems = "; ".join(f"{f.path}: {f.header.problem}" for f in files[:3])
+    if all(file.header.is_unsupported for file in files):
+        raise InputError(f"no file of a log version that this je-tools knows: {problems}")
+    # A damaged header is a finding in a file that has a log file's name.
+    named = is_directory or any(log_file_no(file.path) is not None for file in files)
+    if not named and not any(file.header.good for file in files):
         raise InputError(f"not a JE log file: {problems}")
     marker = next((f for f in files if f.file_no == MARKER_FILE_NO), None)
     kept = [file for file in files if file is not marker or len(files) == 1]
-    return Environment(name, tuple(_with_versions(kept)), marker, is_directory)
+    return Environment(name, tuple(_with_versions(kept)), marker, is_directory, folders)
 
 
 def _with_versions(files: list[LogFile]) -> list[LogFile]:
     """Give files with a bad header the version of the nearest good one before, else behind."""
     known = [file.version for file in files if file.version]
-    last = known[0] if known else DEFAULT_VERSION
+    # Of damaged headers alone, one that names a version is better than none.
+    claims = [file.header.version or 0 for file in files]
+    claimed = [version for version in claims if 1 <= version <= LOG_VERSION_MAX]
+    last = [*known, *claimed, DEFAULT_VERSION][0]
     result = []
     for file in files:
         last = file.version or last
