@@ -258,11 +258,13 @@ class Finding:
         """The finding in one line: what, where, what should be there, what is, what to do."""
         parts = [f"{self.severity.value}: {self.code}"]
         parts[0] += f" at {self.where}" if self.where else ""
-        parts += [f"expected {self.expected}"] * bool(self.expected)
-        parts += [f"found {self.found}"] * bool(self.found)
+        if self.expected:
+            parts.append(f"expected {self.expected}")
+        if self.found:
+            parts.append(f"found {self.found}")
         if self.resume_lsn is not None:
             parts.append(f"entries go on at {lsn_text(self.resume_lsn)}")
-        return "; ".join(parts + [self.hint] * bool(self.hint))
+        return "; ".join([*parts, self.hint] if self.hint else parts)
 
     def row(self) -> dict[str, str | int | None]:
         """The finding as the columns of every text output, LSNs spelled 0x…/0x…."""

@@ -179,6 +179,7 @@ ENTRY_TYPES: dict[int, EntryType] = {
 BY_NAME: dict[str, EntryType] = {entry_type.name: entry_type for entry_type in ENTRY_TYPES.values()}
 """Every entry type by the engine's name."""
 
+FILE_SUMMARY_NO = 11
 IN_NO, BIN_NO, BIN_DELTA_NO = 12, 13, 37
 OLD_BIN_DELTA_NO = 22
 COMMIT_NO, ABORT_NO = 17, 18

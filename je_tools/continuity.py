@@ -1,0 +1,320 @@
+"""What the files of a log say of each other: headers, links, versions, files that are missing.
+
+Source: je-log-format 1.1, 2, 6.2, 8.2, 12.3; FileManager, LastFileReader, RestoreMarker and
+UtilizationProfile, JE 7.5.11, 18.3.12 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.environment import Environment, LogFile
+from je_tools.findings import CODES, Finding, Severity
+from je_tools.formats.je.columns import decode
+from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_text
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import (
+    CKPT_END_NO,
+    FILE_HEADER_NO,
+    FILE_SUMMARY_NO,
+    PAYLOAD_VERSION_MIN,
+    RESTORE_REQUIRED_NO,
+    Family,
+)
+from je_tools.formats.je.walk import NO_OFFSET, Checksum
+from je_tools.formats.source import Source
+from je_tools.scan import FileState
+
+_KEY_SIZE = 8
+_KEY_BEFORE_DATA = 19
+_MARKER_SIZE_MAX = 1 << 16
+_SUMMARIES_MAX = 1 << 20
+
+
+def finding(
+    environment: Environment, code: str, severity: Severity | None = None, **columns: Any
+) -> Finding:
+    """A finding with its code's severity and hint, where `columns` has no other."""
+    known = CODES[code]
+    columns.setdefault("hint", known.hint)
+    return Finding(code, severity or known.severity, environment.name, **columns)
+
+
+class Files:
+    """The checks over headers and numbers of all files of an environment.
+
+    Attributes:
+        ends: indexes of the files in which the log may end: see `_last_files`.
+        missing: ranges (first, last) of numbers of which there are no files.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.ends = _last_files(environment)
+        self.missing = _missing_ranges(environment) if environment.is_directory else []
+        self._whole_from = self.missing[-1][1] + 1 if self.missing else 0
+        self._live: dict[tuple[int, int], bool] = {}
+        self._recovery: tuple[int, str] | None = None
+        self._version = 0
+
+    def of_file(self, index: int, before: FileState | None) -> Iterator[Finding]:
+        """What is wrong with one file's header, number, place and version, in the files' order.
+
+        Args:
+            index: in `Environment.files`.
+            before: state of the file before it; None for the first.
+        """
+        file = self.environment.files[index]
+        if before is not None:
+            yield from self._of_link(before, file)
+        yield from self._of_header(file, unfinished=index in self.ends)
+        yield from self._of_place(index, file)
+        yield from self._of_version(file)
+
+    def _of_header(self, file: LogFile, *, unfinished: bool) -> Iterator[Finding]:
+        header = file.header
+        place: dict[str, Any] = {
+            "file_no": file.file_no,
+            "offset": 0,
+            "length": min(FILE_HEADER_SIZE, file.size),
+        }
+        if header.is_unsupported:
+            found = f"log version {header.version}"
+            yield finding(self.environment, "unsupported-version", **place, found=found)
+        elif not header.good and not (unfinished and file.size <= FILE_HEADER_SIZE):
+            problem, expected = header.problem, "a file header"
+            yield finding(
+                self.environment, "bad-file-header", **place, expected=expected, found=problem
+            )
+        elif header.good and header.file_no != file.file_no:
+            expected, found = f"{file.file_no:#x}, as in its name", f"{header.file_no:#x}"
+            yield finding(
+                self.environment, "wrong-file-number", **place, expected=expected, found=found
+            )
+
+    def _of_place(self, index: int, file: LogFile) -> Iterator[Finding]:
+        environment = self.environment
+        before = environment.files[index - 1] if index else None
+        if before and environment.is_directory and before.file_no == file.file_no:
+            found = f"{before.path} and {file.path}"
+            yield finding(environment, "duplicate-file", file_no=file.file_no, found=found)
+        if environment.folders:
+            expected = environment.folders[file.file_no % len(environment.folders)]
+            if file.path.parent.name != expected:
+                found = str(file.path)
+                yield finding(
+                    environment,
+                    "misplaced-file",
+                    file_no=file.file_no,
+                    expected=expected,
+                    found=found,
+                )
+
+    def _of_version(self, file: LogFile) -> Iterator[Finding]:
+        if not file.header.good:
+            return
+        if self._version and file.version != self._version:
+            severity = Severity.WARNING if file.version < self._version else Severity.NOTE
+            yield finding(
+                self.environment,
+                "version-step",
+                severity,
+                file_no=file.file_no,
+                offset=0,
+                expected=f"log version {self._version}, as in the files before",
+                found=f"log version {file.version}",
+            )
+        self._version = file.version
+
+    def _of_link(self, before: FileState, file: LogFile) -> Iterator[Finding]:
+        """Whether the file before ends with the entry that the header of `file` names."""
+        named = file.header.last_entry_in_prev_file_offset
+        follows = file.file_no == before.file.file_no + 1
+        if not (follows and file.header.good and before.file.header.good) or named is None:
+            return
+        # What the header names is damaged where it lies in a gap or in the tail.
+        lost = [(gap.start, gap.stop) for gap in before.gaps] + [(before.tail, before.size)]
+        if before.last in (named, NO_OFFSET) or any(a <= named < b for a, b in lost):
+            return
+        cut = named >= before.size
+        yield finding(
+            self.environment,
+            "truncated-file" if cut else "last-entry-mismatch",
+            file_no=before.file.file_no,
+            offset=before.size if cut else before.last,
+            length=None,
+            expected=f"a last entry at {named:#x}, as the header of {file.path.name} says",
+            found=f"{before.last:#x}" + (f", and {before.size:#x} bytes" if cut else ""),
+        )
+
+    def evidence(self, rows: Rows, *, fast: bool) -> Evidence | None:
+        """What `rows` say of files that are missing; None where none are, or nothing is said.
+
+        Only files behind which all others are present are asked: a record of a file being in use
+        that stands before a gap may have been taken back in the gap.
+        """
+        if not self.missing or rows.file_no < self._whole_from:
+            return None
+        good = rows.checksum != Checksum.BAD
+        summaries = np.flatnonzero((rows.type == FILE_SUMMARY_NO) & good)
+        ends = np.flatnonzero((rows.type == CKPT_END_NO) & good)
+        if rows.version < PAYLOAD_VERSION_MIN or not len(summaries) + len(ends):
+            return None
+        ckpt_end = _fields(rows, int(ends[-1])) if len(ends) else {}
+        lsn = int(rows.lsn[ends[-1]]) if len(ends) else None
+        return Evidence(self._of_missing_files(rows.take(summaries), fast), ckpt_end, lsn)
+
+    def _of_missing_files(self, rows: Rows, fast: bool) -> list[tuple[int, int, bool]]:
+        if not len(rows):
+            return []
+        found = _summaries(rows, fast)
+        firsts, lasts = np.array(self.missing).T
+        i = np.searchsorted(firsts, found.file_no, side="right") - 1
+        keep = (i >= 0) & (found.file_no <= lasts[i])
+        columns = (found.file_no, found.sequence, found.live)
+        return list(zip(*(column[keep].tolist() for column in columns), strict=True))
+
+    def take(self, evidence: Evidence) -> None:
+        """Remember what a part of the log says, in log order."""
+        for file_no, sequence, live in evidence.summaries:
+            if len(self._live) < _SUMMARIES_MAX:
+                self._live[file_no, sequence] = live
+        first = evidence.ckpt_end.get("first_active_lsn")
+        if first is not None and evidence.ckpt_lsn is not None:
+            lsn = min(first & (1 << 64) - 1, evidence.ckpt_lsn)
+            self._recovery = lsn >> 32, lsn_text(evidence.ckpt_lsn)
+
+    def of_missing(self) -> Iterator[Finding]:
+        """Missing files, once the whole log has been taken."""
+        in_use = sorted({file_no for (file_no, _), live in self._live.items() if live})
+        for first, last in self.missing:
+            used = in_use[bisect_left(in_use, first) : bisect_right(in_use, last)]
+            for file_no in used:
+                found = "a utilization record that counts the file as in use"
+                yield self._missing(file_no, file_no, Severity.ERROR, found)
+            if self._recovery is not None and last >= self._recovery[0]:
+                found = f"a checkpoint at {self._recovery[1]} whose recovery begins before"
+                yield self._missing(max(first, self._recovery[0]), last, Severity.ERROR, found)
+            elif not used and first:
+                yield self._missing(first, last, Severity.NOTE, "no record of them in use")
+
+    def _missing(self, first: int, last: int, severity: Severity, found: str) -> Finding:
+        names = f"{first:08x}.jdb" + (f" to {last:08x}.jdb" if last > first else "")
+        return finding(
+            self.environment, "missing-file", severity, file_no=first, expected=names, found=found
+        )
+
+    def of_marker(self) -> Iterator[Finding]:
+        """The marker file that keeps the engine from opening the log, explained."""
+        marker = self.environment.marker
+        if marker is None:
+            return
+        with Source(marker.path) as source:
+            data = memoryview(source.read_bytes(0, _MARKER_SIZE_MAX))
+        whole = len(data) > FILE_HEADER_SIZE and data[4] == FILE_HEADER_NO
+        reason = restore_reason(data[FILE_HEADER_SIZE if whole else 0 :], marker.version)
+        found = f"{marker.path.name}: " + (reason or "no readable RestoreRequired entry")
+        yield finding(
+            self.environment, "restore-marker", file_no=marker.file_no, offset=0, found=found
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a part of the log says of which files are needed.
+
+    Attributes:
+        summaries: (file number, sequence, live) of FileSummaryLN records of missing files.
+        ckpt_end: fields of the last CkptEnd.
+        ckpt_lsn: its LSN; None without one.
+    """
+
+    summaries: list[tuple[int, int, bool]]
+    ckpt_end: Mapping[str, Any]
+    ckpt_lsn: int | None
+
+
+def restore_reason(entry: bytes | memoryview, version: int) -> str | None:
+    """What a RestoreRequired entry says, in one line; None where it is none."""
+    try:
+        decoded = decode_entry(entry, version)
+    except EntryError:
+        return None
+    if decoded.header.type_no != RESTORE_REQUIRED_NO:
+        return None
+    when = np.datetime64(decoded.fields["time_ms"], "ms")
+    lines = str(decoded.fields["properties"] or "").splitlines()
+    kept = [line for line in lines if not line.startswith("#")]
+    return f"{decoded.fields['failure_type']} at {when}Z" + "".join(f", {line}" for line in kept)
+
+
+def _last_files(environment: Environment) -> frozenset[int]:
+    """Indexes of the files in which the log may end, so that a torn tail there is no damage.
+
+    A crash right after a file was begun leaves it empty, or with a header alone; the engine then
+    takes the file before it for the last. Of files named one by one, each is a last one that is
+    not followed by the next number.
+    """
+    files = environment.files
+    ends: set[int] = set()
+    if not environment.is_directory:
+        numbers = {file.file_no for file in files}
+        ends = {i for i, file in enumerate(files) if file.file_no + 1 not in numbers}
+    for i in reversed(range(len(files))):
+        ends.add(i)
+        if files[i].size > FILE_HEADER_SIZE:
+            break
+    return frozenset(ends)
+
+
+def _missing_ranges(environment: Environment) -> list[tuple[int, int]]:
+    ranges = []
+    expected = 0
+    for file in environment.files:
+        if file.file_no > expected:
+            ranges.append((expected, file.file_no - 1))
+        expected = file.file_no + 1
+    return ranges
+
+
+def _fields(rows: Rows, row: int) -> Mapping[str, Any]:
+    try:
+        return decode_entry(rows.entry_bytes(row), rows.version).fields
+    except EntryError:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Summaries:
+    """FileSummaryLN records: file numbers, sequences, and whether each is a live record."""
+
+    file_no: npt.NDArray[np.int64]
+    sequence: npt.NDArray[np.int64]
+    live: npt.NDArray[np.bool_]
+
+
+def _summaries(rows: Rows, fast: bool) -> _Summaries:
+    """The keys of FileSummaryLN entries, those left out that do not decode.
+
+    The key is the last field before v19, and has its length in front of it since. Source:
+    je-log-format 5.2 and 6.2.
+    """
+    wanted = frozenset({"key", "data"} if rows.version >= _KEY_BEFORE_DATA else {"data"})
+    decoded = decode(rows, Family.FILE_SUMMARY_LN, fast=fast, wanted=wanted)
+    if rows.version >= _KEY_BEFORE_DATA:
+        starts, sizes = decoded.fields.span("key")
+    else:
+        sizes = np.minimum(rows.item_size, _KEY_SIZE).astype(np.int64)
+        starts = rows.offset.astype(np.int64) - rows.base + rows.size - sizes
+    keep = np.flatnonzero((sizes == _KEY_SIZE) & ~decoded.bad)
+    keys = rows.data[starts[keep][:, None] + np.arange(_KEY_SIZE)].astype(np.int64)
+    places = 1 << np.array([24, 16, 8, 0])
+    live = decoded.fields.span("data")[1][keep] >= 0
+    return _Summaries(keys[:, :4] @ places, keys[:, 4:] @ places, live)

@@ -1,0 +1,274 @@
+"""Damage inside one file as findings: entries, gaps, breaks of the chain, and the file's end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.continuity import finding, restore_reason
+from je_tools.environment import Environment, LogFile
+from je_tools.findings import CODES, Finding, Severity
+from je_tools.formats.je.entries import EntryError, entry_checksum, read_header
+from je_tools.formats.je.header import FILE_HEADER_SIZE, MAX_HEADER_SIZE, MIN_HEADER_SIZE
+from je_tools.formats.je.reader import FILE_SIZE_MAX, ChainBreak, Gap, Rows
+from je_tools.formats.je.types import ENTRY_TYPES, RESTORE_REQUIRED_NO, type_name
+from je_tools.formats.je.walk import NO_OFFSET, Checksum, erased_no
+from je_tools.formats.source import Source
+from je_tools.scan import FileState
+
+Ints = npt.NDArray[np.int64]
+
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in a file, and what is to be said of it."""
+
+    offset: int
+    length: int
+    expected: str | None = None
+    found: str | None = None
+
+
+@dataclass
+class RowDamage:
+    """What is wrong with some entries of a file, in plain numbers.
+
+    Attributes:
+        bad: entries whose checksum is wrong.
+        unknown: entries with a right checksum whose type files of that version do not have.
+        erased: neighbouring erased entries with bytes left.
+        restore: RestoreRequired entries.
+    """
+
+    bad: list[Spot] = field(default_factory=list)
+    unknown: list[Spot] = field(default_factory=list)
+    erased: list[Spot] = field(default_factory=list)
+    restore: list[Spot] = field(default_factory=list)
+
+
+def row_damage(rows: Rows, type_counts: Ints) -> RowDamage | None:
+    """What is wrong with `rows`; None when nothing is, which costs next to nothing.
+
+    Args:
+        rows: entries of one file.
+        type_counts: int64 (256,); how many there are of each type.
+    """
+    bad = np.flatnonzero(rows.checksum == Checksum.BAD)
+    unknown = _unknown_types(rows.version)
+    with_unknown = bool(type_counts[unknown].any())
+    erased = int(type_counts[erased_no(rows.version) % 256]) if rows.version >= 17 else 0
+    if not (len(bad) or with_unknown or erased or type_counts[RESTORE_REQUIRED_NO]):
+        return None
+    damage = RowDamage(bad=[_bad_spot(rows, int(row)) for row in bad])
+    good = rows.checksum != Checksum.BAD
+    if with_unknown:
+        index = np.flatnonzero(unknown[rows.type] & good)
+        damage.unknown = [_unknown_spot(rows, int(row)) for row in index]
+    if erased:
+        damage.erased = _erased_spots(rows)
+    for row in np.flatnonzero((rows.type == RESTORE_REQUIRED_NO) & good):
+        reason = restore_reason(rows.entry_bytes(int(row)), rows.version)
+        damage.restore.append(_spot(rows, int(row), found=reason))
+    return damage
+
+
+def _unknown_types(version: int) -> npt.NDArray[np.bool_]:
+    unknown = np.ones(256, np.bool_)
+    for no, entry_type in ENTRY_TYPES.items():
+        unknown[no] = not entry_type.first_version <= version <= entry_type.last_version
+    return unknown
+
+
+def _spot(rows: Rows, row: int, expected: str | None = None, found: str | None = None) -> Spot:
+    return Spot(int(rows.offset[row]), int(rows.size[row]), expected, found)
+
+
+def _bad_spot(rows: Rows, row: int) -> Spot:
+    computed = entry_checksum(rows.entry_bytes(row), rows.version)
+    stored = int(rows.stored_checksum[row])
+    what = type_name(int(rows.type[row]))
+    return _spot(rows, row, f"checksum {stored:#010x} of {what}", f"checksum {computed:#010x}")
+
+
+def _unknown_spot(rows: Rows, row: int) -> Spot:
+    no = int(rows.type[row])
+    known = ENTRY_TYPES.get(no)
+    expected = f"a type of log version {rows.version}"
+    if known is None:
+        return _spot(rows, row, expected, f"type {no}")
+    versions = f"{known.first_version} to {known.last_version}"
+    return _spot(rows, row, expected, f"type {no}, {known.name} of log versions {versions}")
+
+
+def _erased_spots(rows: Rows) -> list[Spot]:
+    """Erased entries with a byte that is not zero, neighbours taken together."""
+    index = np.flatnonzero((rows.type == erased_no(rows.version)) & (rows.item_size > 0))
+    if not len(index):
+        return []
+    starts = rows.offset[index].astype(np.int64) - rows.base + rows.header_size[index]
+    stops = starts + rows.item_size[index]
+    borders = np.stack((starts, stops), axis=1).ravel()
+    # A segment may not begin behind the last byte.
+    borders = borders[:-1] if borders[-1] == len(rows.data) else borders
+    index = index[np.maximum.reduceat(rows.data, borders)[::2] != 0]
+    if not len(index):
+        return []
+    begins = rows.offset[index].astype(np.int64)
+    ends = begins + rows.size[index]
+    first = np.concatenate(([True], begins[1:] != ends[:-1]))
+    groups = np.flatnonzero(first)
+    counts = np.diff(np.concatenate((groups, [len(index)])))
+    stops = ends[np.concatenate((groups[1:], [len(index)])) - 1]
+    return [
+        Spot(start, stop - start, "zeros", f"{count} entries with other bytes")
+        for start, stop, count in zip(
+            begins[groups].tolist(), stops.tolist(), counts.tolist(), strict=True
+        )
+    ]
+
+
+class FileDamage:
+    """Turns what was seen in one file into findings.
+
+    Args:
+        environment: where the file is.
+        file: which one.
+        is_last: the log may end in it.
+    """
+
+    def __init__(self, environment: Environment, file: LogFile, *, is_last: bool) -> None:
+        self.environment = environment
+        self.file = file
+        self.is_last = is_last
+
+    def of_rows(self, damage: RowDamage) -> Iterator[Finding]:
+        """Findings of entries; a damaged file header is none of them."""
+        for spot in damage.bad:
+            if spot.offset:
+                yield self._of_spot("damaged-entry", spot, resume=spot.offset + spot.length)
+        for spot in damage.unknown:
+            yield self._of_spot("unknown-type", spot)
+        for spot in damage.erased:
+            yield self._of_spot("erased-not-zero", spot)
+        for spot in damage.restore:
+            yield self._of_spot("restore-marker", spot)
+
+    def of_gaps(self, gaps: Sequence[Gap]) -> Iterator[Finding]:
+        """Findings of gaps behind which entries go on."""
+        if not gaps:
+            return
+        with Source(self.file.path) as source:
+            for gap in gaps:
+                start = self._behind_header(gap.start)
+                if start >= gap.stop:
+                    continue
+                expected = "an entry" if gap.single else "entries"
+                spot = Spot(start, gap.stop - start, expected, self._words(source, gap))
+                code = "damaged-entry" if gap.single else "damaged-gap"
+                yield self._of_spot(code, spot, resume=gap.stop)
+
+    def of_breaks(self, breaks: Sequence[ChainBreak]) -> Iterator[Finding]:
+        """Findings of entries that do not name the one before."""
+        for each in breaks:
+            moved = "" if not each.shift else f"; from here on moved by {each.shift:+,} bytes"
+            found = f"prevOffset {each.found:#x}{moved}"
+            spot = Spot(each.offset, MIN_HEADER_SIZE, f"prevOffset {each.expected:#x}", found)
+            yield self._of_spot("prev-offset-mismatch", spot)
+
+    def of_end(self, state: FileState, named_last: int | None) -> Iterator[Finding]:
+        """What is behind the last good entry, and what could not be read.
+
+        Args:
+            state: of the file.
+            named_last: offset of its last entry as the next file's header says, if that is known.
+        """
+        for start, stop in state.unreadable:
+            yield self._of_spot("unreadable", Spot(start, stop - start))
+        if self._behind_header(state.tail) < state.size:
+            yield self._of_tail(state, named_last)
+        elif self.file.size == 0 and self.is_last:
+            spot = Spot(0, 0, "a file header", "an empty file")
+            yield self._of_spot("torn-tail", spot, Severity.NOTE)
+        elif state.last != NO_OFFSET:
+            yield self._of_spot("clean-end", Spot(state.size, 0))
+
+    def _behind_header(self, start: int) -> int:
+        """Where damage begins besides a bad file header, which has a finding of its own."""
+        in_header = start < FILE_HEADER_SIZE and not self.file.header.good
+        begun = self.is_last and self.file.size <= FILE_HEADER_SIZE
+        return FILE_HEADER_SIZE if in_header and not begun else start
+
+    def _of_tail(self, state: FileState, named_last: int | None) -> Finding:
+        start = self._behind_header(state.tail)
+        with Source(self.file.path) as source:
+            blank = _is_blank(source, start, min(state.size, FILE_SIZE_MAX))
+            words, is_whole = self._header_words(source, start, state.size)
+        expected = None
+        if named_last is not None and named_last >= start:
+            expected = f"entries up to one at {named_last:#x}, as the next file's header says"
+        spot = Spot(start, state.size - start, expected, "zeros" if blank else words)
+        if blank:
+            severity = Severity.NOTE if self.is_last else Severity.ERROR
+            return self._of_spot("zero-tail", spot, severity)
+        if self.is_last:
+            return self._of_spot("torn-tail", spot)
+        if is_whole:
+            return self._of_spot("damaged-entry", spot)
+        if named_last is not None and named_last < state.tail:
+            expected = "the end of the file, as the next file's header says"
+            return self._of_spot("damaged-gap", Spot(spot.offset, spot.length, expected, words))
+        return self._of_spot("truncated-file", spot)
+
+    def _words(self, source: Source, gap: Gap) -> str:
+        if gap.inserted:
+            return "bytes between two entries that name each other"
+        if _is_blank(source, gap.start, min(gap.stop, gap.start + _PIECE)):
+            return "zeros"
+        return self._header_words(source, gap.start, gap.stop)[0]
+
+    def _header_words(self, source: Source, start: int, stop: int) -> tuple[str, bool]:
+        """What the header at `start` claims, and whether its entry ends exactly at `stop`."""
+        try:
+            header = read_header(
+                source.read_bytes(start, start + MAX_HEADER_SIZE), self.file.version
+            )
+        except EntryError:
+            return f"{stop - start} bytes of a header", False
+        end = start + header.size + header.item_size
+        words = f"{type_name(header.type_no)} with prevOffset {header.prev_offset:#x}"
+        if header.item_size < 0 or header.type_no == 0:
+            return f"{words} and an item of {header.item_size:,} bytes", False
+        claims = f"{words} that ends at {end:#x}"
+        return (f"{claims}, its checksum wrong" if end == stop else claims), end == stop
+
+    def _of_spot(
+        self, code: str, spot: Spot, severity: Severity | None = None, resume: int | None = None
+    ) -> Finding:
+        hint = CODES[code].hint
+        if self.is_last and resume is not None:
+            cut = self.file.size - spot.offset
+            hint = f"An engine takes this for the end of the log and cuts off {cut:,} bytes. {hint}"
+        return finding(
+            self.environment,
+            code,
+            severity,
+            file_no=self.file.file_no,
+            offset=spot.offset,
+            length=spot.length,
+            resume_offset=resume,
+            expected=spot.expected,
+            found=spot.found,
+            hint=hint,
+        )
+
+
+def _is_blank(source: Source, start: int, stop: int) -> bool:
+    """Whether bytes [start, stop) are all zero."""
+    return not any(
+        source.read(at, min(at + _PIECE, stop)).any() for at in range(start, stop, _PIECE)
+    )

@@ -1,0 +1,159 @@
+"""The replication stream of one log: its VLSNs must ascend, but for what rollbacks took back.
+
+The stream is made of the entries with the replicated flag that no rollback has marked invisible.
+Each takes the next VLSN. A RollbackStart gives back every VLSN above its matchpoint, also those of
+entries whose invisible bit is missing, as it stays in a rollback that had already ended. An entry
+that the cleaner moved keeps its VLSN in some releases, but not the flag, and does not count.
+
+Source: je-log-format 8.9 and 11.7; LNFileReader and RollbackTracker, JE 18.3.12 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.findings import CODES, Finding
+from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.header import REPLICATED
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ROLLBACK_START_NO
+from je_tools.formats.je.walk import Checksum
+
+Ints = npt.NDArray[np.int64]
+
+SPANS_MAX = 4096
+"""Separate spans of VLSNs that are remembered; a log made of nothing else is hostile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """VLSNs of some entries as runs of consecutive ones, in log order.
+
+    Attributes:
+        offset: int64 (n,); of the first entry of each run.
+        first, last: int64 (n,); VLSNs. Of a rollback `first` is ROLLBACK and `last` the VLSN up
+            to which it goes back.
+    """
+
+    offset: Ints
+    first: Ints
+    last: Ints
+
+
+ROLLBACK = -1
+
+
+def runs_of(rows: Rows) -> Runs | None:
+    """The runs and rollbacks in `rows`; None when there are none. Damaged entries do not count."""
+    rollbacks = np.flatnonzero((rows.type == ROLLBACK_START_NO) & (rows.checksum != Checksum.BAD))
+    if not len(rollbacks) and not (rows.flags & REPLICATED).any():
+        return None
+    visible = rows.replicated & ~rows.invisible & (rows.checksum != Checksum.BAD)
+    index = np.flatnonzero(visible & (rows.vlsn > 0))
+    vlsns = rows.vlsn[index]
+    # A run ends where a VLSN is not the next one, and where a rollback lies between.
+    goes_on = vlsns[1:] == vlsns[:-1] + 1
+    rollbacks_before = np.searchsorted(rollbacks, index)
+    goes_on &= rollbacks_before[1:] == rollbacks_before[:-1]
+    begins = np.concatenate((np.ones(min(len(index), 1), np.bool_), ~goes_on))
+    starts = np.flatnonzero(begins)
+    ends = np.concatenate((starts[1:], [len(index)]))[: len(starts)] - 1
+    matchpoints = np.array([_matchpoint(rows, int(row)) for row in rollbacks], np.int64)
+    order = np.argsort(np.concatenate((index[starts], rollbacks)), kind="stable")
+    offsets = np.concatenate((rows.offset[index[starts]], rows.offset[rollbacks]))
+    firsts = np.concatenate((vlsns[starts], np.full(len(rollbacks), ROLLBACK)))
+    lasts = np.concatenate((vlsns[ends], matchpoints))
+    return Runs(offsets.astype(np.int64)[order], firsts[order], lasts[order])
+
+
+def _matchpoint(rows: Rows, row: int) -> int:
+    """The VLSN that a RollbackStart goes back to; NULL (-1) and damage count as the beginning."""
+    try:
+        fields = decode_entry(rows.entry_bytes(row), rows.version).fields
+    except EntryError:
+        return 0
+    return max(int(fields.get("matchpoint_vlsn", 0)), 0)
+
+
+@dataclass
+class Stream:
+    """Follows the stream through a log.
+
+    Attributes:
+        env: name of the environment, for findings.
+        last: VLSN at which the stream stands; None before the first.
+        is_broken: entries may be missing since the last one, so a gap needs no other reason.
+    """
+
+    env: str
+    last: int | None = None
+    is_broken: bool = False
+    _starts: list[int] = field(default_factory=list)
+    _ends: list[int] = field(default_factory=list)
+
+    def take(self, file_no: int, runs: Runs, lost: deque[int]) -> Iterator[Finding]:
+        """Follow runs of a file; `lost` holds ascending offsets where entries are lost.
+
+        Those in front of a run are taken out of `lost`; what is left lies behind.
+        """
+        columns = (runs.offset.tolist(), runs.first.tolist(), runs.last.tolist())
+        for offset, first, last in zip(*columns, strict=True):
+            while lost and lost[0] < offset:
+                lost.popleft()
+                self.is_broken = True
+            if first == ROLLBACK:
+                self._roll_back(last)
+            else:
+                yield from self._follow(file_no, offset, first, last)
+
+    def _follow(self, file_no: int, offset: int, first: int, last: int) -> Iterator[Finding]:
+        if self.last is not None and first != self.last + 1:
+            code = self._code(first)
+            if code:
+                again = f"VLSN {first}" + (f" to {last}" if last > first else "")
+                yield Finding(
+                    code,
+                    CODES[code].severity,
+                    self.env,
+                    file_no,
+                    offset,
+                    expected=f"VLSN {self.last + 1}",
+                    found=again,
+                    hint=CODES[code].hint,
+                )
+        self.is_broken = False
+        self.last = last
+        self._remember(first, last)
+
+    def _code(self, first: int) -> str | None:
+        """What is wrong with a run that does not go on where the one before it ended."""
+        if self.last is not None and first > self.last:
+            return None if self.is_broken else "vlsn-gap"
+        i = bisect_right(self._starts, first) - 1
+        return "vlsn-duplicate" if i >= 0 and first <= self._ends[i] else "vlsn-backward"
+
+    def _roll_back(self, matchpoint: int) -> None:
+        if self.last is not None:
+            self.last = min(self.last, matchpoint)
+        while self._starts and self._starts[-1] > matchpoint:
+            self._starts.pop()
+            self._ends.pop()
+        if self._ends:
+            self._ends[-1] = min(self._ends[-1], matchpoint)
+
+    def _remember(self, first: int, last: int) -> None:
+        """Add a span to the ascending disjoint spans of VLSNs that were seen."""
+        starts, ends = self._starts, self._ends
+        low = bisect_right(ends, first - 2)
+        high = bisect_right(starts, last + 1)
+        if low < high:
+            first, last = min(first, starts[low]), max(last, ends[high - 1])
+        starts[low:high], ends[low:high] = [first], [last]
+        if len(starts) > SPANS_MAX:
+            del starts[1], ends[0]
