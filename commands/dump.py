@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,6 +62,11 @@ OPTIONS = [
     click.option("--grep", help="Bytes in a key or value: text, or hex:0a1b."),
     click.option("--backward", is_flag=True, help="From the end of the log to its beginning."),
     click.option("--limit", type=click.IntRange(min=1), help="Stop after so many entries."),
+    click.option(
+        "--parts",
+        is_flag=True,
+        help="Parquet: --output is a directory of as many files as threads, written at once.",
+    ),
     click.option("--follow", is_flag=True, help="Go on as a running engine appends."),
     click.option("--ignore-checksum", is_flag=True, help="List entries without summing them."),
     click.option(
@@ -101,7 +107,6 @@ def execute(**options: Any) -> int:
     from je_tools.environment import open_environment
     from je_tools.scan import FileState, Scanner
     from je_tools.sinks.entries import EntryFormat
-    from je_tools.sinks.output import open_output
 
     _check_combination(options)
     environment = open_environment(options["paths"])
@@ -111,18 +116,31 @@ def execute(**options: Any) -> int:
     chosen = _with_databases(prepared.selection, options["databases"], prepared.names)
     states: list[FileState] = []
     with (
-        open_output(options["output"], environment) as out,
+        _outputs(environment, options, scanner) as outs,
         progress_bar(environment.size, "dump") as progress,
     ):
         form = EntryFormat(options["format_"])
-        sink = _sink(form, out, dict(prepared.names), options, scanner, environment)
+        sink = _sink(form, outs, dict(prepared.names), options, scanner, environment)
         dump = _dump(chosen, sink, scanner, progress, options)
         for encoded in _all(dump, environment, states, options):
             sink.write(encoded.content)
             if options["follow"]:
-                out.flush()
+                outs[0].flush()
         sink.close()
     return _exit_code(environment, states, options["exit_zero"])
+
+
+@contextmanager
+def _outputs(environment: Any, options: dict[str, Any], scanner: Any) -> Iterator[list[Any]]:
+    """The file to write, or with --parts the files."""
+    from je_tools.sinks.output import open_output, open_parts
+
+    if options["parts"]:
+        with open_parts(options["output"], environment, scanner.thread_count()) as outs:
+            yield outs
+    else:
+        with open_output(options["output"], environment) as out:
+            yield [out]
 
 
 def _check_combination(options: dict[str, Any]) -> None:
@@ -130,6 +148,8 @@ def _check_combination(options: dict[str, Any]) -> None:
         raise UsageError("--follow writes to standard output, forward only")
     if options["format_"] == "parquet" and options["output"] is None:
         raise UsageError("--format parquet needs --output FILE")
+    if options["parts"] and options["format_"] != "parquet":
+        raise UsageError("--parts is for --format parquet")
     if options["follow"] and options["format_"] == "parquet":
         raise UsageError("--follow has no end, so it cannot write Parquet")
 
@@ -167,21 +187,25 @@ def _with_databases(selection: Any, wanted: tuple[str, ...], names: Any) -> Any:
 
 def _sink(
     form: Any,
-    out: Any,
+    outs: list[Any],
     names: dict[int, str],
     options: dict[str, Any],
     scanner: Any,
     environment: Any,
 ) -> Any:
+    import pyarrow
+
     from je_tools.masking import Masking
     from je_tools.sinks.entries import open_sink
 
+    # Arrow's own pool keeps what it once had; the system's gives it back.
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     width = shutil.get_terminal_size((120, 24)).columns
     masking = Masking(DataMode(options["data_mode"]))
     options["names"] = names
     return open_sink(
         form,
-        out,
+        outs,
         names,
         masking,
         fast=scanner.is_fast(environment.size),

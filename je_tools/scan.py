@@ -31,6 +31,9 @@ from je_tools.formats.je.reader import (
 from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.formats.source import Source, SourceChangedError
 
+AHEAD = 2
+"""Ranges that are read or wait beyond one a thread, so that no thread idles; each costs memory."""
+
 T = TypeVar("T")
 Work = Callable[[Rows], T]
 Progress = Callable[[int], None]
@@ -113,6 +116,10 @@ class Scanner:
         """Whether a log of `size` bytes is read with compiled kernels."""
         return size > PLAIN_LIMIT if self.fast is None else self.fast
 
+    def thread_count(self) -> int:
+        """How many threads read a log that is not small."""
+        return self.threads or len(os.sched_getaffinity(0))
+
     def scan(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
         """Call `work` with the rows of every range, and give the results in log order.
 
@@ -123,7 +130,7 @@ class Scanner:
             InputError: a file cannot be read.
         """
         fast = self.is_fast(environment.size)
-        threads = (self.threads or len(os.sched_getaffinity(0))) if fast else 1
+        threads = self.thread_count() if fast else 1
         with ThreadPoolExecutor(threads) as pool:
             # Open files are bounded by the ranges in flight: each is closed with its last one.
             streams = (_FileScan(self, file, work, fast) for file in environment.files)
@@ -285,7 +292,7 @@ def _in_order(
     )
 
     def fill() -> None:
-        while len(ahead) < 2 * threads:
+        while len(ahead) < threads + AHEAD:
             item = next(coming, None)
             if item is None:
                 return

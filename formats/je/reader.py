@@ -29,11 +29,11 @@ from je_tools.formats.kernels import compiled
 from je_tools.formats.packed import load_i32, load_u32
 from je_tools.formats.source import Bytes, Source, as_plain
 
-RANGE_SIZE = 4 << 20
+RANGE_SIZE = 2 << 20
 """Bytes of log that one task reads at once: caches hold it, and memory stays small."""
 
-PLAIN_LIMIT = 4 << 20
-"""Below this many bytes plain Python is done before numba is imported."""
+PLAIN_LIMIT = 1 << 20
+"""Up to so many bytes plain Python is done before machine code is loaded."""
 
 FILE_SIZE_MAX = 1 << 32
 """Offsets have 32 bits: bytes behind are no log."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, BinaryIO, Protocol
@@ -10,8 +11,14 @@ from typing import Any, BinaryIO, Protocol
 from je_tools.entries import EntryTable
 from je_tools.masking import Masking
 
-ROW_GROUP_SIZE = 1 << 18
+ROW_GROUP_SIZE = 1 << 17
 """Entries of a Parquet row group; batches are held until one is full."""
+
+PART_ROW_GROUP_SIZE = 1 << 15
+"""The same where several files are written, each of which holds a row group in memory."""
+
+PAGE_SIZE = 4 << 20
+"""Bytes of a Parquet page: large, since a page costs time and nobody seeks in one."""
 
 STATISTICS_COLUMNS = ["file_no", "lsn", "vlsn", "db_id", "txn_id"]
 """Columns by which a reader skips row groups; of others the statistics would only cost."""
@@ -67,25 +74,27 @@ class TextSink:
 
 @dataclass
 class ParquetSink:
-    """Record batches into one Parquet file."""
+    """Record batches into one Parquet file, or into several that are written at the same time.
 
-    out: BinaryIO
+    Attributes:
+        outs: the files. With more than one, row groups go to each in turn, by a thread of its
+            own; each file is in log order, and sorting by `lsn` gives the order of the whole.
+        encode_batch: makes a record batch of a table.
+        schema: of the batches.
+    """
+
+    outs: Sequence[BinaryIO]
     encode_batch: Callable[[EntryTable], Any]
     schema: Any
     _held: list[Any] = field(default_factory=list)
     _held_rows: int = 0
-    _writer: Any = None
+    _turn: int = 0
 
     def __post_init__(self) -> None:
-        import pyarrow.parquet as pq
-
-        self._writer = pq.ParquetWriter(
-            self.out,
-            self.schema,
-            compression="lz4",
-            use_dictionary=DICTIONARY_COLUMNS,
-            write_statistics=STATISTICS_COLUMNS,
-        )
+        self._writers = [self._open(out) for out in self.outs]
+        several = len(self.outs) > 1
+        self._threads = [ThreadPoolExecutor(1) for _ in self.outs] if several else []
+        self._running: list[Future[None] | None] = [None for _ in self.outs]
 
     def encode(self, table: EntryTable) -> Any:
         """A record batch of the entries."""
@@ -95,26 +104,57 @@ class ParquetSink:
         """Write a batch, with those before it once they fill a row group."""
         self._held.append(content)
         self._held_rows += content.num_rows
-        if self._held_rows >= ROW_GROUP_SIZE:
+        if self._held_rows >= (PART_ROW_GROUP_SIZE if self._threads else ROW_GROUP_SIZE):
             self._flush()
 
     def close(self) -> None:
-        """Write what is held, and the footer."""
+        """Write what is held, and the footers."""
         self._flush()
-        self._writer.close()
+        for turn, writer in enumerate(self._writers):
+            self._wait(turn)
+            writer.close()
+        for thread in self._threads:
+            thread.shutdown()
+
+    def _open(self, out: BinaryIO) -> Any:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetWriter(
+            out,
+            self.schema,
+            compression="lz4",
+            use_dictionary=DICTIONARY_COLUMNS,
+            write_statistics=STATISTICS_COLUMNS,
+            data_page_size=PAGE_SIZE,
+            max_rows_per_page=ROW_GROUP_SIZE,
+        )
+
+    def _wait(self, turn: int) -> None:
+        running = self._running[turn]
+        if running is not None:
+            running.result()
+        self._running[turn] = None
 
     def _flush(self) -> None:
         import pyarrow as pa
 
-        if self._held:
-            table = pa.Table.from_batches(self._held)
-            self._writer.write_table(table, row_group_size=len(table))
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held)
         self._held, self._held_rows = [], 0
+        turn, self._turn = self._turn, (self._turn + 1) % len(self._writers)
+        write = self._writers[turn].write_table
+        if not self._threads:
+            write(table, row_group_size=len(table))
+            return
+        # At most one row group waits for each file, which bounds the memory.
+        self._wait(turn)
+        self._running[turn] = self._threads[turn].submit(write, table, row_group_size=len(table))
 
 
 def open_sink(
     form: EntryFormat,
-    out: BinaryIO,
+    outs: Sequence[BinaryIO],
     names: Mapping[int, str],
     masking: Masking,
     *,
@@ -126,7 +166,7 @@ def open_sink(
 
     Args:
         form: the format.
-        out: where to; stays open.
+        outs: where to, stays open; more than one only for Parquet.
         names: database names by id; may still grow.
         masking: what becomes of keys and values.
         fast: use compiled kernels.
@@ -139,7 +179,8 @@ def open_sink(
         def encode(table: EntryTable) -> Any:
             return entry_batch(table, names, masking, fast=fast, versions=versions)
 
-        return ParquetSink(out, encode, entry_schema(versions))
+        return ParquetSink(outs, encode, entry_schema(versions))
+    (out,) = outs
     if form is EntryFormat.CSV:
         from je_tools.sinks.csvs import csv_header, csv_lines
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,6 +44,31 @@ def open_output(path: Path | None, environment: Environment) -> Iterator[BinaryI
         raise RefusedError(f"{path}: its directory does not exist") from error
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_parts(path: Path, environment: Environment, count: int) -> Iterator[list[BinaryIO]]:
+    """`count` files part-0.parquet… in a directory that appears only when all are complete.
+
+    Raises:
+        RefusedError: `path` exists, or lies inside the environment being read.
+    """
+    check_output(path, environment)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        beside.mkdir()
+        with ExitStack() as stack:
+            names = [beside / f"part-{i}.parquet" for i in range(count)]
+            files = [stack.enter_context(name.open("xb")) for name in names]
+            yield files
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+        beside.rename(path)
+    except FileNotFoundError as error:
+        raise RefusedError(f"{path}: its directory does not exist") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def check_output(path: Path, environment: Environment) -> None:
