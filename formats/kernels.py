@@ -1,11 +1,12 @@
-"""Kernels: one Python source, run as it is on small input and compiled by numba on large.
+"""Kernels: one Python source, run as it is on small input and as machine code on large.
 
 A kernel is a function over flat bytes and preallocated arrays, marked with `kernel`. Called
 directly it runs as plain Python (over a `memoryview`, which indexes faster than an array), so a
-small log never pays for importing numba. `compiled` gives its numba twin, made on first use.
+small log never pays for a compiler. `compiled` gives its twin: machine code that numba makes on
+its first use on a machine and that is loaded without numba (`machine`) from then on.
 
-numba's own cache does not notice that a kernel called from another module has changed, so the
-cache folder is keyed by a digest of every source file below `formats/` and numba's version.
+The folder with the machine code is keyed by a digest of every source file below `formats/`, as a
+kernel changes with those that it calls.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from je_tools.formats import machine
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARKED: set[Callable[..., Any]] = set()
-_TWINS: dict[Callable[..., Any], Any] = {}
+_TWINS: dict[Callable[..., Any], Twin] = {}
+_DISPATCHERS: dict[Callable[..., Any], Any] = {}
 _LOCK = threading.RLock()
 
 
@@ -34,37 +38,92 @@ def kernel(function: F) -> F:
     return function
 
 
-def compiled(function: Callable[..., Any]) -> Any:
-    """The numba twin of a kernel, with every kernel it calls replaced by that one's twin.
+def compiled(function: Callable[..., Any]) -> Twin:
+    """The twin of a kernel as machine code, every kernel that it calls included.
 
-    The twin releases the GIL, never raises on input and is specialised (and cached on disk) by
-    the argument types of its first call. Source arrays must be passed read-only, so that maps
+    The twin takes arrays and whole numbers, releases the GIL, never raises on input and is
+    specialised by the types of the arrays. Source arrays must be passed read-only, so that maps
     and buffers share one specialisation.
     """
     twin = _TWINS.get(function)
-    if twin is not None:
-        return twin
-    with _LOCK:
-        if function not in _TWINS:
-            _TWINS[function] = _compile(function)
-        return _TWINS[function]
+    if twin is None:
+        if not _is_kernel(function):
+            raise TypeError(f"{function!r} is not a kernel")
+        twin = _TWINS.setdefault(function, Twin(function))
+    return twin
 
 
-def _compile(function: Callable[..., Any]) -> Any:
-    if function not in _MARKED or not isinstance(function, types.FunctionType):
-        raise TypeError(f"{function!r} is not a kernel")
+class Twin:
+    """A kernel as machine code; see `compiled`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self._runs: dict[machine.Kinds, machine.Run] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the kernel; what it returns are whole numbers, tuples of them, or None."""
+        kinds = machine.kinds_of(arguments)
+        run = self._runs.get(kinds)
+        if run is None:
+            with _LOCK:
+                run = self._runs.get(kinds) or self._specialised(kinds, arguments)
+                self._runs[kinds] = run
+        return run(arguments)
+
+    def _specialised(self, kinds: machine.Kinds, arguments: tuple[Any, ...]) -> machine.Run:
+        # Bounds checks raise exceptions, which only numba's own calls can pass on.
+        if not os.environ.get("NUMBA_BOUNDSCHECK"):
+            code = self._code(kinds, arguments)
+            if code is not None:
+                return machine.load(code)
+        dispatcher = _dispatcher(self.function)
+        return lambda arguments: dispatcher(*arguments)
+
+    def _code(self, kinds: machine.Kinds, arguments: tuple[Any, ...]) -> machine.Code | None:
+        folder = _cache_folder()
+        path = folder / self._file_name(kinds) if folder else None
+        code = machine.read(path) if path else None
+        if code is None:
+            try:
+                code = machine.build(_for_numba(self.function), arguments)
+            except (ImportError, AttributeError):
+                # A numba whose inside looks different from the ones that `machine` knows.
+                return None
+            if code is not None and path is not None:
+                machine.save(code, path)
+        return code
+
+    def _file_name(self, kinds: machine.Kinds) -> str:
+        name = f"{self.function.__module__}.{self.function.__qualname__}"
+        text = f"{kinds} {machine.processor()}"
+        return f"{name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}.kernel"
+
+
+def _dispatcher(function: Callable[..., Any]) -> Any:
+    """Numba's own compiled form of a kernel."""
+    if function not in _DISPATCHERS:
+        import numba
+
+        folder = _cache_folder()
+        if folder is not None:
+            vars(numba.config)["CACHE_DIR"] = str(folder)
+        numba_form = numba.njit(nogil=True, cache=folder is not None)
+        _DISPATCHERS[function] = numba_form(_for_numba(function))
+    return _DISPATCHERS[function]
+
+
+def _for_numba(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A copy of a kernel in which the kernels that it calls are compiled ones."""
+    assert isinstance(function, types.FunctionType)
     names = set(function.__code__.co_names)
     scope = {
-        name: compiled(value) if _is_kernel(value) and name in names else value
+        name: _dispatcher(value) if _is_kernel(value) and name in names else value
         for name, value in function.__globals__.items()
     }
     copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
     copy.__module__ = function.__module__
     copy.__qualname__ = function.__qualname__
-    cached = _use_cache_folder()
-    import numba
-
-    return numba.njit(nogil=True, cache=cached)(copy)
+    return copy
 
 
 def _is_kernel(value: object) -> bool:
@@ -72,15 +131,13 @@ def _is_kernel(value: object) -> bool:
 
 
 @functools.cache
-def _use_cache_folder() -> bool:
-    """Point numba at the cache folder of these sources; False where none can be written.
+def _cache_folder() -> Path | None:
+    """The folder for machine code of these sources; None where none can be written.
 
-    numba raises while decorating when its folder cannot be written, hence the probe first.
+    numba raises while decorating when its folder cannot be written, hence the probe.
     """
-    import numba
-
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    folder = Path(chosen) if chosen else _default_cache_folder(numba.__version__)
+    folder = (Path(chosen) if chosen else _default_base()) / _source_digest()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -91,16 +148,19 @@ def _use_cache_folder() -> bool:
             RuntimeWarning,
             stacklevel=2,
         )
-        return False
-    vars(numba.config)["CACHE_DIR"] = str(folder)
-    return True
+        return None
+    return folder
 
 
-def _default_cache_folder(numba_version: str) -> Path:
-    digest = hashlib.blake2b(numba_version.encode(), digest_size=8)
+def _default_base() -> Path:
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    base = Path(chosen) if chosen else Path("~/.cache").expanduser()
+    return base / "je-tools" / "kernels"
+
+
+def _source_digest() -> str:
+    digest = hashlib.blake2b(digest_size=8)
     root = Path(__file__).resolve().parent
     for source in sorted(root.rglob("*.py")):
         digest.update(source.read_bytes())
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    base = Path(chosen) if chosen else Path("~/.cache").expanduser()
-    return base / "je-tools" / "kernels" / digest.hexdigest()
+    return digest.hexdigest()

@@ -1,0 +1,212 @@
+"""Machine code of kernels: made by numba once, loaded by later processes without numba.
+
+Importing numba and readying it for a first call takes a third of a second, longer than reading
+100 MB. A kernel needs none of it: its object code refers to nothing outside itself, so llvmlite
+loads it and ctypes calls it, in a few hundredths.
+
+numba's calling convention: the address of the result, the address of the exception, then the
+arguments; an array is two references that are not used here, its number of items, item size,
+data, and its shape and strides. Status 0 or -2 is a return, anything else an exception.
+Source: numba.core.callconv.CPUCallConv, numba.core.datamodel.models.ArrayModel, 0.61 to 0.68.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Kinds = tuple[Any, ...]
+Run = Callable[[tuple[Any, ...]], Any]
+
+_MAGIC = b"je-tools kernel 1\n"
+_DIGEST_SIZE = 16
+_RETURNED = (0, -2)
+_NUMBER, _NOTHING = "number", "nothing"
+_NUMBA_PARTS = ("numba.core.compiler", "numba.core.registry")
+_LIBRARY_CALLS = ("memcpy", "memset", "memmove")
+
+
+@dataclass(frozen=True)
+class Code:
+    """One kernel for one set of argument types.
+
+    Attributes:
+        symbol: its name in the object.
+        returns: `nothing`, `number`, or how many 64-bit numbers a tuple has.
+        parameters: 64-bit values that are passed to it.
+        data: object code.
+    """
+
+    symbol: str
+    returns: str | int
+    parameters: int
+    data: bytes
+
+
+def kinds_of(arguments: tuple[Any, ...]) -> Kinds:
+    """What a specialisation depends on: of an array its type and layout, else only that it is int.
+
+    Raises:
+        TypeError: neither an array nor a whole number.
+    """
+    return tuple(map(_kind_of, arguments))
+
+
+def _kind_of(argument: Any) -> Any:
+    if isinstance(argument, np.ndarray):
+        flags = argument.flags
+        return argument.dtype.str, argument.ndim, flags.writeable, flags.c_contiguous
+    if isinstance(argument, (int, np.integer)):
+        return int
+    raise TypeError(f"a kernel takes arrays and whole numbers, not {type(argument).__name__}")
+
+
+def build(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Code | None:
+    """Compile a function with numba; None where its code would need numba to run.
+
+    Args:
+        function: what `numba.njit` would be given.
+        arguments: of its first call.
+    """
+    # Parts of numba that it does not promise to keep, and that have no type information.
+    numba, compiler, registry = map(import_module, ("numba", *_NUMBA_PARTS))
+    kinds = tuple(
+        numba.typeof(a) if isinstance(a, np.ndarray) else numba.types.int64 for a in arguments
+    )
+    flags = compiler.Flags()
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = True
+    target = registry.cpu_target
+    made = compiler.compile_extra(
+        target.typing_context, target.target_context, function, kinds, None, flags, {}
+    )
+    returns = _returns(made.signature.return_type)
+    if returns is None or not _stands_alone(made.library):
+        return None
+    data = made.library._get_compiled_object()
+    return Code(made.fndesc.llvm_func_name, returns, len(_flat(arguments)), data)
+
+
+def _returns(kind: Any) -> str | int | None:
+    types: Any = import_module("numba.core.types")
+
+    def is_number(item: Any) -> bool:
+        return isinstance(item, types.Integer) and item.bitwidth == 64 and bool(item.signed)
+
+    if isinstance(kind, types.NoneType):
+        return _NOTHING
+    if isinstance(kind, types.BaseTuple):
+        items = list(kind)
+        return len(items) if all(map(is_number, items)) else None
+    return _NUMBER if is_number(kind) else None
+
+
+def _stands_alone(library: Any) -> bool:
+    """Whether the code refers only to itself and to what every process has."""
+    outside = [f.name for f in library._final_module.functions if f.is_declaration]
+    return all(name.startswith("llvm.") or name in _LIBRARY_CALLS for name in outside)
+
+
+def _flat(arguments: tuple[Any, ...]) -> list[int]:
+    values: list[int] = []
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            address = argument.__array_interface__["data"][0]
+            values += (0, 0, argument.size, argument.itemsize, address)
+            values += argument.shape
+            values += argument.strides
+        else:
+            values.append(int(argument))
+    return values
+
+
+def load(code: Code) -> Run:
+    """Make a kernel callable with its arguments as a tuple; it runs without the GIL."""
+    engine = _engine()
+    import llvmlite.binding as llvm
+
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code.data))
+    engine.finalize_object()
+    address = engine.get_function_address(code.symbol)
+    reference, number = ctypes.c_void_p, ctypes.c_int64
+    parameters = (reference, reference, *[number] * code.parameters)
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, *parameters)(address)
+    count = code.returns if isinstance(code.returns, int) else 1
+    result_type = number * count
+
+    def run(arguments: tuple[Any, ...]) -> Any:
+        result, exception = result_type(), reference()
+        status = function(ctypes.addressof(result), ctypes.addressof(exception), *_flat(arguments))
+        if status not in _RETURNED:
+            raise RuntimeError(f"{code.symbol} raised an exception, status {status}")
+        if code.returns == _NUMBER:
+            return result[0]
+        return None if code.returns == _NOTHING else tuple(result)
+
+    # The code lives as long as its engine.
+    run.engine = engine  # type: ignore[attr-defined]
+    return run
+
+
+def _engine() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+@functools.cache
+def processor() -> str:
+    """What machine code depends on besides its source: processor, its features, and llvmlite."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features().flatten()
+    text = f"{llvmlite.__version__} {llvm.get_host_cpu_name()} {features}"
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def save(code: Code, path: Path) -> None:
+    """Write machine code, so that another process sees all of it or nothing."""
+    head = {"symbol": code.symbol, "returns": code.returns, "parameters": code.parameters}
+    body = json.dumps(head).encode() + b"\n" + code.data
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        beside.write_bytes(_MAGIC + _digest(body) + body)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Code | None:
+    """Machine code that `save` wrote; None where there is none, or not all of it, or not ours."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return None
+            content = file.read()
+    except OSError:
+        return None
+    at = len(_MAGIC) + _DIGEST_SIZE
+    body = content[at:]
+    if content[:at] != _MAGIC + _digest(body):
+        return None
+    head, _, data = body.partition(b"\n")
+    return Code(data=data, **json.loads(head))
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_DIGEST_SIZE).digest()
