@@ -141,7 +141,9 @@ class Files:
             return
         # What the header names is damaged where it lies in a gap or in the tail.
         lost = [(gap.start, gap.stop) for gap in before.gaps] + [(before.tail, before.size)]
-        if before.last in (named, NO_OFFSET) or any(a <= named < b for a, b in lost):
+        if any(start <= named < stop for start, stop in lost):
+            return
+        if before.last in (named, named + before.shift, NO_OFFSET):
             return
         cut = named >= before.size
         yield finding(

@@ -243,7 +243,9 @@ class FileDamage:
         words = f"{type_name(header.type_no)} with prevOffset {header.prev_offset:#x}"
         if header.item_size < 0 or header.type_no == 0:
             return f"{words} and an item of {header.item_size:,} bytes", False
+        size = self.file.size
         claims = f"{words} that ends at {end:#x}"
+        claims += f", but the file at {size:#x}" if end > size else ""
         return (f"{claims}, its checksum wrong" if end == stop else claims), end == stop
 
     def _of_spot(

@@ -191,7 +191,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.WARNING,
         "A file of log version 8 holds old BIN-deltas (type 22). JE 25.3 accepts the file, takes "
         "the first of them for the end of the log, and cuts off all behind it without a message.",
-        "Open the log first with JE 6.0 to 18.x, and let a checkpoint and the cleaner rewrite it.",
+        "Open the log with JE 7.5 or 18.3 first, which can read it and write newer files.",
     ),
     (
         "live-writer",

@@ -53,6 +53,7 @@ class FileState:
         chain_breaks: where the chain of prevOffsets is broken, kept the same way.
         tail: where the last good entry ends and nothing follows; equals `size` at a clean end.
         last: offset of the last good entry, NO_OFFSET when there is none.
+        shift: how far behind its place in the chain that entry lies; see `reader.Place`.
         unreadable: byte ranges that the device did not deliver.
     """
 
@@ -62,6 +63,7 @@ class FileState:
     chain_breaks: list[ChainBreak] = field(default_factory=list)
     tail: int = 0
     last: int = NO_OFFSET
+    shift: int = 0
     unreadable: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -243,7 +245,7 @@ class _FileScan(Generic[T]):
         found = outcome.state
         self.state.gaps += found.gaps[: KEPT - len(self.state.gaps)]
         self.state.chain_breaks += found.chain_breaks[: KEPT - len(self.state.chain_breaks)]
-        self.state.last = found.place.last
+        self.state.last, self.state.shift = found.place.last, found.place.shift
         return found.place
 
     def _finish(self) -> None:

@@ -33,20 +33,18 @@ class Totals:
         env: name of the environment.
         files, size: log files and their bytes.
         entries: good ones.
-        damaged_entries: entries that are there with a wrong checksum.
+        damaged_size: bytes in damaged entries, gaps and tails.
         findings: how many of each severity.
         codes: how many of each code.
-        damaged_files: numbers of the files with errors.
     """
 
     env: str
     files: int = 0
     size: int = 0
     entries: int = 0
-    damaged_entries: int = 0
+    damaged_size: int = 0
     findings: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
-    damaged_files: set[int | None] = field(default_factory=set)
 
     @property
     def errors(self) -> int:
@@ -57,8 +55,6 @@ class Totals:
         """Take a finding into account."""
         self.findings[found.severity] += 1
         self.codes[found.code] += 1
-        if found.severity is Severity.ERROR:
-            self.damaged_files.add(found.file_no)
 
     def row(self) -> dict[str, Any]:
         """The totals as plain values, for JSON."""
@@ -67,23 +63,27 @@ class Totals:
             "files": self.files,
             "bytes": self.size,
             "entries": self.entries,
-            "damaged_entries": self.damaged_entries,
+            "damaged_bytes": self.damaged_size,
             **{f"{severity}s": self.findings[severity] for severity in Severity},
             "codes": dict(sorted(self.codes.items())),
         }
 
     def verdict(self) -> str:
         """The outcome in one line."""
-        read = f"{self.files:,} files, {self.size:,} bytes, {self.entries:,} good entries"
-        others = [
-            f"{self.findings[severity]:,} {severity}s"
-            for severity in (Severity.WARNING, Severity.NOTE)
+        read = ", ".join(
+            (
+                _counted(self.files, "file"),
+                _counted(self.size, "byte"),
+                f"{self.entries:,} good {'entry' if self.entries == 1 else 'entries'}",
+            )
+        )
+        kinds = [
+            _counted(self.findings[severity], severity)
+            for severity in reversed(Severity)
             if self.findings[severity]
         ]
-        if self.errors:
-            kinds = ", ".join([f"{self.errors:,} errors", *others])
-            return f"{self.env}: DAMAGED: {kinds} in {len(self.damaged_files):,} files; {read}"
-        return f"{self.env}: intact{''.join(', ' + other for other in others)}; {read}"
+        verdict = "DAMAGED" if self.errors else "intact"
+        return f"{self.env}: {verdict}{': ' * bool(kinds)}{', '.join(kinds)} ({read})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +162,12 @@ class _Verification:
         damage = FileDamage(self.environment, part.file, is_last=is_last)
         found = [*damage.of_gaps(part.gaps), *damage.of_breaks(part.chain_breaks)]
         lost = [gap.start for gap in part.gaps]
+        self.totals.damaged_size += sum(gap.stop - gap.start for gap in part.gaps)
         for seen in part.results:
             self.totals.entries += seen.entries
             if seen.damage is not None:
                 found += damage.of_rows(seen.damage)
-                self.totals.damaged_entries += len(seen.damage.bad)
+                self.totals.damaged_size += sum(spot.length for spot in seen.damage.bad)
                 lost += [spot.offset for spot in seen.damage.bad]
             if seen.evidence is not None:
                 self.files.take(seen.evidence)
@@ -188,6 +189,7 @@ class _Verification:
             named_last = behind[0].header.last_entry_in_prev_file_offset
         if state.tail < state.size:
             self.stream.is_broken = True
+            self.totals.damaged_size += state.size - state.tail
         yield from damage.of_end(state, named_last)
 
     def _of_writer(self, last: FileState | None) -> Iterator[Finding]:
@@ -247,6 +249,10 @@ def lock_holder(path: Path) -> int:
         os.close(descriptor)
     kind, _, _, _, holder = flock.unpack(answer[: flock.size])
     return 0 if kind == fcntl.F_UNLCK else int(holder)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number:,} {word}" + "s" * (number != 1)
 
 
 def _is_apart(before: FileState | None, file: LogFile) -> bool:

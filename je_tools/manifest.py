@@ -1,0 +1,82 @@
+"""The record of an examination: which bytes were read, by what, and when."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from je_tools import __version__
+from je_tools.environment import Environment, LogFile
+from je_tools.errors import StoppedError
+from je_tools.formats.source import Source, SourceChangedError
+
+_PIECE = 1 << 20
+
+
+def write_manifest(
+    out: BinaryIO,
+    environment: Environment,
+    command: Sequence[str],
+    started: datetime,
+    *,
+    threads: int,
+) -> None:
+    """Write the inputs with size and SHA-256, the version, the command and the times, as JSON.
+
+    Of a file that grows, the bytes are those that it had when the environment was opened.
+
+    Raises:
+        StoppedError: a file shrank or was replaced meanwhile.
+    """
+    files = list(environment.files)
+    if environment.marker is not None and environment.marker not in files:
+        files.append(environment.marker)
+    with ThreadPoolExecutor(threads) as pool:
+        digests = list(pool.map(_digest, files))
+    manifest = {
+        "tool": "je-tools",
+        "version": __version__,
+        "command": [_text(word) for word in command],
+        "started_utc": _time(started),
+        "finished_utc": _time(datetime.now(UTC)),
+        "inputs": [_input(file, digest) for file, digest in zip(files, digests, strict=True)],
+    }
+    out.write(json.dumps(manifest, indent=2).encode() + b"\n")
+
+
+def _input(file: LogFile, digest: str) -> dict[str, Any]:
+    path = Path(file.path).resolve()
+    modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return {
+        "path": _text(str(path)),
+        "size": file.size,
+        "sha256": digest,
+        "modified_utc": _time(modified),
+    }
+
+
+def _digest(file: LogFile) -> str:
+    digest = hashlib.sha256()
+    try:
+        with Source(file.path) as source:
+            if source.size < file.size:
+                raise StoppedError(f"{file.path}: shrank while it was read")
+            for start in range(0, file.size, _PIECE):
+                digest.update(source.read(start, min(start + _PIECE, file.size)).data)
+            source.check_unchanged()
+    except (SourceChangedError, FileNotFoundError) as error:
+        raise StoppedError(str(error)) from error
+    return digest.hexdigest()
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _text(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

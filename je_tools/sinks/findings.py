@@ -1,0 +1,42 @@
+"""Findings as JSON lines, or for people one after the other: both as they are found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import BinaryIO
+
+from je_tools.findings import Finding
+
+
+def write_jsonl(findings: Iterable[Finding], out: BinaryIO) -> None:
+    """A finding a line of strict JSON."""
+    for found in findings:
+        row = {
+            name: _clean(value) if isinstance(value, str) else value
+            for name, value in found.row().items()
+        }
+        out.write(json.dumps(row).encode() + b"\n")
+
+
+def write_table(findings: Iterator[Finding], out: BinaryIO, width: int | None) -> None:
+    """Findings for people, and at the end what their codes mean; nothing where there are none.
+
+    Args:
+        findings: in the order in which they are written.
+        out: where to; colours only on a terminal.
+        width: columns of the terminal, None where it is not one.
+    """
+    first = next(findings, None)
+    if first is None:
+        return
+    # The terminal's library takes longer to import than a small log to read.
+    from je_tools.sinks.finding_texts import write_texts
+
+    write_texts(chain([first], findings), out, width)
+
+
+def _clean(text: str) -> str:
+    """Text that is Unicode whatever the file names hold."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
