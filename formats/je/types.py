@@ -220,7 +220,10 @@ RELEASES: dict[int, str] = {
 """The first JE release that wrote each log version."""
 
 MODERN_READ_MIN = 8
-"""JE 20.1 and later refuse a log version below this."""
+"""JE releases from MODERN_RELEASE on refuse a log version below this."""
+
+MODERN_RELEASE = "20.1"
+"""From this release on the engine no longer knows the entry types that ended with log version 8."""
 
 
 def type_name(no: int) -> str:

@@ -64,7 +64,7 @@ class Section:
     """A table of results.
 
     Attributes:
-        name: its rows' `section` in JSON and CSV.
+        name: its rows' `section` in JSON and CSV; empty where there is but one kind of rows.
         title: line above the table; empty for none.
         columns: what the rows hold.
         rows: the cells, in the order of `columns`.
@@ -82,19 +82,21 @@ def write_jsonl(sections: Iterable[Section], out: BinaryIO) -> None:
         for row in section.rows:
             cells = zip(section.columns, row, strict=True)
             values = {column.name: _value(column.kind, cell) for column, cell in cells}
-            out.write(json.dumps({"section": section.name, **values}).encode() + b"\n")
+            named = {"section": section.name} if section.name else {}
+            out.write(json.dumps(named | values).encode() + b"\n")
 
 
 def write_csv(sections: Sequence[Section], out: BinaryIO) -> None:
     """Sections of one set of columns behind each other under one header line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["section", *(column.name for column in sections[0].columns)])
+    named = ["section"] if sections[0].name else []
+    writer.writerow([*named, *(column.name for column in sections[0].columns)])
     for section in sections:
         for row in section.rows:
             cells = zip(section.columns, row, strict=True)
             values = (_value(column.kind, cell) for column, cell in cells)
-            writer.writerow([section.name, *map(_csv_cell, values)])
+            writer.writerow([*([section.name] if named else []), *map(_csv_cell, values)])
     out.write(text.getvalue().encode("utf-8", "backslashreplace"))
 
 

@@ -1,0 +1,92 @@
+"""`je-tools files`: the files of a log, and which engines open them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from je_tools.commands._options import (
+    environment_argument,
+    exit_zero_option,
+    format_option,
+    output_option,
+    progress_bar,
+    threads_option,
+)
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+
+
+@click.command("files")
+@environment_argument
+@format_option("table", "jsonl", "csv")
+@output_option
+@threads_option
+@exit_zero_option
+def command(**options: Any) -> int:
+    r"""List the log files: what is in each, who wrote it, and who opens it.
+
+    A row a file: number, log version, time of creation (UTC), size, good entries, first and last
+    LSN and VLSN, the JE releases that write this log version, the lowest that opens it, and the
+    later ones that must not be given it. Standard error says where versions are mixed, where a
+    newer engine would cut a log of version 8 off, and what is damaged; then the exit code is 3.
+
+    \b
+    Examples:
+      je-tools files meta/bdb
+      je-tools files meta/bdb --format jsonl
+      je-tools files /var/lib/app/env --format csv --output files.csv
+      je-tools files 00000002.jdb 00000003.jdb
+    """
+    from je_tools.environment import open_environment
+    from je_tools.files import list_files
+    from je_tools.scan import Scanner
+    from je_tools.sinks.output import open_output
+
+    environment = open_environment(options["paths"])
+    with (
+        open_output(options["output"], environment) as out,
+        progress_bar(environment.size, "files") as progress,
+    ):
+        scanner = Scanner(threads=options["threads"], progress=progress)
+        rows = list(list_files(environment, scanner))
+        _write(rows, out, options)
+    return _exit_code(rows, options["exit_zero"])
+
+
+def _write(rows: list[Any], out: Any, options: dict[str, Any]) -> None:
+    from je_tools.file_tables import file_section
+    from je_tools.sinks import sections as sink
+
+    section = file_section(rows)
+    if options["format_"] == "csv":
+        sink.write_csv([section], out)
+    elif options["format_"] == "jsonl":
+        sink.write_jsonl([section], out)
+    else:
+        sink.write_table([section], out, _width(options["output"]))
+
+
+def _width(output: Path | None) -> int | None:
+    """Columns of the terminal that is written to; None where it is none, and nothing is cut."""
+    if "COLUMNS" not in os.environ and (output is not None or not sys.stdout.isatty()):
+        return None
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def _exit_code(rows: list[Any], exit_zero: bool) -> int:
+    """Say what is to be known of the files; 3 where there is damage."""
+    from je_tools.findings import Severity
+
+    findings = [found for row in rows for found in row.findings]
+    for found in findings:
+        click.echo(f"je-tools: {found.text()}", err=True)
+    damaged = sum(row.damage_count for row in rows)
+    if damaged:
+        click.echo(f"je-tools: {damaged:,} damaged places; je-tools verify tells where", err=True)
+    is_error = damaged or any(found.severity is Severity.ERROR for found in findings)
+    return EXIT_DAMAGE if is_error and not exit_zero else EXIT_OK
