@@ -28,7 +28,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 @threads_option
 @exit_zero_option
 def command(**options: Any) -> int:
-    r"""List the log files: what is in each, who wrote it, and who opens it.
+    """List the log files: what is in each, who wrote it, and who opens it.
 
     A row a file: number, log version, time of creation (UTC), size, good entries, first and last
     LSN and VLSN, the JE releases that write this log version, the lowest that opens it, and the

@@ -49,7 +49,7 @@ DEFAULT_LARGEST = 10
 @threads_option
 @exit_zero_option
 def command(**options: Any) -> int:
-    r"""Count entries and bytes by type, as DbPrintLog -S does.
+    """Count entries and bytes by type, as DbPrintLog -S does.
 
     Each option adds a table. CSV is one table: that of the option, or without one the types.
     Damaged entries are not counted; stderr says how many places were damaged, and the exit code

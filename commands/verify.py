@@ -41,7 +41,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 @threads_option
 @exit_zero_option
 def command(**options: Any) -> int:
-    r"""Report every damaged byte range of a log, and what is wrong between its files.
+    """Report every damaged byte range of a log, and what is wrong between its files.
 
     Every entry is summed, whole files are compared with what the next ones say of them, and the
     VLSNs of replicated entries must ascend. What a writer that died leaves at the end of the last
