@@ -50,6 +50,7 @@ WIDTH = 80
 
 _MADE = re.compile(r"(<!-- made: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _CONSOLE = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
+_KNOWN_BEFORE_V6 = (Family.FILE_HEADER, Family.LN)
 _DATABASE_GROUPS = ("database", "id_database", "name_database")
 
 
@@ -121,8 +122,8 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _commands(_: str) -> str:
-    rows = [(f"[`{name}`](commands/{name}.md)", text) for name, text in COMMANDS.items()]
+def _commands(folder: str) -> str:
+    rows = [(f"[`{name}`]({folder}commands/{name}.md)", text) for name, text in COMMANDS.items()]
     return table(("command", "what it does"), rows)
 
 
@@ -237,7 +238,7 @@ def _fields(_: str) -> str:
             collect(declared.fields, family)
 
     for entry_type in ENTRY_TYPES.values():
-        for version in range(PAYLOAD_VERSION_MIN, LOG_VERSION_MAX + 1):
+        for version in range(1, LOG_VERSION_MAX + 1):
             if entry_type.first_version <= version <= entry_type.last_version:
                 collect(layout(entry_type.no, version), entry_type.family)
     rows = [
@@ -260,14 +261,14 @@ def _layouts(name: str) -> str:
     """The layouts of one family, one table for each stretch of versions that share it."""
     family = Family(name)
     stretches: list[tuple[int, int, list[tuple[str, str, str, str]]]] = []
-    for version in range(PAYLOAD_VERSION_MIN, LOG_VERSION_MAX + 1):
+    for version in range(1, LOG_VERSION_MAX + 1):
         types = [
             entry_type
             for entry_type in ENTRY_TYPES.values()
             if entry_type.family is family
             and entry_type.first_version <= version <= entry_type.last_version
         ]
-        if not types:
+        if not types or (version < PAYLOAD_VERSION_MIN and family not in _KNOWN_BEFORE_V6):
             continue
         rows = [row for field in _merged(types, version) for row in _rows(field, types, version)]
         if stretches and stretches[-1][2] == rows:

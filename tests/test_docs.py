@@ -1,0 +1,201 @@
+"""The pages say what is: every command, option, code and column, and examples that were run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from je_tools import findings
+from je_tools.commands.main import COMMANDS, group, run
+from je_tools.errors import EXIT_MEANINGS
+from je_tools.formats.je.types import ENTRY_TYPES
+from je_tools.meanings import FIELDS
+from je_tools.sinks.batches import ROW_SCHEMA, UNDECODABLE
+from tests.corpus import ROOT, environment
+
+MAKE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "make.py"))
+PAGES: list[Path] = MAKE["pages"]()
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def command_named(name: str) -> click.Command:
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    return command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_pages_are_made_from_the_code_and_examples_print_what_they_say(page: Path) -> None:
+    """If this fails on a change that is meant: `python docs/make.py`."""
+    text = page.read_text(encoding="utf-8")
+    assert MAKE["made"](text) == text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_has_its_page(name: str) -> None:
+    page = read(f"docs/commands/{name}.md")
+    for parameter in command_named(name).params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+            for spelled in parameter.opts:
+                assert f"`{spelled}`" in page, spelled
+    assert MAKE["commands_in"](page), "no example"
+    for index in ("README.md", "docs/README.md"):
+        assert f"commands/{name}.md" in read(index)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples_in_its_help(name: str) -> None:
+    command = command_named(name)
+    text = command.get_help(click.Context(command, info_name=name))
+    assert re.search(rf"^  Examples:\n    je-tools {name} ", text, re.MULTILINE)
+
+
+def test_every_finding_and_exit_code_is_documented() -> None:
+    for code in findings.CODES.values():
+        assert f"| `{code.name}` | {code.severity.value} |" in read("docs/findings.md")
+        assert code.meaning
+        assert code.hint
+    for exit_code in EXIT_MEANINGS:
+        assert f"| {exit_code} |" in read("docs/exit-codes.md")
+
+
+def test_every_column_is_documented() -> None:
+    dump = read("docs/commands/dump.md")
+    for name in (*ROW_SCHEMA.names, "entry", UNDECODABLE):
+        assert f"`{name}`" in dump, name
+    finding = findings.Finding("code", findings.Severity.NOTE, "env")
+    for name in finding.row():
+        assert f"`{name}`" in read("docs/findings.md"), name
+    for name in FIELDS:
+        assert f"| `{name}` |" in read("docs/fields.md"), name
+
+
+def test_every_field_of_a_summary_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    tables = ["--by-file", "--by-db", "--vlsn", "--checkpoints", "--txns"]
+    home = environment("v17-crash-txn").home
+    assert run(group, ["summary", str(home), *tables, "--format", "jsonl"]) == 0
+    page = read("docs/commands/summary.md")
+    for line in capsys.readouterr().out.splitlines():
+        row = json.loads(line)
+        assert f"`{row['section']}`" in page
+        assert {name for name in row if f"`{name}`" not in page} == set()
+
+
+def test_every_column_of_files_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    home = environment("v17-basic").home
+    assert run(group, ["files", str(home), "--format", "jsonl"]) == 0
+    page = read("docs/commands/files.md")
+    row = json.loads(capsys.readouterr().out)
+    assert {name for name in row if f"`{name}`" not in page} == set()
+
+
+def test_every_total_of_verify_is_documented(tmp_path: Path) -> None:
+    totals = tmp_path / "totals.json"
+    home = environment("v17-basic").home
+    assert run(group, ["verify", str(home), "--stats", str(totals)]) == 0
+    page = read("docs/commands/verify.md")
+    assert {name for name in json.loads(totals.read_text()) if f"`{name}`" not in page} == set()
+
+
+def test_every_entry_type_is_documented() -> None:
+    page = read("docs/formats/je-log.md")
+    for entry_type in ENTRY_TYPES.values():
+        assert f"| {entry_type.no} | {entry_type.name} |" in page
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), (page, target)
+
+
+def test_headings_that_are_linked_to_exist() -> None:
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text("utf-8")):
+            text = (page.parent / target if target else page).read_text(encoding="utf-8")
+            headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in headings}
+            assert anchor in slugs, (page, anchor)
+
+
+def test_pages_speak_of_no_machine() -> None:
+    place = re.compile(r"/(?:home|root|Users|work)/|https?://(?!.*\$)")
+    for page in PAGES:
+        assert not place.search(page.read_text(encoding="utf-8")), page
+
+
+# Shell completion
+
+
+def complete(shell: str, **variables: str) -> str:
+    tool = Path(sys.executable).parent / "je-tools"
+    variables |= {"_JE_TOOLS_COMPLETE": shell}
+    environment = {**os.environ, **variables}
+    done = subprocess.run([tool], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_made(shell: str) -> None:
+    assert f"_JE_TOOLS_COMPLETE={shell}_source" in read("README.md")
+    script = complete(f"{shell}_source")
+    assert f"_JE_TOOLS_COMPLETE={shell}_complete" in script
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("ver", {"verify"}),
+        ("dump --form", {"--format"}),
+        ("dump --format ", {"table", "jsonl", "csv", "parquet"}),
+        ("explain type:NameLN_", {"type:NameLN_TX"}),
+        ("explain exit:1", {"exit:1", "exit:130"}),
+        # bash takes the colon for a word of its own.
+        ("explain type : NameLN_", {"NameLN_TX"}),
+    ],
+)
+def test_words_are_completed(words: str, completed: set[str]) -> None:
+    typed = f"je-tools {words}"
+    count = str(len(typed.split(" ")) - 1)
+    lines = complete("bash_complete", COMP_WORDS=typed, COMP_CWORD=count).splitlines()
+    assert {line.partition(",")[2] for line in lines} == completed
+
+
+def test_zsh_and_fish_complete_a_command() -> None:
+    in_zsh = complete("zsh_complete", COMP_WORDS="je-tools ver", COMP_CWORD="1")
+    assert "verify" in in_zsh.splitlines()
+    in_fish = complete("fish_complete", COMP_WORDS="je-tools ver", COMP_CWORD="ver")
+    assert "verify" in in_fish
+
+
+def test_bash_completes_by_its_script() -> None:
+    """What a press of the tab key does, in bash itself."""
+    program = (
+        'eval "$(_JE_TOOLS_COMPLETE=bash_source je-tools)"\n'
+        "COMP_WORDS=(je-tools ver) COMP_CWORD=1\n"
+        "_je_tools_completion je-tools\n"
+        'echo "${COMPREPLY[*]}"\n'
+    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", program],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "verify\n"
