@@ -107,13 +107,46 @@ def test_every_total_of_verify_is_documented(tmp_path: Path) -> None:
     home = environment("v17-basic").home
     assert run(group, ["verify", str(home), "--stats", str(totals)]) == 0
     page = read("docs/commands/verify.md")
-    assert {name for name in json.loads(totals.read_text()) if f"`{name}`" not in page} == set()
+    assert {
+        name for name in json.loads(totals.read_text(encoding="utf-8")) if f"`{name}`" not in page
+    } == set()
 
 
 def test_every_entry_type_is_documented() -> None:
     page = read("docs/formats/je-log.md")
     for entry_type in ENTRY_TYPES.values():
         assert f"| {entry_type.no} | {entry_type.name} |" in page
+
+
+@pytest.mark.parametrize(
+    ("at", "flip", "lost"),
+    [
+        (0, 0xFF, 1),
+        (4, 0x02, 1),
+        (5, 0x08, 1),
+        (5, 0x20, 1),
+        (5, 0x10, 0),
+        (6, 0x01, 1),
+        (10, 0x04, 1),
+        (13, 0x7F, 1),
+        (13, 0x80, 1),
+        (20, 0x01, 1),
+    ],
+)
+def test_damage_costs_what_the_format_page_says(
+    tmp_path: Path, at: int, flip: int, lost: int
+) -> None:
+    """A changed byte of a header or an item costs at most the entry that it is in."""
+    source = environment("v17-basic").home / "00000000.jdb"
+    hurt, totals = tmp_path / source.name, [tmp_path / "before.json", tmp_path / "behind.json"]
+    data = bytearray(source.read_bytes())
+    data[0x1E3 + at] ^= flip
+    hurt.write_bytes(data)
+    for path, told in zip((source, hurt), totals, strict=True):
+        run(group, ["verify", str(path), "--stats", str(told)])
+    before, behind = (json.loads(told.read_text(encoding="utf-8")) for told in totals)
+    assert behind["entries"] == before["entries"] - lost
+    assert behind["errors"] == lost
 
 
 def test_links_lead_somewhere() -> None:
