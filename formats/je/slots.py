@@ -21,7 +21,7 @@ _NO_DATA = SLOT_NO_DATA
 
 @kernel
 def _split(buf: Any, starts: Any, sizes: Any, states: Any, n: int, keys: Any, data: Any) -> None:
-    """Sizes of the key and of the embedded data of each slot, the latter -1 where there is none.
+    """Sizes of each slot's key and of its data, the latter -1 where the record is not embedded.
 
     A two-part key ends with the key's length, a packed number whose bytes run backwards.
     """
@@ -29,7 +29,12 @@ def _split(buf: Any, starts: Any, sizes: Any, states: Any, n: int, keys: Any, da
         size = int(sizes[row])
         keys[row] = size
         data[row] = -1
-        if size < 1 or not states[row] & _EMBEDDED or states[row] & _NO_DATA:
+        if not states[row] & _EMBEDDED:
+            continue
+        if states[row] & _NO_DATA:
+            data[row] = 0
+            continue
+        if size < 1:
             continue
         last = int(starts[row]) + size - 1
         first = buf[last] - 0
@@ -41,7 +46,7 @@ def _split(buf: Any, starts: Any, sizes: Any, states: Any, n: int, keys: Any, da
             if extra > 4 or extra >= size:
                 continue
             for i in range(extra):
-                length += buf[last - 1 - i] << (8 * i)
+                length += (buf[last - 1 - i] - 0) << (8 * i)
         elif first >= 128:
             continue
         if length <= size - 1 - extra:

@@ -78,10 +78,8 @@ def _compare_slot(
     key_start, key_size, data_start, data_size = (int(part[row]) for part in parts)
     key, data = slot_parts(slot)
     assert columns.data[key_start : key_start + key_size].tobytes() == key
-    if data is None or not data:
-        # The columns do not tell an embedded record without data from one that is elsewhere.
-        assert data_size <= 0
-    else:
+    assert data_size == (-1 if data is None else len(data))
+    if data:
         assert columns.data[data_start : data_start + data_size].tobytes() == data
 
 
