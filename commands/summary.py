@@ -80,7 +80,7 @@ def command(**options: Any) -> int:
         open_output(options["output"], environment) as out,
         progress_bar(environment.size, "summary") as progress,
     ):
-        scanner = Scanner(threads=options["threads"], progress=progress)
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         summary = summarize(environment, scanner, wanted)
         _write(summary, out, options)
     return _exit_code(summary, options["exit_zero"])

@@ -42,6 +42,11 @@ KEPT = 1000
 """Damaged places that a file's state keeps; a file made of nothing else could have millions."""
 
 
+WIDE_RANGE = 16 << 20
+WIDE_MEMORY = 128 << 20
+"""Of wide ranges, the most bytes one has, and the most that all threads hold."""
+
+
 @dataclass
 class FileState:
     """What reading one whole file has shown, besides its entries.
@@ -106,6 +111,7 @@ class Scanner:
         fast: use compiled kernels; None decides by the size of the log.
         progress: called with the bytes of each finished range.
         start: offset at which an entry begins and reading does, in a log of one file.
+        wide: the work keeps little of its rows, so read long ranges, which cost less each.
     """
 
     check: bool = True
@@ -113,6 +119,7 @@ class Scanner:
     fast: bool | None = None
     progress: Progress | None = None
     start: int = 0
+    wide: bool = False
 
     def is_fast(self, size: int) -> bool:
         """Whether a log of `size` bytes is read with compiled kernels."""
@@ -121,6 +128,12 @@ class Scanner:
     def thread_count(self) -> int:
         """How many threads read a log that is not small."""
         return self.threads or len(os.sched_getaffinity(0))
+
+    def range_size(self) -> int:
+        """Bytes that a thread reads at once; 0 for the reader's usual."""
+        if not self.wide:
+            return 0
+        return max(reader.RANGE_SIZE, min(WIDE_RANGE, WIDE_MEMORY // self.thread_count()))
 
     def scan(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
         """Call `work` with the rows of every range, and give the results in log order.
@@ -175,9 +188,10 @@ class _FileScan(Generic[T]):
         """Ranges that cover the file behind `place`, where only the first begins."""
         size = min(self.source.size, FILE_SIZE_MAX)
         first = max(place.at, place.lost_from + 1)
-        starts = range(first, max(size, first + 1), reader.RANGE_SIZE)
+        step = self.scanner.range_size() or reader.RANGE_SIZE
+        starts = range(first, max(size, first + 1), step)
         return [
-            _Range(start, min(start + reader.RANGE_SIZE, size), None if start > first else place)
+            _Range(start, min(start + step, size), None if start > first else place)
             for start in starts
         ]
 
@@ -192,6 +206,7 @@ class _FileScan(Generic[T]):
             place=wanted.place,
             fast=self.fast,
             check=self.scanner.check,
+            window=self.scanner.range_size(),
         )
         try:
             results = [self.work(rows) for rows in ranged]

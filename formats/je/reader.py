@@ -43,7 +43,7 @@ _SEARCH_BUDGET = 16
 _LONE_TRIES = 256
 _ERASED_STEPS = 4096
 _ROWS = 1 << 15
-_LONG_ENTRY = 16 << 20
+_ROWS_PER_BYTE_SHIFT = 6
 _PIECE = 1 << 20
 
 
@@ -220,6 +220,7 @@ class RangeReader:
         place: what is known of the bytes before; None to begin at the first certain entry.
         fast: use compiled kernels.
         check: sum the entries; else all are UNCHECKED and a damaged one passes if the chain does.
+        window: bytes to read at once; 0 for RANGE_SIZE.
     """
 
     def __init__(
@@ -233,6 +234,7 @@ class RangeReader:
         place: Place | None = None,
         fast: bool,
         check: bool = True,
+        window: int = 0,
     ) -> None:
         self.source = source
         self.size = min(source.size, FILE_SIZE_MAX)
@@ -253,7 +255,9 @@ class RangeReader:
         self._data: Bytes = np.empty(0, dtype=np.uint8)
         self._columns: dict[str, npt.NDArray[Any]] = {}
         self._n = 0
-        self._budget = _SEARCH_BUDGET * RANGE_SIZE + self.size
+        self._window = window or RANGE_SIZE
+        self._capacity = max(_ROWS, self._window >> _ROWS_PER_BYTE_SHIFT)
+        self._budget = _SEARCH_BUDGET * self._window + self.size
         self._failed: set[int] = set()
 
     def __iter__(self) -> Iterator[Rows]:
@@ -267,7 +271,7 @@ class RangeReader:
                 self._close_gap(lost, at)
             if not self._base <= at < self._base + len(self._data):
                 yield from self._flush()
-                self._load(at, RANGE_SIZE + _SLACK)
+                self._load(at, self._window + _SLACK)
             n, at, stop = self._walk(at, expected)
             lost = self._lost_from(n, at, stop)
             if n and self._n:
@@ -284,7 +288,7 @@ class RangeReader:
             else:
                 yield from self._flush()
                 if stop == w.Stop.NEED_MORE:
-                    self._load(at, self._size_at(at) + RANGE_SIZE)
+                    self._load(at, self._size_at(at) + self._window)
         yield from self._flush()
         relaxed = self.state.place.relaxed
         self.state.place = Place(at, self._last, self._shift, lost, relaxed)
@@ -313,7 +317,8 @@ class RangeReader:
     def _walk(self, at: int, expected_prev: int) -> tuple[int, int, int]:
         """Walk into the free part of the arrays, and sum; the results are those of `walk`."""
         if not self._columns:
-            self._columns = {name: np.empty(_ROWS, w.ROW_DTYPE[name]) for name in COLUMN_NAMES}
+            types = {name: w.ROW_DTYPE[name] for name in COLUMN_NAMES}
+            self._columns = {name: np.empty(self._capacity, types[name]) for name in types}
         c = {name: array[self._n :] for name, array in self._columns.items()}
         buf = self._data if self.fast else as_plain(self._data)
         step = compiled(w.walk) if self.fast else w.walk
@@ -335,7 +340,11 @@ class RangeReader:
             c["flags"],
             c["header_size"],
         )
-        self._sum(buf, n, c)
+        # An entry that the one behind does not name is summed by `_is_confirmed`, on a budget:
+        # its size may be wild.
+        sure = n - 1 if n and not self._leads_on(int(c["offset"][n - 1]), behind) else n
+        self._sum(buf, sure, c)
+        c["checksum"][sure:n] = w.Checksum.UNCHECKED
         self._n += n
         return n, behind, stop
 
@@ -377,20 +386,25 @@ class RangeReader:
 
     def _is_confirmed(self, behind: int) -> bool:
         """Whether the last row is an entry: by its checksum, or by the entry behind it."""
-        checksum = self._columns["checksum"][self._n - 1]
-        if checksum in (w.Checksum.OK, w.Checksum.NONE):
+        state = self._columns["checksum"]
+        if state[self._n - 1] in (w.Checksum.OK, w.Checksum.NONE):
             return True
         at = int(self._columns["offset"][self._n - 1])
         if self._leads_on(at, behind):
             return True
-        return bool(checksum == w.Checksum.UNCHECKED) and self._sum_is_right(at)
+        if not self._sum_is_right(at):
+            return False
+        if self.check:
+            erased = self._columns["type"][self._n - 1] == self._erased
+            state[self._n - 1] = w.Checksum.NONE if erased else w.Checksum.OK
+        return True
 
     def _is_worth_loading(self, at: int) -> bool:
-        """Whether the entry at `at` is short, or long and sound: a wild size costs no memory."""
+        """Whether an entry that ends behind the buffer is sound: a wild size costs no reading."""
         end = self._end_of(at)
-        if end - at <= _LONG_ENTRY:
-            return True
-        return self._leads_on(at, end) or self._sum_is_right(at)
+        return (
+            end <= self._base + len(self._data) or self._leads_on(at, end) or self._sum_is_right(at)
+        )
 
     def _break_chain(self, at: int) -> None:
         """Note that the good entry at `at` does not name the last one, unless it does again."""
@@ -418,7 +432,7 @@ class RangeReader:
                 if at + h.MIN_HEADER_SIZE > self.size:
                     break
                 yield from self._flush()
-                self._load(at, RANGE_SIZE + _SLACK)
+                self._load(at, self._window + _SLACK)
                 if _is_blank(self._data):
                     end = self._base + len(self._data)
                     self.state.blank |= self._base == self.start and end >= self.stop

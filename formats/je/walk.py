@@ -341,8 +341,11 @@ def find_entry_plain(
     """`find_entry` on a memoryview, with numpy's comparisons and zlib's Adler-32."""
     data = np.frombuffer(buf, np.uint8)
     whole_headers = base + len(data) - _MIN_HEADER + 1
+    # Most gaps end soon, and a search goes on behind each entry that it has to ask about.
+    block = _PLAIN_BLOCK // 16
     while at < limit:
-        stop = min(at + _PLAIN_BLOCK, limit, whole_headers)
+        stop = min(at + block, limit, whole_headers)
+        block = _PLAIN_BLOCK
         if at >= stop:
             return at, _FIND_MORE, budget
         starts = _plausible(data, base, at, stop, file_size, low, high, vlsn_mask)

@@ -59,7 +59,7 @@ def open_parts(path: Path, environment: Environment, count: int) -> Iterator[lis
         beside.mkdir()
         with ExitStack() as stack:
             names = [beside / f"part-{i}.parquet" for i in range(count)]
-            files = [stack.enter_context(name.open("xb")) for name in names]
+            files: list[BinaryIO] = [stack.enter_context(name.open("xb")) for name in names]
             yield files
             for file in files:
                 file.flush()

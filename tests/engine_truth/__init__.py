@@ -1,0 +1,1 @@
+"""The tool held against what the engines' own tools said of the same logs."""
