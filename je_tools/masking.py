@@ -20,10 +20,12 @@ KEY_FIELDS = frozenset(
         "abort_data",
         "abort_key",
         "bloom_filter",
+        "branch_qualifier",
         "data",
         "data_as_key",
         "dup_count_key",
         "dup_key",
+        "global_txn_id",
         "identifier_key",
         "item",
         "key",
@@ -32,7 +34,11 @@ KEY_FIELDS = frozenset(
         "root_key",
     }
 )
-"""Byte fields that can hold a person's bytes, and so go through the masking."""
+"""Byte fields that can hold a person's bytes, and so go through the masking.
+
+What stays: names of databases, comparators and triggers (names of classes), and the engine's own
+messages. Keys of a database of names are masked all the same, as every key is.
+"""
 
 
 class DataMode(StrEnum):

@@ -7,8 +7,7 @@ header filters left.
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +16,22 @@ import numpy.typing as npt
 from je_tools.entries import NO_TIME, EntryTable, build_table
 from je_tools.errors import UsageError
 from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.tuples import int_key, long_key, string_key
 from je_tools.formats.je.types import ENTRY_TYPES, Family, Group
+from je_tools.formats.je.walk import Checksum
 from je_tools.formats.spans import Ints, contains, starts_with
 
 Mask = npt.NDArray[np.bool_]
 
 _KEY_FIELDS = frozenset({"db_id", "txn_id", "key", "data", "time_ms", "modified_ms", "created_ms"})
+_EARLIER_FIELDS = ("abort_key", "abort_data")
+"""Key and value that a record had before; bytes that are searched for are in them too."""
+
 _LSN = re.compile(r"0[xX]([0-9a-fA-F]{1,8})/0[xX]([0-9a-fA-F]{1,8})")
-_SIGN = {"int": (">I", 1 << 31, 32), "long": (">Q", 1 << 63, 64)}
+_NUMBER_KEYS: dict[str, tuple[Callable[[int], bytes], int]] = {
+    "int": (int_key, 32),
+    "long": (long_key, 64),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,40 +46,59 @@ def parse_key(text: str) -> KeyPattern:
     """A key as users write it: text, `hex:…`, `hex:…*` for a prefix, or in the form of a binding.
 
     `long:N` and `int:N` are LongBinding and IntegerBinding, big endian with the sign bit flipped,
-    as StarRocks and Doris key their journals; `str:…` is StringBinding, UTF-8 and a zero byte.
+    as StarRocks and Doris key their journals; `str:…` is StringBinding, Java's UTF-8 and a zero
+    byte. Text is taken as the bytes that the shell passed, be they UTF-8 or not.
 
     Raises:
         UsageError: not a number, or not hexadecimal.
     """
     kind, colon, rest = text.partition(":")
-    if colon and kind in _SIGN:
-        layout, flip, bits = _SIGN[kind]
-        try:
-            number = int(rest)
-        except ValueError:
-            raise UsageError(f"--key {text}: {rest!r} is not a whole number") from None
-        if not -flip <= number < flip:
-            raise UsageError(f"--key {text}: does not fit {bits} bits")
-        return KeyPattern(struct.pack(layout, number + flip), whole=True)
+    if colon and kind in _NUMBER_KEYS:
+        encode, bits = _NUMBER_KEYS[kind]
+        return KeyPattern(encode(_whole_number(text, rest, bits)), whole=True)
     if colon and kind == "hex":
-        return KeyPattern(_hex(text, rest.removesuffix("*")), whole=not rest.endswith("*"))
+        digits = rest.removesuffix("*")
+        return KeyPattern(_hex("--key", text, digits), whole=not rest.endswith("*"))
     if colon and kind == "str":
-        return KeyPattern(rest.encode() + b"\0", whole=True)
-    return KeyPattern(text.encode(), whole=True)
+        return KeyPattern(string_key(rest), whole=True)
+    return KeyPattern(_bytes(text), whole=True)
 
 
 def parse_bytes(text: str) -> bytes:
-    """Bytes to search for: text, or `hex:…`."""
-    if text.startswith("hex:"):
-        return _hex(text, text.removeprefix("hex:"))
-    return text.encode()
+    """Bytes to search for: text, or `hex:…`.
+
+    Raises:
+        UsageError: nothing to search for, or not hexadecimal.
+    """
+    is_hex = text.startswith("hex:")
+    needle = _hex("--grep", text, text.removeprefix("hex:")) if is_hex else _bytes(text)
+    if not needle:
+        raise UsageError("--grep: no bytes to search for; write text, or hex:0a1b")
+    return needle
 
 
-def _hex(text: str, digits: str) -> bytes:
+def _whole_number(text: str, digits: str, bits: int) -> int:
+    try:
+        number = int(digits)
+    except ValueError:
+        raise UsageError(f"--key {text}: {digits!r} is not a whole number") from None
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise UsageError(f"--key {text}: does not fit {bits} bits")
+    return number
+
+
+def _bytes(text: str) -> bytes:
+    """What the shell passed; an argument that is not UTF-8 holds surrogates."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _hex(option: str, text: str, digits: str) -> bytes:
     try:
         return bytes.fromhex(digits)
     except ValueError:
-        raise UsageError(f"{text}: not pairs of hexadecimal digits") from None
+        raise UsageError(
+            f"{option} {text}: {digits!r} is not pairs of hexadecimal digits, as hex:0a1b"
+        ) from None
 
 
 def parse_lsn(text: str) -> int:
@@ -164,9 +190,10 @@ class TimeMarks:
 def collect_times(rows: Rows, *, fast: bool) -> TimeMarks:
     """The times of a range, for `time_index`."""
     table = build_table(rows, fast=fast, wanted=_KEY_FIELDS)
-    told = table.time_ms != NO_TIME
+    # What a damaged entry says of the time would move all those behind it.
+    told = (table.time_ms != NO_TIME) & (rows.checksum != Checksum.BAD)
     lsns, times = rows.lsn[told], table.time_ms[told]
-    ends = told & _is_family(rows.type, Family.TXN_END) & ~rows.invisible
+    ends = told & _is_family(rows.type, Family.TXN_END)
     return TimeMarks(table.txn_id[ends], table.time_ms[ends], lsns, times)
 
 
@@ -201,7 +228,7 @@ class Selection:
         replicated: only entries of the replication stream.
         db_ids, txn_ids: databases and transactions.
         key: what an LN's key must be.
-        grep: bytes in an LN's key or data; of other entries anywhere in the item.
+        grep: bytes in an LN's key or data, present or earlier; of others anywhere in the item.
         since_ms, until_ms: inclusive bounds of the time, which need `times`.
         times: times of the whole log.
     """
@@ -262,7 +289,8 @@ class Selection:
         """The rows that pass the filters on payloads."""
         if not self.needs_payloads or not len(rows):
             return rows
-        table = build_table(rows, fast=fast, wanted=_KEY_FIELDS)
+        wanted = _KEY_FIELDS if self.grep is None else _KEY_FIELDS.union(_EARLIER_FIELDS)
+        table = build_table(rows, fast=fast, wanted=wanted)
         mask = self._ids(table)
         if self.key is not None:
             key = self.key
@@ -292,10 +320,25 @@ class Selection:
         rows = table.rows
         found = contains(rows.data, table.key_start, table.key_size, needle, fast=fast)
         found |= contains(rows.data, table.data_start, table.data_size, needle, fast=fast)
+        found |= _grep_earlier(table, needle, fast)
         others = (table.key_size < 0) & (table.data_size < 0)
         start = rows.offset.astype(np.int64) - rows.base + rows.header_size
         size = np.where(others, rows.item_size, -1).astype(np.int64)
         return found | contains(rows.data, start, size, needle, fast=fast)
+
+
+def _grep_earlier(table: EntryTable, needle: bytes, fast: bool) -> Mask:
+    """Where `needle` is in what a record was before, or in the value a duplicate had."""
+    found = np.zeros(len(table), np.bool_)
+    for part in table.parts:
+        columns = part.decoded.fields
+        for name in filter(columns.has, _EARLIER_FIELDS):
+            starts, sizes = columns.span(name)
+            sizes = np.where(part.decoded.bad, -1, sizes)
+            found[part.index] |= contains(columns.data, starts, sizes, needle, fast=fast)
+    for row, single in table.singles.items():
+        found[row] |= needle in (single.fields.get("data_as_key") or b"")
+    return found
 
 
 def resolve_databases(wanted: Iterable[str], names: Mapping[int, str]) -> frozenset[int]:
