@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -36,50 +35,64 @@ Examples:
   je-tools dump 0000001f.jdb --backward --limit 1
 """
 
-OPTIONS = [
-    environment_argument,
-    format_option("table", "jsonl", "csv", "parquet"),
-    output_option,
-    click.option(
-        "--type",
-        "types",
-        multiple=True,
-        help="Entry types by the engine's names, or the groups LN, IN, TXN, CKPT, REP.",
-    ),
-    click.option("--db", "-d", "databases", multiple=True, help="Database, by name or id."),
-    click.option("--txn", "txns", type=int, multiple=True, help="Transaction id."),
-    click.option("--from-lsn", help="First LSN, 0xFILE/0xOFFSET."),
-    click.option("--to-lsn", help="Last LSN, inclusive."),
-    click.option("--from-vlsn", type=int, help="First VLSN."),
-    click.option("--to-vlsn", type=int, help="Last VLSN, inclusive."),
-    click.option("--since", help="First time, UTC: 2026-11-20T10:00:00, or ms since 1970."),
-    click.option("--until", help="Last time, UTC, inclusive."),
-    click.option("--replicated", is_flag=True, help="Only entries of the replication stream."),
-    click.option(
-        "--key",
-        help="Key of an LN: text, hex:0a1b, hex:0a*, long:5485, int:7, str:name (bindings).",
-    ),
-    click.option("--grep", help="Bytes in a key or value: text, or hex:0a1b."),
-    click.option("--backward", is_flag=True, help="From the end of the log to its beginning."),
-    click.option("--limit", type=click.IntRange(min=1), help="Stop after so many entries."),
-    click.option(
-        "--parts",
-        is_flag=True,
-        help="Parquet: --output is a directory of as many files as threads, written at once.",
-    ),
-    click.option("--follow", is_flag=True, help="Go on as a running engine appends."),
-    click.option("--ignore-checksum", is_flag=True, help="List entries without summing them."),
-    click.option(
-        "--data",
-        "data_mode",
-        type=click.Choice([mode.value for mode in DataMode]),
-        default=DataMode.SHOW.value,
-        show_default=True,
-        help="What is shown of keys and values.",
-    ),
-    threads_option,
-    exit_zero_option,
-]
+ENTRIES = "Which entries (all filters must hold)"
+OUTPUT = "What is printed, and where to"
+READING = "How the log is read"
+
+OPTIONS: dict[str, list[Any]] = {
+    "": [environment_argument],
+    ENTRIES: [
+        click.option(
+            "--type",
+            "types",
+            multiple=True,
+            help="Entry type by the engine's name, or a group: LN, IN, TXN, CKPT, REP.",
+        ),
+        click.option("--db", "-d", "databases", multiple=True, help="Database, by name or id."),
+        click.option("--txn", "txns", type=int, multiple=True, help="Transaction id."),
+        click.option(
+            "--key",
+            help="Key of an LN: text, hex:0a1b, hex:0a* (prefix), long:5485, int:7, str:name.",
+        ),
+        click.option("--grep", help="Bytes in a key or value: text, or hex:0a1b."),
+        click.option("--from-lsn", help="First LSN, 0xFILE/0xOFFSET."),
+        click.option("--to-lsn", help="Last LSN, inclusive."),
+        click.option("--from-vlsn", type=int, help="First VLSN."),
+        click.option("--to-vlsn", type=int, help="Last VLSN, inclusive."),
+        click.option("--since", help="First time, UTC: 2026-11-20T10:00:00, or ms since 1970."),
+        click.option("--until", help="Last time, UTC, inclusive."),
+        click.option("--replicated", is_flag=True, help="Only entries of the replication stream."),
+        click.option(
+            "--limit", type=click.IntRange(1), metavar="N", help="Stop after so many entries."
+        ),
+        click.option("--backward", is_flag=True, help="From the end of the log to its beginning."),
+        click.option("--follow", is_flag=True, help="Go on as a running engine appends."),
+    ],
+    OUTPUT: [
+        format_option("table", "jsonl", "csv", "parquet"),
+        output_option,
+        click.option(
+            "--parts",
+            is_flag=True,
+            help="Parquet: --output is a directory of files, written at once: "
+            "several times faster.",
+        ),
+        click.option(
+            "--data",
+            "data_mode",
+            type=click.Choice([mode.value for mode in DataMode]),
+            default=DataMode.SHOW.value,
+            show_default=True,
+            help="What is shown of keys and values.",
+        ),
+    ],
+    READING: [
+        click.option("--ignore-checksum", is_flag=True, help="List entries without summing them."),
+        threads_option,
+        exit_zero_option,
+    ],
+}
+"""Every option, in the order and under the headings of `--help`."""
 
 
 def parse_time(text: str | None) -> int | None:
@@ -90,23 +103,26 @@ def parse_time(text: str | None) -> int | None:
     """
     if text is None:
         return None
-    if text.isdecimal():
+    if text.isdecimal() and text.isascii() and len(text) > len("20261120"):
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text}: a time is written 2026-11-20T10:00:00, in UTC") from None
+        raise UsageError(
+            f"{text}: a time is written 2026-11-20 or 2026-11-20T10:00:00.000, in UTC, or in ms "
+            "since 1970"
+        ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def execute(**options: Any) -> int:
     """Run the command; the options are those of OPTIONS."""
     from je_tools.dump import read_names_and_times
     from je_tools.environment import open_environment
-    from je_tools.scan import FileState, Scanner
-    from je_tools.sinks.entries import EntryFormat
+    from je_tools.following import Reading
+    from je_tools.scan import Scanner
 
     _check_combination(options)
     environment = open_environment(options["paths"])
@@ -114,33 +130,52 @@ def execute(**options: Any) -> int:
     scanner = Scanner(check=not options["ignore_checksum"], threads=options["threads"])
     prepared = read_names_and_times(environment, selection, scanner)
     chosen = _with_databases(prepared.selection, options["databases"], prepared.names)
-    states: list[FileState] = []
+    sink = _sink(dict(prepared.names), options, scanner, environment)
+    dump = _dump(chosen, sink, scanner, options)
+    reading = Reading(options["paths"], environment)
+    write = _write_parts if options["parts"] else _write
+    try:
+        write(dump, sink, reading, options)
+    except KeyboardInterrupt:
+        if options["follow"]:
+            _exit_code(reading, exit_zero=True)
+        raise
+    return _exit_code(reading, options["exit_zero"])
+
+
+def _write(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) -> None:
+    """One output, in the order of the log."""
+    from dataclasses import replace
+
+    from je_tools.sinks.output import open_output
+
+    environment = reading.environment
     with (
-        _outputs(environment, options, scanner) as outs,
+        open_output(options["output"], environment) as out,
         progress_bar(environment.size, "dump") as progress,
     ):
-        form = EntryFormat(options["format_"])
-        sink = _sink(form, outs, dict(prepared.names), options, scanner, environment)
-        dump = _dump(chosen, sink, scanner, progress, options)
-        for encoded in _all(dump, environment, states, options):
-            sink.write(encoded.content)
-            if options["follow"]:
-                outs[0].flush()
-        sink.close()
-    return _exit_code(environment, states, options["exit_zero"])
+        shown = replace(dump, scanner=replace(dump.scanner, progress=progress))
+        pieces = _all(shown, reading, options["follow"])
+        sink.write_all((piece.content for piece in pieces), out)
 
 
-@contextmanager
-def _outputs(environment: Any, options: dict[str, Any], scanner: Any) -> Iterator[list[Any]]:
-    """The file to write, or with --parts the files."""
-    from je_tools.sinks.output import open_output, open_parts
+def _write_parts(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) -> None:
+    """A directory of files, that are written at the same time."""
+    from dataclasses import replace
 
-    if options["parts"]:
-        with open_parts(options["output"], environment, scanner.thread_count()) as outs:
-            yield outs
-    else:
-        with open_output(options["output"], environment) as out:
-            yield [out]
+    from je_tools.parts import PartDump, write_parts
+    from je_tools.sinks.output import open_directory
+
+    alone = replace(dump, scanner=replace(dump.scanner, threads=1))
+    threads = dump.scanner.thread_count()
+    environment = reading.environment
+    with (
+        open_directory(options["output"], environment) as directory,
+        progress_bar(environment.size, "dump") as progress,
+    ):
+        part_dump = PartDump(alone, sink, ".parquet")
+        for state in write_parts(part_dump, environment, directory, threads, progress):
+            reading.ended(state)
 
 
 def _check_combination(options: dict[str, Any]) -> None:
@@ -150,6 +185,8 @@ def _check_combination(options: dict[str, Any]) -> None:
         raise UsageError("--format parquet needs --output FILE")
     if options["parts"] and options["format_"] != "parquet":
         raise UsageError("--parts is for --format parquet")
+    if options["parts"] and (options["limit"] or options["backward"]):
+        raise UsageError("--parts writes many files at once: no --limit, no --backward")
     if options["follow"] and options["format_"] == "parquet":
         raise UsageError("--follow has no end, so it cannot write Parquet")
 
@@ -185,27 +222,17 @@ def _with_databases(selection: Any, wanted: tuple[str, ...], names: Any) -> Any:
     return replace(selection, db_ids=resolve_databases(wanted, names))
 
 
-def _sink(
-    form: Any,
-    outs: list[Any],
-    names: dict[int, str],
-    options: dict[str, Any],
-    scanner: Any,
-    environment: Any,
-) -> Any:
-    import pyarrow
-
+def _sink(names: dict[int, str], options: dict[str, Any], scanner: Any, environment: Any) -> Any:
     from je_tools.masking import Masking
-    from je_tools.sinks.entries import open_sink
+    from je_tools.sinks.entries import EntryFormat, open_sink
+    from je_tools.workers import keep_little_memory
 
-    # Arrow's own pool keeps what it once had; the system's gives it back.
-    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+    keep_little_memory()
     width = shutil.get_terminal_size((120, 24)).columns
     masking = Masking(DataMode(options["data_mode"]))
     options["names"] = names
     return open_sink(
-        form,
-        outs,
+        EntryFormat(options["format_"]),
         names,
         masking,
         fast=scanner.is_fast(environment.size),
@@ -214,9 +241,7 @@ def _sink(
     )
 
 
-def _dump(selection: Any, sink: Any, scanner: Any, progress: Any, options: dict[str, Any]) -> Any:
-    from dataclasses import replace
-
+def _dump(selection: Any, sink: Any, scanner: Any, options: dict[str, Any]) -> Any:
     from je_tools.dump import Dump
     from je_tools.names import collect_names, resolve
 
@@ -227,58 +252,80 @@ def _dump(selection: Any, sink: Any, scanner: Any, progress: Any, options: dict[
     return Dump(
         selection=selection,
         encode=sink.encode,
-        scanner=replace(scanner, progress=progress),
+        scanner=scanner,
         backward=options["backward"],
         limit=options["limit"],
         notice=notice if options["follow"] else None,
+        ships=sink.ships,
     )
 
 
-def _all(dump: Any, environment: Any, states: list[Any], options: dict[str, Any]) -> Iterator[Any]:
-    from je_tools.dump import follow
+def _all(dump: Any, reading: Any, follows: bool) -> Iterator[Any]:
+    from je_tools.following import follow
 
-    count = 0
-    for encoded in dump.run(environment, states.append):
-        count += encoded.count
+    left = dump.limit
+    for encoded in dump.run(reading.environment, reading.ended):
+        left = None if left is None else left - encoded.count
         yield encoded
-    if options["follow"]:
-        left = None if dump.limit is None else dump.limit - count
-        if left != 0:
-            yield from follow(dump, options["paths"], environment, states)
+    if follows and left != 0:
+        yield from follow(dump, reading, left)
 
 
-def _exit_code(environment: Any, states: list[Any], exit_zero: bool) -> int:
+def _exit_code(reading: Any, exit_zero: bool) -> int:
     """Say what was not listed; 3 where that is damage."""
     from je_tools.findings import Severity
+    from je_tools.sinks.sections import printable
     from je_tools.verify import file_findings
 
-    findings = [f for state in states for f in file_findings(environment, state)]
+    states = reading.states.values()
+    findings = [f for state in states for f in file_findings(reading.environment, state)]
     for finding in findings:
         if finding.severity is not Severity.NOTE:
-            click.echo(f"je-tools: {finding.text()}", err=True)
+            click.echo(f"je-tools: {printable(finding.text())}", err=True)
     damaged = any(finding.severity is Severity.ERROR for finding in findings)
     return EXIT_DAMAGE if damaged and not exit_zero else EXIT_OK
 
 
-def _make(name: str, text: str) -> click.Command:
-    parameters: list[click.Parameter] = []
+class _Command(click.Command):
+    """A command whose options stand under headings."""
 
+    headings: Mapping[str, str]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each heading, then the others."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                heading = self.headings.get(parameter.name or "", "Other")
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records, col_max=24)
+
+
+def _make(name: str, text: str) -> click.Command:
     def callback(**options: Any) -> int:
         return execute(**options)
 
-    for decorate in OPTIONS:
-        decorate(callback)
-    parameters = list(reversed(callback.__click_params__))  # type: ignore[attr-defined]
+    headings = {}
+    parameters: list[click.Parameter] = []
+    for heading, options in OPTIONS.items():
+        for decorate in options:
+            decorate(callback)
+            parameters.append(callback.__click_params__[-1])  # type: ignore[attr-defined]
+            headings[parameters[-1].name or ""] = heading
     context = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-    return click.Command(
-        name, callback=callback, params=parameters, help=text, context_settings=context
-    )
+    made = _Command(name, callback=callback, params=parameters, help=text, context_settings=context)
+    made.headings = headings
+    return made
 
 
 command = _make("dump", HELP)
 
 db_dump_command = _make(
     "db-dump",
-    "Looking for records, as db_dump of other Berkeley DBs gives them? That is `export`, "
-    "which this version does not have yet: db-dump prints the entries of the log.\n\n" + HELP,
+    "`export` is what prints records, as db_dump of other Berkeley DBs does; this version does not "
+    "have it yet. db-dump prints the entries of the log.\n\n"
+    + HELP.replace("je-tools dump", "db-dump"),
 )

@@ -59,10 +59,12 @@ class _Buffers(threading.local):
 
 _BUFFERS = _Buffers()
 
+_CLOSED, _NOT_YET = -1, -2
+
 
 @dataclass
 class Source:
-    """One file. Pickles by its path and opens again where it is unpickled.
+    """One file. Where it is unpickled it is opened again, by the first read.
 
     Attributes:
         path: where it is.
@@ -74,7 +76,7 @@ class Source:
     path: Path
     size: int = 0
     unreadable: set[tuple[int, int]] = field(default_factory=set)
-    _fd: int = -1
+    _fd: int = _CLOSED
     _identity: Identity = Identity(0, 0)
 
     def __post_init__(self) -> None:
@@ -83,12 +85,17 @@ class Source:
         self.size = status.st_size
         self._identity = Identity(status.st_dev, status.st_ino)
 
-    def __getstate__(self) -> Path:
-        return self.path
+    def __getstate__(self) -> tuple[Path, int, Identity]:
+        return self.path, self.size, self._identity
 
-    def __setstate__(self, path: Path) -> None:
-        self.path, self.unreadable = path, set()
-        self.__post_init__()
+    def __setstate__(self, state: tuple[Path, int, Identity]) -> None:
+        self.path, self.size, self._identity = state
+        self.unreadable, self._fd = set(), _NOT_YET
+
+    def _open_again(self) -> None:
+        """Open what was pickled open, when it is still the same file."""
+        self.check_unchanged()
+        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> Source:
         return self
@@ -104,7 +111,7 @@ class Source:
         """Close the file; arrays handed out stay valid."""
         if self._fd >= 0:
             os.close(self._fd)
-            self._fd = -1
+        self._fd = _CLOSED
 
     def read(self, start: int, stop: int) -> Bytes:
         """Bytes [start, stop) as a read-only uint8 array, valid until this thread reads again.
@@ -141,6 +148,8 @@ class Source:
             raise SourceChangedError(self.path, reason)
 
     def _fill(self, target: memoryview, start: int) -> None:
+        if self._fd == _NOT_YET:
+            self._open_again()
         done = 0
         while done < len(target):
             try:

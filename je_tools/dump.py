@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -16,11 +17,15 @@ from je_tools.formats.je.columns import MAX_ROWS
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.names import NamePart, collect_names, resolve
-from je_tools.scan import FileState, Scanner
+from je_tools.scan import FileState, Part, Scanner
 from je_tools.selection import Selection, TimeMarks, collect_times, time_index
 
 E = TypeVar("E")
+W = TypeVar("W")
 Encode = Callable[[EntryTable], E]
+
+PROCESSES_FROM = 64 << 20
+"""Bytes of a log from which on it is encoded by worker processes."""
 
 POLL_SECONDS = 0.5
 """How often `follow` looks whether the log has grown."""
@@ -77,11 +82,12 @@ class Dump(Generic[E]):
 
     Attributes:
         selection: which.
-        encode: what becomes of a table of them; runs in several threads at once.
+        encode: what becomes of a table of them; runs in several threads or processes at once.
         scanner: how the log is read.
         backward: from the end of the log to its beginning.
         limit: how many at most; None for all.
         notice: shown all rows before the selection; runs in several threads at once.
+        ships: what is encoded may be sent from one process to another.
     """
 
     selection: Selection
@@ -90,54 +96,82 @@ class Dump(Generic[E]):
     backward: bool = False
     limit: int | None = None
     notice: Callable[[Rows], None] | None = None
+    ships: bool = False
 
     def run(
         self, environment: Environment, ended: Callable[[FileState], None]
     ) -> Iterator[Encoded[E]]:
         """The entries of a log; `ended` is called for each file that was read to its end."""
-        wanted = tuple(f for f in environment.files if self.selection.file_is_wanted(f.file_no))
-        chosen = replace(environment, files=wanted)
-        work = self._work(self.scanner.is_fast(environment.size))
-        scan = self.scanner.scan_backward if self.backward else self.scanner.scan
-        left = self.limit
-        for part in scan(chosen, work):
-            for tables in part.results:
-                for encode, count in tables[:: -1 if self.backward else 1]:
-                    most = count if left is None else min(count, left)
-                    yield Encoded(most, encode(most))
-                    left = None if left is None else left - most
-                    if left == 0:
-                        return
+        chosen = self.wanted_files(environment)
+        fast = self.scanner.is_fast(environment.size)
+        if self.limit is not None:
+            yield from self._run_limited(chosen, ended, fast)
+            return
+        work = partial(_encoded, replace(self, scanner=Scanner()), fast)
+        for part in self._parts(chosen, work):
+            for pieces in part.results:
+                yield from pieces
             if part.end is not None:
                 ended(part.end)
 
-    def _work(self, fast: bool) -> Callable[[Rows], list[tuple[Callable[[int], E], int]]]:
-        def work(rows: Rows) -> list[tuple[Callable[[int], E], int]]:
-            if self.notice is not None:
-                self.notice(rows)
-            rows = self.selection.of_headers(rows)
-            results = []
-            for start in range(0, len(rows), MAX_ROWS):
-                some = rows.take(np.arange(start, min(start + MAX_ROWS, len(rows))))
-                some = self.selection.of_payloads(some, fast=fast)
-                if len(some):
-                    results.append((self._encoder(some, fast), len(some)))
-            return results
+    def wanted_files(self, environment: Environment) -> Environment:
+        """The log without the files that hold nothing of the selection."""
+        wanted = tuple(f for f in environment.files if self.selection.file_is_wanted(f.file_no))
+        return replace(environment, files=wanted)
 
-        return work
+    def _parts(self, environment: Environment, work: Callable[[Rows], W]) -> Iterator[Part[W]]:
+        if self.backward:
+            return self.scanner.scan_backward(environment, work)
+        scanner = replace(self.scanner, processes=self._suits_processes(environment))
+        return scanner.scan(environment, work)
 
-    def _encoder(self, rows: Rows, fast: bool) -> Callable[[int], E]:
-        """Encode at once; with a limit keep a copy, since only later it is known how many."""
-        if self.limit is None:
-            content = self.encode(build_table(self._ordered(rows), fast=fast))
-            return lambda _: content
-        first = self._ordered(rows)
-        first = first.take(np.arange(min(len(rows), self.limit)))
-        kept = replace(first, data=first.data.copy())
-        return lambda most: self.encode(build_table(kept.take(np.arange(most)), fast=fast))
+    def _suits_processes(self, environment: Environment) -> bool:
+        """Whether processes are worth their start: encoding is mostly Python, in small steps.
 
-    def _ordered(self, rows: Rows) -> Rows:
-        return rows.take(np.arange(len(rows))[::-1]) if self.backward else rows
+        Not where each would need a copy of the times, nor where the encoding is done here.
+        """
+        is_long = sum(file.size for file in environment.files) >= PROCESSES_FROM
+        encodes_there = self.ships and self.limit is None and self.notice is None
+        return is_long and encodes_there and self.selection.times is None
+
+    def _run_limited(
+        self, environment: Environment, ended: Callable[[FileState], None], fast: bool
+    ) -> Iterator[Encoded[E]]:
+        """The first entries: encoded one piece after the other, as far as they are wanted."""
+        left = self.limit or 0
+        for part in self._parts(environment, partial(_copied, self, fast)):
+            for rows in (rows for pieces in part.results for rows in pieces):
+                some = rows.take(np.arange(min(left, len(rows))))
+                yield Encoded(len(some), self.encode(build_table(some, fast=fast)))
+                left -= len(some)
+                if not left:
+                    return
+            if part.end is not None:
+                ended(part.end)
+
+    def choose(self, rows: Rows, fast: bool) -> Iterator[Rows]:
+        """What is selected of `rows`, in pieces of at most MAX_ROWS, in the order of the dump."""
+        if self.notice is not None:
+            self.notice(rows)
+        rows = self.selection.of_headers(rows)
+        starts = range(0, len(rows), MAX_ROWS)
+        for start in reversed(starts) if self.backward else starts:
+            some = rows.take(np.arange(start, min(start + MAX_ROWS, len(rows))))
+            some = self.selection.of_payloads(some, fast=fast)
+            if len(some):
+                yield some.take(np.arange(len(some))[::-1]) if self.backward else some
+
+
+def _encoded(dump: Dump[E], fast: bool, rows: Rows) -> list[Encoded[E]]:
+    """The work of an unlimited dump."""
+    pieces = dump.choose(rows, fast)
+    return [Encoded(len(p), dump.encode(build_table(p, fast=fast))) for p in pieces]
+
+
+def _copied(dump: Dump[E], fast: bool, rows: Rows) -> list[Rows]:
+    """The work of a limited dump: the rows, since only later it is known how many are wanted."""
+    pieces = (p.take(np.arange(min(len(p), dump.limit or 0))) for p in dump.choose(rows, fast))
+    return [replace(piece, data=piece.data.copy()) for piece in pieces]
 
 
 def follow(
@@ -146,7 +180,7 @@ def follow(
     """Entries that a running engine appends behind what was read, across file flips, for ever.
 
     Args:
-        dump: how they are chosen and encoded.
+        dump: how they are chosen and encoded, and how many are still wanted.
         paths: what `open_environment` opens.
         environment: what was read already.
         states: the state of its files at their ends.
@@ -154,25 +188,29 @@ def follow(
     paths = list(paths)
     last = environment.files[-1]
     at = next((s.tail for s in states if s.file.file_no == last.file_no), 0)
+    left = dump.limit
     while True:
         environment = open_environment(paths)
         later = [f for f in environment.files if f.file_no >= last.file_no]
         for file in later:
-            start = at if file.file_no == last.file_no else 0
-            end = yield from _read_on(dump, environment, file, start)
-            last, at = file, end
+            ends = [at if file.file_no == last.file_no else 0]
+            for encoded in _read_on(replace(dump, limit=left), environment, file, ends):
+                yield encoded
+                left = None if left is None else left - encoded.count
+                if left == 0:
+                    return
+            last, at = file, ends[-1]
         time.sleep(POLL_SECONDS)
 
 
 def _read_on(
-    dump: Dump[E], environment: Environment, file: LogFile, start: int
-) -> Generator[Encoded[E], None, int]:
-    """Entries of one file from `start`; gives where the last whole one ends."""
-    if file.size <= start:
-        return start
+    dump: Dump[E], environment: Environment, file: LogFile, ends: list[int]
+) -> Iterator[Encoded[E]]:
+    """Entries of one file from the last of `ends`, to which is added where the last one ends."""
+    if file.size <= ends[-1]:
+        return
     one = replace(environment, files=(file,))
-    scanner = replace(dump.scanner, start=start)
-    ends: list[FileState] = []
-    yield from replace(dump, scanner=scanner).run(one, ends.append)
-    tail = ends[-1].tail if ends else start
-    return tail if tail != NO_OFFSET else start
+    scanner = replace(dump.scanner, start=ends[-1])
+    states: list[FileState] = []
+    yield from replace(dump, scanner=scanner).run(one, states.append)
+    ends += [state.tail for state in states if state.tail != NO_OFFSET]

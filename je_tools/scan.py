@@ -1,7 +1,7 @@
 """Runs work over all entries of a log: ranges in parallel, results in the order of the log.
 
-Each file is cut into ranges, each range is read by a thread of its own, and the results are
-joined here: a range counts only where its first entry is the one at which the range before it
+Each file is cut into ranges, each range is read by a thread or process of its own, and the results
+are joined here: a range counts only where its first entry is the one at which the range before it
 ended. Where that is not so (an entry longer than a range, damage across a border, an image of a
 log inside a record) the range is read again from where it must begin.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -99,6 +100,7 @@ class _Range:
 class _Outcome(Generic[T]):
     results: list[T]
     state: RangeState
+    unreadable: set[tuple[int, int]] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,8 @@ class Scanner:
         progress: called with the bytes of each finished range.
         start: offset at which an entry begins and reading does, in a log of one file.
         wide: the work keeps little of its rows, so read long ranges, which cost less each.
+        processes: run the work in processes instead of threads, since it is mostly Python: it and
+            its results must pickle.
     """
 
     check: bool = True
@@ -120,6 +124,7 @@ class Scanner:
     progress: Progress | None = None
     start: int = 0
     wide: bool = False
+    processes: bool = False
 
     def is_fast(self, size: int) -> bool:
         """Whether a log of `size` bytes is read with compiled kernels."""
@@ -130,15 +135,16 @@ class Scanner:
         return self.threads or len(os.sched_getaffinity(0))
 
     def range_size(self) -> int:
-        """Bytes that a thread reads at once; 0 for the reader's usual."""
+        """Bytes that a thread reads at once."""
         if not self.wide:
-            return 0
+            return reader.RANGE_SIZE
         return max(reader.RANGE_SIZE, min(WIDE_RANGE, WIDE_MEMORY // self.thread_count()))
 
     def scan(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
         """Call `work` with the rows of every range, and give the results in log order.
 
-        `work` runs in several threads at once and must not keep views of `Rows.data`.
+        `work` runs in several threads (or processes) at once and must not keep views of
+        `Rows.data`.
 
         Raises:
             StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -146,10 +152,27 @@ class Scanner:
         """
         fast = self.is_fast(environment.size)
         threads = self.thread_count() if fast else 1
-        with ThreadPoolExecutor(threads) as pool:
+        with self._open_pool(threads, work, fast) as pool:
             # Open files are bounded by the ranges in flight: each is closed with its last one.
             streams = (_FileScan(self, file, work, fast) for file in environment.files)
-            yield from _in_order(streams, pool, threads)
+            try:
+                yield from _in_order(streams, pool, threads)
+            except BrokenExecutor as error:
+                reason = "a worker process was killed, for lack of memory perhaps"
+                raise StoppedError(f"{environment.name}: {reason}; try --threads 1") from error
+
+    def _open_pool(
+        self, threads: int, work: Work[Any], fast: bool
+    ) -> AbstractContextManager[Executor | None]:
+        """What reads ranges ahead; None where there is nothing to run beside each other."""
+        if threads == 1:
+            return nullcontext()
+        if not self.processes:
+            return ThreadPoolExecutor(threads)
+        from je_tools.workers import open_workers
+
+        alone = replace(self, progress=None)
+        return open_workers(threads, _begin_worker, alone, work, fast)
 
     def scan_backward(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
         """As `scan`, ranges from the last to the first; rows inside each are in log order.
@@ -188,7 +211,7 @@ class _FileScan(Generic[T]):
         """Ranges that cover the file behind `place`, where only the first begins."""
         size = min(self.source.size, FILE_SIZE_MAX)
         first = max(place.at, place.lost_from + 1)
-        step = self.scanner.range_size() or reader.RANGE_SIZE
+        step = self.scanner.range_size()
         starts = range(first, max(size, first + 1), step)
         return [
             _Range(start, min(start + step, size), None if start > first else place)
@@ -197,22 +220,17 @@ class _FileScan(Generic[T]):
 
     def read(self, wanted: _Range) -> _Outcome[T]:
         """Read one range and work on it; runs in any thread."""
-        ranged = RangeReader(
-            self.source,
-            self.file.file_no,
-            self.file.version,
-            wanted.start,
-            wanted.stop,
-            place=wanted.place,
-            fast=self.fast,
-            check=self.scanner.check,
-            window=self.scanner.range_size(),
-        )
-        try:
-            results = [self.work(rows) for rows in ranged]
-        except SourceChangedError as error:
-            raise StoppedError(str(error)) from error
-        return _Outcome(results, ranged.state)
+        return _read(self.scanner, self.file, self.source, self.work, self.fast, wanted)
+
+    def submit(self, pool: Executor | None, wanted: _Range) -> Future[_Outcome[T]]:
+        """Have one range read, by the pool where there is one."""
+        if pool is None:
+            done: Future[_Outcome[T]] = Future()
+            done.set_result(self.read(wanted))
+            return done
+        if self.scanner.processes:
+            return pool.submit(_read_in_worker, self.file, self.source, wanted)
+        return pool.submit(self.read, wanted)
 
     def join(
         self, outcome_of: Callable[[_Range], _Outcome[T]]
@@ -258,6 +276,7 @@ class _FileScan(Generic[T]):
 
     def _take(self, outcome: _Outcome[T]) -> Place:
         found = outcome.state
+        self.source.unreadable |= outcome.unreadable
         self.state.gaps += found.gaps[: KEPT - len(self.state.gaps)]
         self.state.chain_breaks += found.chain_breaks[: KEPT - len(self.state.chain_breaks)]
         self.state.last, self.state.shift = found.place.last, found.place.shift
@@ -271,6 +290,51 @@ class _FileScan(Generic[T]):
             raise StoppedError(str(error)) from error
         finally:
             self.source.close()
+
+
+def _read(
+    scanner: Scanner, file: LogFile, source: Source, work: Work[T], fast: bool, wanted: _Range
+) -> _Outcome[T]:
+    ranged = RangeReader(
+        source,
+        file.file_no,
+        file.version,
+        wanted.start,
+        wanted.stop,
+        place=wanted.place,
+        fast=fast,
+        check=scanner.check,
+        window=scanner.range_size(),
+    )
+    try:
+        results = [work(rows) for rows in ranged]
+    except SourceChangedError as error:
+        raise StoppedError(str(error)) from error
+    return _Outcome(results, ranged.state)
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """What a worker process is told once."""
+
+    scanner: Scanner
+    work: Work[Any]
+    fast: bool
+
+
+_workers: list[_Worker] = []
+"""Of this process, when it is a worker."""
+
+
+def _begin_worker(scanner: Scanner, work: Work[Any], fast: bool) -> None:
+    _workers[:] = [_Worker(scanner, work, fast)]
+
+
+def _read_in_worker(file: LogFile, source: Source, wanted: _Range) -> _Outcome[Any]:
+    (told,) = _workers
+    outcome = _read(told.scanner, file, source, told.work, told.fast, wanted)
+    source.close()
+    return replace(outcome, unreadable=source.unreadable)
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -300,7 +364,7 @@ def _continues(found: RangeState, place: Place) -> bool:
 
 
 def _in_order(
-    scans: Iterable[_FileScan[T]], pool: ThreadPoolExecutor, threads: int
+    scans: Iterable[_FileScan[T]], pool: Executor | None, threads: int
 ) -> Iterator[Part[T]]:
     """Submit ranges ahead of the one that is joined, no more than keeps the threads busy."""
     ahead: deque[tuple[_FileScan[T], _Range, Future[_Outcome[T]]]] = deque()
@@ -309,12 +373,12 @@ def _in_order(
     )
 
     def fill() -> None:
-        while len(ahead) < threads + AHEAD:
+        while len(ahead) < (threads + AHEAD if pool else 1):
             item = next(coming, None)
             if item is None:
                 return
             scan, planned = item
-            ahead.append((scan, planned, pool.submit(scan.read, planned)))
+            ahead.append((scan, planned, scan.submit(pool, planned)))
 
     def next_outcome(_: _Range) -> _Outcome[T]:
         fill()

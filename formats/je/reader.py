@@ -220,7 +220,7 @@ class RangeReader:
         place: what is known of the bytes before; None to begin at the first certain entry.
         fast: use compiled kernels.
         check: sum the entries; else all are UNCHECKED and a damaged one passes if the chain does.
-        window: bytes to read at once; 0 for RANGE_SIZE.
+        window: bytes to read at once.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class RangeReader:
         place: Place | None = None,
         fast: bool,
         check: bool = True,
-        window: int = 0,
+        window: int = RANGE_SIZE,
     ) -> None:
         self.source = source
         self.size = min(source.size, FILE_SIZE_MAX)
@@ -255,7 +255,7 @@ class RangeReader:
         self._data: Bytes = np.empty(0, dtype=np.uint8)
         self._columns: dict[str, npt.NDArray[Any]] = {}
         self._n = 0
-        self._window = window or RANGE_SIZE
+        self._window = window
         self._capacity = max(_ROWS, self._window >> _ROWS_PER_BYTE_SHIFT)
         self._budget = _SEARCH_BUDGET * self._window + self.size
         self._failed: set[int] = set()

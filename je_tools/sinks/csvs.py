@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 
 import numpy as np
@@ -30,7 +29,7 @@ def csv_header() -> bytes:
 
 def csv_lines(
     table: EntryTable, names: Mapping[int, str], masking: Masking, *, fast: bool
-) -> memoryview:
+) -> pa.Buffer:
     """The entries of a table as CSV lines, one line each; keys and values in hexadecimal."""
     rows = table.rows
     db_names = {id_: safe_cell(name) for id_, name in names.items()}
@@ -59,11 +58,11 @@ def csv_lines(
         t.data_texts(rows.data, table.data_start, table.data_size, masking, fast=fast),
         entry_objects(table, masking, fast=fast),
     ]
-    out = io.BytesIO()
+    out = pa.BufferOutputStream()
     options = pyarrow.csv.WriteOptions(include_header=False)
     batch = pa.RecordBatch.from_arrays(arrays, names=CSV_COLUMNS)
     pyarrow.csv.write_csv(batch, out, options)
-    return out.getbuffer()
+    return out.getvalue()
 
 
 def safe_cell(text: str) -> str:

@@ -26,7 +26,7 @@ _EMBEDDED_FIELDS = ("key", "data")
 
 def json_lines(
     table: EntryTable, names: Mapping[int, str], masking: Masking, *, fast: bool
-) -> memoryview:
+) -> pa.Buffer:
     """The entries of a table as JSON lines, in their order; UTF-8 (in fact ASCII) bytes.
 
     Args:
@@ -36,7 +36,7 @@ def json_lines(
         fast: use compiled kernels.
     """
     if not len(table):
-        return memoryview(b"")
+        return pa.py_buffer(b"")
     lines = t.joined(
         *row_pieces(table, names, masking, fast=fast),
         entry_objects(table, masking, fast=fast),

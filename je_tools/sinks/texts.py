@@ -135,10 +135,10 @@ def clean_text(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def text_bytes(texts: pa.StringArray) -> memoryview:
+def text_bytes(texts: pa.StringArray) -> pa.Buffer:
     """All texts behind each other, without a copy."""
     _, offsets, data = texts.buffers()
     edges = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     if data is None:
-        return memoryview(b"")
-    return memoryview(data)[int(edges[0]) : int(edges[-1])]
+        return pa.py_buffer(b"")
+    return data.slice(int(edges[0]), int(edges[-1] - edges[0]))

@@ -1,0 +1,51 @@
+"""Worker processes, for work that Python's global lock would put in a queue."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+_PRELOADED = ["je_tools.formats.machine", "je_tools.sinks.batches", "je_tools.sinks.jsonl"]
+
+
+def open_workers(count: int, begin: Callable[..., None], *arguments: Any) -> ProcessPoolExecutor:
+    """`count` processes that each call `begin` with the arguments before anything else.
+
+    They end with the process that opened them, however that ends. `begin`, its arguments, and
+    what is submitted must pickle. A worker that dies makes the results `BrokenProcessPool`.
+    """
+    # A server that has the modules loaded forks in milliseconds, and unlike this process it has
+    # no threads whose locks a fork would copy.
+    known = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in known else "spawn")
+    context.set_forkserver_preload(_PRELOADED)
+    return ProcessPoolExecutor(
+        count, mp_context=context, initializer=_begin, initargs=(begin, arguments)
+    )
+
+
+def keep_little_memory() -> None:
+    """Have Arrow take memory from the system: its own pool keeps for ever what it once had."""
+    import pyarrow
+
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+
+
+def _begin(begin: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    # Ctrl-C reaches every process of the terminal; the parent is the one to answer it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    keep_little_memory()
+    begin(*arguments)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
