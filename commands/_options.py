@@ -26,7 +26,11 @@ exit_zero_option = click.option(
 )
 
 threads_option = click.option(
-    "--threads", type=click.IntRange(min=0), default=0, help="Reader threads; 0: one per core."
+    "--threads",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=0,
+    help="Reader threads; 0: one per core.",
 )
 
 output_option = click.option(

@@ -78,7 +78,10 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except JeToolsError as error:
-        click.echo(f"je-tools: {error}", err=True)
+        from je_tools.sinks.sections import printable
+
+        # File names are somebody else's text.
+        click.echo(f"je-tools: {printable(str(error))}", err=True)
         return error.exit_code
 
 

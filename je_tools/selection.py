@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -168,6 +168,14 @@ class TimeIndex:
         use = (times == NO_TIME) & (before >= 0)
         times[use] = self.mark_times[before[use]]
         return times
+
+    def behind(self, before: TimeIndex) -> TimeIndex:
+        """The same, with the last time that the log told before these."""
+        return replace(
+            self,
+            mark_lsns=np.concatenate((before.mark_lsns[-1:], self.mark_lsns)),
+            mark_times=np.concatenate((before.mark_times[-1:], self.mark_times)),
+        )
 
 
 def _looked_up(keys: Ints, values: Ints, wanted: Ints) -> Ints:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from je_tools.entries import EntryTable
-from je_tools.formats.je.types import type_name
+from je_tools.formats.je.types import ENTRY_TYPES, Family, type_name
 from je_tools.formats.je.walk import CHECKSUM_NAMES, Checksum
 from je_tools.formats.spans import Ints, gather_printable
 from je_tools.masking import DataMode, Masking
@@ -20,6 +20,24 @@ from je_tools.sinks.jsonl import entry_objects
 MIN_WIDTH = 40
 _CUT = "~"
 
+_IS_RECORD = np.zeros(256, np.bool_)
+for _entry_type in ENTRY_TYPES.values():
+    _IS_RECORD[_entry_type.no] = _entry_type.family in (Family.LN, Family.DEL_DUP_LN)
+
+_JSON_MOST = 8
+"""Of a payload no more than so many lines is turned into text: the rest would be cut anyway."""
+
+_JSON_TO_TEXT = (
+    (r',"(\w+)":', r" \1="),
+    (r'\{"(\w+)":', r"{\1="),
+    (r'="([^"\\ ,{}\[\]=]*)"', r"=\1"),
+    ("=0xffffffff/0xffffffff", "=null"),
+    (r"^\{|\}$", ""),
+)
+"""Commas and quotes go where that is not ambiguous; a JSON string has no bare `,"` inside."""
+
+_TIME = r"^(?P<front>.*?)\b(?P<name>\w*(?:time|created|modified))_ms=(?P<ms>[0-9]{12,13}) ?(?P<rest>.*)$"
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -27,40 +45,53 @@ class Layout:
 
     Attributes:
         shown: names of the columns with their widths.
-        detail: width of the last column.
+        width: most characters of a line.
     """
 
     shown: tuple[tuple[str, int], ...]
-    detail: int
+    width: int
+
+    def shows(self, name: str) -> bool:
+        """Whether there is such a column."""
+        return any(name == shown for shown, _ in self.shown)
 
 
-_COLUMNS = (
-    ("lsn", 16),
-    ("type", 15),
-    ("txn", 7),
-    ("db", 14),
-    ("vlsn", 8),
-    ("size", 7),
-    ("key", 20),
-)
 _ORDER = ("lsn", "type", "size", "vlsn", "txn", "db", "key")
+_NUMBERS = frozenset({"size", "vlsn", "txn"})
+_WHOLE = _NUMBERS | {"lsn"}
+"""Columns that are never cut: half a number is a wrong one. They push the rest aside."""
+
+_NARROW = 100
 
 
 def lay_out(width: int) -> Layout:
     """Columns for a terminal of `width` characters, the less important ones left out first."""
-    left = max(width, MIN_WIDTH) - 1
+    most = max(width, MIN_WIDTH) - 1
+    is_narrow = width < _NARROW
+    left = most
     chosen: dict[str, int] = {}
     least_detail = min(24, left // 3)
-    for name, size in _COLUMNS:
-        if left - size - 1 >= least_detail:
+    for name, size in (
+        ("lsn", 16),
+        ("type", 15 if width >= 60 else 9),
+        ("txn", 7),
+        ("db", 10 if is_narrow else 14),
+        ("vlsn", 8),
+        ("size", 7),
+        ("key", 20),
+    ):
+        if left - size - 1 >= least_detail or name == "type":
             chosen[name] = size
             left -= size + 1
-    return Layout(tuple((name, chosen[name]) for name in _ORDER if name in chosen), left)
+    return Layout(tuple((name, chosen[name]) for name in _ORDER if name in chosen), most)
 
 
 def header_line(layout: Layout) -> bytes:
     """The line with the column names."""
-    cells = [name.upper().ljust(size) for name, size in layout.shown]
+    cells = [
+        name.upper().rjust(size) if name in _NUMBERS else name.upper().ljust(size)
+        for name, size in layout.shown
+    ]
     return (" ".join([*cells, "DETAIL"]).rstrip() + "\n").encode()
 
 
@@ -71,13 +102,18 @@ def entry_lines(
     layout: Layout,
     *,
     fast: bool,
-) -> memoryview:
+) -> pa.Buffer:
     """The entries of a table as lines of printable ASCII, `~` where a cell was cut."""
     pieces: list[str | pa.StringArray] = []
     for name, size in layout.shown:
-        pieces += [_padded(_cells(table, name, names, masking, size, fast), size), " "]
-    detail = pc.utf8_rtrim_whitespace(_detail(table, masking, layout.detail, fast))
-    return t.text_bytes(t.joined(*pieces, detail, "\n"))
+        cells = pc.fill_null(_cells(table, name, names, masking, size, fast), "")
+        if name in _NUMBERS:
+            cells = pc.ascii_lpad(cells, size)
+        else:
+            cells = pc.ascii_rpad(cells if name in _WHOLE else _cut(cells, size), size)
+        pieces += [cells, " "]
+    lines = t.joined(*pieces, _detail(table, masking, layout, fast))
+    return t.text_bytes(t.joined(_cut(pc.utf8_rtrim_whitespace(lines), layout.width), "\n"))
 
 
 def _cells(
@@ -110,21 +146,43 @@ def _preview(
     return t.string_array(offsets, text, sizes >= 0)
 
 
-def _detail(table: EntryTable, masking: Masking, width: int, fast: bool) -> pa.StringArray:
-    """Damage first; then an LN's data, or another entry's payload."""
-    data = _preview(table, table.data_start, table.data_size, masking, width, fast)
-    payload = entry_objects(table, masking, fast=fast)
-    has_key = t.bool_array(table.key_size >= 0)
-    shown = pc.if_else(has_key, pc.fill_null(data, ""), payload)
+def _detail(table: EntryTable, masking: Masking, layout: Layout, fast: bool) -> pa.StringArray:
+    """Damage first; then a record's value, or another entry's fields."""
+    data = _preview(table, table.data_start, table.data_size, masking, layout.width, fast)
+    if not layout.shows("key"):
+        key = _preview(table, table.key_start, table.key_size, masking, layout.width, fast)
+        data = t.joined(pc.fill_null(key, ""), " ", pc.fill_null(data, ""))
+    payload = _field_texts(entry_objects(table, masking, fast=fast), layout)
+    is_record = t.bool_array(_IS_RECORD[table.rows.type] & (table.key_size >= 0))
+    shown = pc.if_else(is_record, pc.fill_null(data, ""), payload)
     bad = table.rows.checksum == Checksum.BAD
     if bad.any():
         mark = f"CHECKSUM {CHECKSUM_NAMES[Checksum.BAD].upper()} "
         shown = t.joined(pc.if_else(t.bool_array(bad), mark, ""), shown)
-    return _cut(shown, width)
+    return shown
 
 
-def _padded(texts: pa.StringArray, width: int) -> pa.StringArray:
-    return pc.ascii_rpad(pc.fill_null(_cut(texts, width), ""), width)
+def _field_texts(objects: pa.StringArray, layout: Layout) -> pa.StringArray:
+    """JSON objects as `name=value name=value`, times as dates, without what has a column."""
+    texts = pc.utf8_slice_codeunits(objects, 0, _JSON_MOST * layout.width)
+    for pattern, instead in _JSON_TO_TEXT:
+        texts = pc.replace_substring_regex(texts, pattern, instead)
+    for name in ("txn", "db"):
+        if layout.shows(name):
+            texts = pc.replace_substring_regex(texts, rf"\b{name}_id=-?[0-9]+ ?", "")
+    return _with_date(texts)
+
+
+def _with_date(texts: pa.StringArray) -> pa.StringArray:
+    """The first time of each text spelled as a date, and in front: that is looked for most."""
+    found = pc.extract_regex(texts, _TIME)
+    if found.null_count == len(found):
+        return texts
+    parts = {name: pc.struct_field(found, name) for name in ("front", "name", "ms", "rest")}
+    moments = pc.cast(pc.cast(parts["ms"], pa.int64()), pa.timestamp("ms"))
+    dates = pc.replace_substring(pc.cast(moments, pa.string()), " ", "T")
+    dated = t.joined(parts["name"], "=", dates, "Z ", parts["front"], parts["rest"])
+    return pc.coalesce(dated, texts)
 
 
 def _cut(texts: pa.StringArray, width: int) -> pa.StringArray:

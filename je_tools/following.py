@@ -1,0 +1,143 @@
+"""Entries as a running engine appends them: a log that grows at its end, across file flips.
+
+Reading takes no lock. What the engine has written of an entry so far is left for the next look;
+a file that something follows is complete.
+
+Source: LogManager.logInternal, FileManager.syncLogEndAndFinishFile, JE 7.5.11: all of a file is
+written before the next one is created.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from je_tools.dump import Dump, Encoded, read_names_and_times
+from je_tools.environment import Environment, LogFile, open_environment
+from je_tools.errors import StoppedError
+from je_tools.scan import FileState
+from je_tools.selection import Selection
+
+E = TypeVar("E")
+
+POLL_SECONDS = 0.5
+"""How often it is looked whether the log has grown."""
+
+_OPEN_TRIES = 20
+
+
+@dataclass
+class Reading:
+    """What has been read of a log so far.
+
+    Attributes:
+        paths: what `open_environment` opens.
+        environment: the log as it was at the last look.
+        states: of each file that was read to its end, by its path.
+    """
+
+    paths: Sequence[Path]
+    environment: Environment
+    states: dict[Path, FileState] = field(default_factory=dict)
+
+    def ended(self, state: FileState) -> None:
+        """Take note of a file that was read to its end; to what is known of its front, if any."""
+        before = self.states.get(state.file.path)
+        if before is not None:
+            state.gaps[:0] = before.gaps
+            state.chain_breaks[:0] = before.chain_breaks
+            state.unreadable[:0] = before.unreadable
+        self.states[state.file.path] = state
+
+
+def follow(dump: Dump[E], reading: Reading, limit: int | None = None) -> Iterator[Encoded[E]]:
+    """Entries behind those that were read, for ever.
+
+    Times are looked up in what a look has found: an entry whose transaction ends later has the
+    last time before it.
+
+    Args:
+        dump: how entries are chosen and encoded.
+        reading: where to go on; kept up to date.
+        limit: how many entries at most; None for no end.
+
+    Raises:
+        StoppedError: the log was cut back, or the file that was being read is gone.
+        InputError: a file cannot be read.
+    """
+    left = limit
+    follower = _Follower(dump, reading)
+    while True:
+        for file in follower.look():
+            for encoded in follower.read_on(file, left):
+                yield encoded
+                left = None if left is None else left - encoded.count
+                if left == 0:
+                    return
+        time.sleep(POLL_SECONDS)
+
+
+class _Follower(Generic[E]):
+    """Where following stands: the last file, and how far it has been read."""
+
+    def __init__(self, dump: Dump[E], reading: Reading) -> None:
+        self.dump = dump
+        self.reading = reading
+        self.last = reading.environment.files[-1]
+        state = reading.states.get(self.last.path)
+        self.at = state.tail if state else 0
+
+    def look(self) -> list[LogFile]:
+        """Open the log again; the last file, if it has grown, and those behind it."""
+        environment = self.reading.environment = self._open()
+        order = _order(self.last)
+        again = next((file for file in environment.files if _order(file) == order), None)
+        later = [file for file in environment.files if _order(file) > order]
+        if again is None and not later:
+            raise StoppedError(f"{self.last.path}: vanished while it was followed")
+        if again is not None and again.size < self.at:
+            raise StoppedError(
+                f"{again.path}: cut back from {self.at} to {again.size} bytes while it was "
+                "followed (a rollback or a truncation); start again to see the log as it is now"
+            )
+        return [again, *later] if again is not None and again.size > self.at else later
+
+    def read_on(self, file: LogFile, limit: int | None) -> Iterator[Encoded[E]]:
+        """The entries of one file behind those that were read."""
+        if _order(file) != _order(self.last):
+            self.last, self.at = file, 0
+        one = replace(self.reading.environment, files=(file,))
+        scanner = replace(self.dump.scanner, start=self.at)
+        selection = self._with_times(one)
+        dump = replace(self.dump, scanner=scanner, selection=selection, limit=limit)
+        yield from dump.run(one, self.reading.ended)
+        state = self.reading.states.get(file.path)
+        self.at = max(self.at, state.tail) if state else self.at
+
+    def _open(self) -> Environment:
+        """The log as it is now; the engine's cleaner may be deleting old files of it."""
+        for _ in range(_OPEN_TRIES):
+            try:
+                return open_environment(self.reading.paths)
+            except StoppedError:
+                continue
+        return open_environment(self.reading.paths)
+
+    def _with_times(self, one: Environment) -> Selection:
+        """The selection with the times of the rest of a file, and the last time before it."""
+        selection = self.dump.selection
+        before = selection.times
+        if before is None:
+            return selection
+        scanner = replace(self.dump.scanner, start=self.at, progress=None)
+        told = read_names_and_times(one, selection, scanner).selection.times
+        selection = replace(selection, times=told.behind(before) if told else before)
+        self.dump = replace(self.dump, selection=selection)
+        return selection
+
+
+def _order(file: LogFile) -> tuple[int, str]:
+    return file.file_no, str(file.path)

@@ -1,0 +1,97 @@
+"""What `je-tools dump` prints, run in this process, and rows of it as plain values."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from je_tools.commands.main import group, run
+from tests.corpus import FIXTURES
+
+Row = dict[str, Any]
+
+
+class Done(NamedTuple):
+    """What a command has written, and its exit code."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+def je_tools(*arguments: str | Path, command: click.Command = group) -> Done:
+    """Run a command with its output caught, as bytes."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
+    err = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(command, [str(argument) for argument in arguments])
+        out.flush()
+    return Done(code, out.buffer.getvalue(), err.getvalue())  # type: ignore[attr-defined]
+
+
+def dump(home: Path, *arguments: str | Path) -> bytes:
+    """What `dump` prints of a log without damage."""
+    done = je_tools("dump", home, *arguments)
+    assert (done.code, done.err) == (0, ""), (arguments, done.err)
+    return done.out
+
+
+def strict_json(line: bytes) -> Any:
+    """One JSON text, ASCII only, without what JSON does not have or what twice has one name."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"not JSON: {constant}")
+
+    def unique(pairs: list[tuple[str, Any]]) -> Row:
+        row = dict(pairs)
+        assert len(row) == len(pairs), pairs
+        return row
+
+    text = line.decode("ascii")
+    value = json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
+    json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone surrogate would raise
+    return value
+
+
+def rows_of(out: bytes) -> list[Row]:
+    """Rows of JSON lines."""
+    return [strict_json(line) for line in out.splitlines()]
+
+
+def dump_rows(home: Path, *arguments: str | Path) -> list[Row]:
+    """The rows of a dump."""
+    return rows_of(dump(home, "--format", "jsonl", *arguments))
+
+
+@functools.cache
+def all_rows(name: str) -> list[Row]:
+    """Every entry of an environment of fixtures/, as `NAME/env` or `NAME/node1`."""
+    return dump_rows(FIXTURES / name)
+
+
+@functools.cache
+def all_lines(name: str) -> dict[str, bytes]:
+    """The JSON line of every entry, by LSN."""
+    lines = dump(FIXTURES / name, "--format", "jsonl").splitlines(keepends=True)
+    return {row["lsn"]: line for row, line in zip(all_rows(name), lines, strict=True)}
+
+
+@functools.cache
+def items(name: str) -> dict[str, bytes]:
+    """Every entry's bytes behind its header, by LSN."""
+    files = {int(path.stem, 16): path.read_bytes() for path in (FIXTURES / name).glob("*.jdb")}
+    found = {}
+    for row in all_rows(name):
+        start = row["offset"] + row["header_size"]
+        found[row["lsn"]] = files[row["file_no"]][start : start + row["item_size"]]
+    return found
+
+
+Keep = Callable[[Row], bool]
