@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from je_tools.entries import EntryTable, build_table
-from je_tools.environment import Environment, LogFile, open_environment
+from je_tools.environment import Environment
 from je_tools.formats.je.columns import MAX_ROWS
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.names import NamePart, collect_names, resolve
 from je_tools.scan import FileState, Part, Scanner
 from je_tools.selection import Selection, TimeMarks, collect_times, time_index
@@ -26,9 +23,6 @@ Encode = Callable[[EntryTable], E]
 
 PROCESSES_FROM = 64 << 20
 """Bytes of a log from which on it is encoded by worker processes."""
-
-POLL_SECONDS = 0.5
-"""How often `follow` looks whether the log has grown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +62,8 @@ def read_names_and_times(
         times = collect_times(rows, fast=fast) if selection.needs_times else None
         return _Told(collect_names(rows, fast=fast), times)
 
+    # Times would keep much of their rows.
+    scanner = replace(scanner, wide=not selection.needs_times)
     told = [result for part in scanner.scan(environment, collect) for result in part.results]
     names = resolve(one.names for one in told)
     if selection.needs_times:
@@ -172,45 +168,3 @@ def _copied(dump: Dump[E], fast: bool, rows: Rows) -> list[Rows]:
     """The work of a limited dump: the rows, since only later it is known how many are wanted."""
     pieces = (p.take(np.arange(min(len(p), dump.limit or 0))) for p in dump.choose(rows, fast))
     return [replace(piece, data=piece.data.copy()) for piece in pieces]
-
-
-def follow(
-    dump: Dump[E], paths: Iterable[Path], environment: Environment, states: list[FileState]
-) -> Iterator[Encoded[E]]:
-    """Entries that a running engine appends behind what was read, across file flips, for ever.
-
-    Args:
-        dump: how they are chosen and encoded, and how many are still wanted.
-        paths: what `open_environment` opens.
-        environment: what was read already.
-        states: the state of its files at their ends.
-    """
-    paths = list(paths)
-    last = environment.files[-1]
-    at = next((s.tail for s in states if s.file.file_no == last.file_no), 0)
-    left = dump.limit
-    while True:
-        environment = open_environment(paths)
-        later = [f for f in environment.files if f.file_no >= last.file_no]
-        for file in later:
-            ends = [at if file.file_no == last.file_no else 0]
-            for encoded in _read_on(replace(dump, limit=left), environment, file, ends):
-                yield encoded
-                left = None if left is None else left - encoded.count
-                if left == 0:
-                    return
-            last, at = file, ends[-1]
-        time.sleep(POLL_SECONDS)
-
-
-def _read_on(
-    dump: Dump[E], environment: Environment, file: LogFile, ends: list[int]
-) -> Iterator[Encoded[E]]:
-    """Entries of one file from the last of `ends`, to which is added where the last one ends."""
-    if file.size <= ends[-1]:
-        return
-    one = replace(environment, files=(file,))
-    scanner = replace(dump.scanner, start=ends[-1])
-    states: list[FileState] = []
-    yield from replace(dump, scanner=scanner).run(one, states.append)
-    ends += [state.tail for state in states if state.tail != NO_OFFSET]

@@ -36,7 +36,10 @@ _JSON_TO_TEXT = (
 )
 """Commas and quotes go where that is not ambiguous; a JSON string has no bare `,"` inside."""
 
-_TIME = r"^(?P<front>.*?)\b(?P<name>\w*(?:time|created|modified))_ms=(?P<ms>[0-9]{12,13}) ?(?P<rest>.*)$"
+_TIME = (
+    r"^(?P<front>.*?)\b(?P<name>\w*(?:time|created|modified))_ms="
+    r"(?P<ms>[0-9]{12,13}) ?(?P<rest>.*)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
