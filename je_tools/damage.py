@@ -158,6 +158,17 @@ class FileDamage:
         for spot in damage.restore:
             yield self._of_spot("restore-marker", spot)
 
+    def of_bad(self, ranges: Sequence[tuple[int, int]]) -> Iterator[Finding]:
+        """Findings of entries of which only the places are known; see `FileState.bad`."""
+        if not ranges:
+            return
+        with Source(self.file.path) as source:
+            for start, stop in ranges:
+                if start:
+                    words = self._header_words(source, start, stop)[0]
+                    spot = Spot(start, stop - start, "an entry", words)
+                    yield self._of_spot("damaged-entry", spot, resume=stop)
+
     def of_gaps(self, gaps: Sequence[Gap]) -> Iterator[Finding]:
         """Findings of gaps behind which entries go on."""
         if not gaps:

@@ -49,6 +49,7 @@ class Reading:
         if before is not None:
             state.gaps[:0] = before.gaps
             state.chain_breaks[:0] = before.chain_breaks
+            state.bad[:0] = before.bad
             state.unreadable[:0] = before.unreadable
         self.states[state.file.path] = state
 

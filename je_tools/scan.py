@@ -57,6 +57,7 @@ class FileState:
         size: bytes that were read.
         gaps: damaged ranges in the middle, the first KEPT of them: the parts have all.
         chain_breaks: where the chain of prevOffsets is broken, kept the same way.
+        bad: half-open byte ranges of entries with a wrong checksum, kept the same way.
         tail: where the last good entry ends and nothing follows; equals `size` at a clean end.
         last: offset of the last good entry, NO_OFFSET when there is none.
         shift: how far behind its place in the chain that entry lies; see `reader.Place`.
@@ -67,6 +68,7 @@ class FileState:
     size: int
     gaps: list[Gap] = field(default_factory=list)
     chain_breaks: list[ChainBreak] = field(default_factory=list)
+    bad: list[tuple[int, int]] = field(default_factory=list)
     tail: int = 0
     last: int = NO_OFFSET
     shift: int = 0
@@ -279,6 +281,7 @@ class _FileScan(Generic[T]):
         self.source.unreadable |= outcome.unreadable
         self.state.gaps += found.gaps[: KEPT - len(self.state.gaps)]
         self.state.chain_breaks += found.chain_breaks[: KEPT - len(self.state.chain_breaks)]
+        self.state.bad += found.bad[: KEPT - len(self.state.bad)]
         self.state.last, self.state.shift = found.place.last, found.place.shift
         return found.place
 

@@ -211,19 +211,24 @@ class _Verification:
 
 
 def file_findings(environment: Environment, state: FileState) -> list[Finding]:
-    """What is wrong with one file besides entries with wrong checksums, which are listed as such.
+    """What is wrong with one file, as far as its state tells.
 
-    For commands that list entries, to say on stderr what they could not list.
+    For commands that list entries, to say on stderr what they could not list, and what not to
+    trust of what they list.
     """
     files = Files(environment)
     paths = [file.path for file in environment.files]
     index = paths.index(state.file.path)
     is_last = index in files.ends
     damage = FileDamage(environment, state.file, is_last=is_last)
-    found = [
-        *files.of_file(index, None),
+    damaged = [
+        *damage.of_bad(state.bad),
         *damage.of_gaps(state.gaps),
         *damage.of_breaks(state.chain_breaks),
+    ]
+    found = [
+        *files.of_file(index, None),
+        *sorted(damaged, key=lambda each: each.offset or 0),
         *damage.of_end(state, None),
     ]
     return [each for each in found if each.code != "clean-end"]

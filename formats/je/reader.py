@@ -42,6 +42,7 @@ _SLACK = 64 << 10
 _SEARCH_BUDGET = 16
 _LONE_TRIES = 256
 _ERASED_STEPS = 4096
+_SUMS_KEPT = 64
 _ROWS = 1 << 15
 _ROWS_PER_BYTE_SHIFT = 6
 _PIECE = 1 << 20
@@ -198,6 +199,7 @@ class RangeState:
         place: where reading goes on.
         gaps: the gaps that were closed inside the range.
         chain_breaks: where the chain of prevOffsets was broken.
+        bad: half-open byte ranges of the rows whose checksum is wrong.
         blank: nothing but zeros was seen from the start of the range.
     """
 
@@ -206,6 +208,7 @@ class RangeState:
     place: Place = field(default_factory=Place)
     gaps: list[Gap] = field(default_factory=list)
     chain_breaks: list[ChainBreak] = field(default_factory=list)
+    bad: list[tuple[int, int]] = field(default_factory=list)
     blank: bool = False
 
 
@@ -259,6 +262,7 @@ class RangeReader:
         self._capacity = max(_ROWS, self._window >> _ROWS_PER_BYTE_SHIFT)
         self._budget = _SEARCH_BUDGET * self._window + self.size
         self._failed: set[int] = set()
+        self._summed: dict[int, bool] = {}
 
     def __iter__(self) -> Iterator[Rows]:
         """The rows of the range in order; `state` is complete when they are exhausted."""
@@ -307,7 +311,13 @@ class RangeReader:
         if self.state.first == w.NO_OFFSET:
             self.state.first = int(columns["offset"][0])
             self.state.first_prev = int(columns["prev_offset"][0])
-        yield Rows(self.file_no, self.version, self._data, self._base, **columns)
+        rows = Rows(self.file_no, self.version, self._data, self._base, **columns)
+        bad = rows.checksum == w.Checksum.BAD
+        if bad.any():
+            starts = rows.offset[bad].astype(np.int64)
+            stops = starts + rows.size[bad]
+            self.state.bad += zip(starts.tolist(), stops.tolist(), strict=True)
+        yield rows
 
     def _load(self, at: int, size: int) -> None:
         stop = min(at + size, self.size, max(self.stop, at + self._size_at(at)) + _SLACK)
@@ -550,11 +560,17 @@ class RangeReader:
         header = self._header(at)
         if header[4] == self._erased:
             return True
-        if stop - at > w.ALWAYS_SUMMED:
+        if stop - at <= w.ALWAYS_SUMMED:
+            return self._sum_of(at, stop) == load_u32(header, 0)
+        # A long last entry is asked about twice, and must not use up the budget by that.
+        if at not in self._summed:
             if stop - at > self._budget:
                 return False
             self._budget -= stop - at
-        return self._sum_of(at, stop) == load_u32(header, 0)
+            if len(self._summed) == _SUMS_KEPT:
+                self._summed.clear()
+            self._summed[at] = self._sum_of(at, stop) == load_u32(header, 0)
+        return self._summed[at]
 
     def _sum_of(self, at: int, stop: int) -> int:
         if self._base <= at and stop <= self._base + len(self._data):

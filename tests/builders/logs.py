@@ -133,3 +133,16 @@ def random_log(rng: random.Random, files: int, entries: int, *, version: int = 1
         if rng.random() < 0.3:
             made[-1].trace(rng.randrange(2000, 9000))
     return made
+
+
+def placed_in(data: bytes, version: int) -> list[Placed]:
+    """Where the entries of an undamaged log file lie, told by their headers alone."""
+    places = []
+    at = 0
+    while at < len(data):
+        type_no, flags, _, size = struct.unpack_from("<BBIi", data, at + 4)
+        with_vlsn = type_no != FILE_HEADER and flags & (0x28 if version >= 8 else 0x20)
+        places.append(Placed(at, at + (22 if with_vlsn else 14) + size))
+        at = places[-1].stop
+    assert at == len(data)
+    return places

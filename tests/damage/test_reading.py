@@ -137,3 +137,17 @@ def test_bytes_inserted_or_missing_move_the_rest(
     assert seen.good[len(before) :] in (behind, behind[1:])
     assert len(seen.breaks) == 1
     assert seen.breaks[0].shift == moved
+
+
+def test_a_long_last_entry_is_no_damage(
+    fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing behind it names it, so it is summed to be believed, whatever that costs."""
+    monkeypatch.setattr(reader, "RANGE_SIZE", 64)
+    file = LogFile()
+    file.trace(100)
+    file.trace(100_000)
+    write_log(tmp_path / "env", [file])
+    (seen,) = read_log(tmp_path / "env", fast=fast)
+    assert seen.good == file.placed
+    assert seen.tail == seen.size

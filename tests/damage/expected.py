@@ -1,0 +1,141 @@
+"""What must be said of a log whose entries are known, when bytes of it have been changed.
+
+Told from where the entries were and from the bytes as they are now, by the rules of the issue: one
+error for each damaged entry while its header still leads to an entry that fits; else one for each
+gap, with the LSN at which entries go on. What a torn end is depends on the files behind it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tests.builders.logs import ERASED, FILE_HEADER, INVISIBLE, Placed
+
+HEADER_SIZE, LONG_HEADER_SIZE, FILE_HEADER_SIZE = 14, 22, 38
+
+
+class Said(NamedTuple):
+    """The part of a finding that tells what, where, and where it goes on."""
+
+    code: str
+    severity: str
+    offset: int
+    length: int
+    resume: int | None
+
+
+def said(row: dict[str, Any]) -> Said:
+    """The same part of a line of `verify --format jsonl`."""
+    resume = row["resume_lsn"]
+    at = None if resume is None else int(resume.split("/")[1], 16)
+    return Said(row["code"], row["severity"], row["offset"], row["length"], at)
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A file some bytes of which are not what they were; its size is the same.
+
+    Attributes:
+        before, after: its bytes.
+        placed: its entries as they were, the file header first.
+        version: its log version.
+        is_last: nothing follows it in the log.
+    """
+
+    before: bytes
+    after: bytes
+    placed: Sequence[Placed]
+    version: int
+    is_last: bool
+
+    def is_damaged(self, place: Placed) -> bool:
+        """Whether an entry is another one now; the invisible bit may change in place."""
+        before = bytearray(self.before[place.start : place.stop])
+        after = bytearray(self.after[place.start : place.stop])
+        if before[4] != FILE_HEADER and self.version >= 7:
+            before[5] &= ~INVISIBLE
+            after[5] &= ~INVISIBLE
+        return before != after
+
+    def becomes_erased(self, place: Placed) -> bool:
+        """Whether it claims a type without checksum now: that it is damaged cannot be told."""
+        return self.version >= 17 and self.after[place.start + 4] == ERASED and self._fits(place)
+
+    def _fits(self, place: Placed) -> bool:
+        """Whether its header leads to where it ended."""
+        type_no, flags, _, size = self._header(place)
+        mask = 0x28 if self.version >= 8 else 0x20
+        header = LONG_HEADER_SIZE if flags & mask and type_no != FILE_HEADER else HEADER_SIZE
+        return type_no != 0 and size >= 0 and place.start + header + size == place.stop
+
+    def _header(self, place: Placed) -> tuple[int, int, int, int]:
+        return struct.unpack_from("<BBIi", self.after, place.start + 4)
+
+    def _is_named_by(self, place: Placed, behind: Placed) -> bool:
+        type_no, _, prev, size = self._header(behind)
+        return prev == place.start and type_no != 0 and size >= 0
+
+    def _chained(self, i: int) -> bool:
+        """Whether entry i names the one before it, which all that fit must."""
+        return self._header(self.placed[i])[2] == self.placed[i - 1].start
+
+    def intact(self) -> list[Placed]:
+        """The entries that must still be listed as good, the file header left out."""
+        return [place for place in self.placed[1:] if not self.is_damaged(place)]
+
+    def findings(self) -> list[Said]:
+        """The damage, in the order of the file."""
+        found = []
+        if self.is_damaged(self.placed[0]):
+            found.append(Said("bad-file-header", "error", 0, FILE_HEADER_SIZE, None))
+        i = 1
+        while i < len(self.placed):
+            place = self.placed[i]
+            if not self.is_damaged(place):
+                i += 1
+                continue
+            behind = self.placed[i + 1] if i + 1 < len(self.placed) else None
+            chained = self._chained(i)
+            if chained and behind and self._fits(place) and self._is_named_by(place, behind):
+                found.append(self._entry(place))
+                i += 1
+                continue
+            if self.becomes_erased(place) and chained:
+                found.append(self._entry(place))
+                i += 1
+                continue
+            good = (j for j in range(i + 1, len(self.placed)) if self._is_good(j))
+            j = next(good, None)
+            if j is None:
+                found.append(self._tail(place))
+                break
+            found.append(_damage("entry" if j == i + 1 else "gap", place, self.placed[j].start))
+            i = j
+        return found
+
+    def _is_good(self, i: int) -> bool:
+        return not self.is_damaged(self.placed[i])
+
+    def _entry(self, place: Placed) -> Said:
+        if self.becomes_erased(place):
+            size = place.stop - place.start
+            return Said("erased-not-zero", "warning", place.start, size, None)
+        return _damage("entry", place, place.stop)
+
+    def _tail(self, place: Placed) -> Said:
+        size = len(self.after) - place.start
+        if not any(self.after[place.start :]):
+            severity = "note" if self.is_last else "error"
+            return Said("zero-tail", severity, place.start, size, None)
+        if self.is_last:
+            return Said("torn-tail", "note", place.start, size, None)
+        if self._fits(place) and place.stop == len(self.after):
+            return Said("damaged-entry", "error", place.start, size, None)
+        return Said("truncated-file", "error", place.start, size, None)
+
+
+def _damage(what: str, place: Placed, resume: int) -> Said:
+    return Said(f"damaged-{what}", "error", place.start, resume - place.start, resume)
