@@ -119,15 +119,18 @@ def parse_time(text: str | None) -> int | None:
 
 def execute(**options: Any) -> int:
     """Run the command; the options are those of OPTIONS."""
-    from je_tools.dump import read_names_and_times
+    from je_tools.dump import PROCESSES_FROM, read_names_and_times
     from je_tools.environment import open_environment
     from je_tools.following import Reading
     from je_tools.scan import Scanner
+    from je_tools.workers import expect_workers
 
     _check_combination(options)
     environment = open_environment(options["paths"])
     selection = _selection(options)
     scanner = Scanner(check=not options["ignore_checksum"], threads=options["threads"])
+    if environment.size >= PROCESSES_FROM and not (options["limit"] or options["backward"]):
+        expect_workers()
     prepared = read_names_and_times(environment, selection, scanner)
     chosen = _with_databases(prepared.selection, options["databases"], prepared.names)
     sink = _sink(dict(prepared.names), options, scanner, environment)

@@ -77,6 +77,8 @@ class Twin:
             if code is not None:
                 return machine.load(code)
         dispatcher = _dispatcher(self.function)
+        with machine.plain_indices():
+            dispatcher.compile(machine.numba_types(arguments))
         return lambda arguments: dispatcher(*arguments)
 
     def _code(self, kinds: machine.Kinds, arguments: tuple[Any, ...]) -> machine.Code | None:

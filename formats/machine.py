@@ -18,7 +18,8 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +35,7 @@ _DIGEST_SIZE = 16
 _RETURNED = (0, -2)
 _NUMBER, _NOTHING = "number", "nothing"
 _NUMBA_PARTS = ("numba.core.compiler", "numba.core.registry")
+_INDEX = "fix_integer_index"
 _LIBRARY_CALLS = ("memcpy", "memset", "memmove")
 
 
@@ -80,22 +82,59 @@ def build(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Code | No
         arguments: of its first call.
     """
     # Parts of numba that it does not promise to keep, and that have no type information.
-    numba, compiler, registry = map(import_module, ("numba", *_NUMBA_PARTS))
-    kinds = tuple(
-        numba.typeof(a) if isinstance(a, np.ndarray) else numba.types.int64 for a in arguments
-    )
+    compiler, registry = map(import_module, _NUMBA_PARTS)
     flags = compiler.Flags()
     flags.no_cpython_wrapper = True
     flags.no_cfunc_wrapper = True
     target = registry.cpu_target
-    made = compiler.compile_extra(
-        target.typing_context, target.target_context, function, kinds, None, flags, {}
-    )
+    with plain_indices():
+        made = compiler.compile_extra(
+            target.typing_context,
+            target.target_context,
+            function,
+            numba_types(arguments),
+            None,
+            flags,
+            {},
+        )
     returns = _returns(made.signature.return_type)
     if returns is None or not _stands_alone(made.library):
         return None
     data = made.library._get_compiled_object()
     return Code(made.fndesc.llvm_func_name, returns, len(_flat(arguments)), data)
+
+
+def numba_types(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types for which numba compiles, with those that `kinds_of` does not tell apart."""
+    numba: Any = import_module("numba")
+    return tuple(
+        numba.typeof(a) if isinstance(a, np.ndarray) else numba.types.int64 for a in arguments
+    )
+
+
+@contextmanager
+def plain_indices() -> Iterator[None]:
+    """Have numba take an index as it is, and not, where it is negative, from the end.
+
+    Kernels have no negative ones, and the question, asked at each byte, keeps LLVM from copying
+    and adding bytes by the dozen. A numba that has another inside is left alone: it is slower.
+    Source: numba.np.arrayobj.fix_integer_index, 0.61 to 0.68.
+    """
+    arrays: Any = import_module("numba.np.arrayobj")
+    intp: Any = import_module("numba.core.types").intp
+
+    def as_it_is(context: Any, builder: Any, kind: Any, index: Any, _size: Any) -> Any:
+        return context.cast(builder, index, kind, intp)
+
+    kept = getattr(arrays, _INDEX, None)
+    if kept is None:
+        yield
+        return
+    setattr(arrays, _INDEX, as_it_is)
+    try:
+        yield
+    finally:
+        setattr(arrays, _INDEX, kept)
 
 
 def _returns(kind: Any) -> str | int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import signal
@@ -19,14 +20,29 @@ def open_workers(count: int, begin: Callable[..., None], *arguments: Any) -> Pro
     They end with the process that opened them, however that ends. `begin`, its arguments, and
     what is submitted must pickle. A worker that dies makes the results `BrokenProcessPool`.
     """
-    # A server that has the modules loaded forks in milliseconds, and unlike this process it has
-    # no threads whose locks a fork would copy.
+    return ProcessPoolExecutor(
+        count, mp_context=_context(), initializer=_begin, initargs=(begin, arguments)
+    )
+
+
+def expect_workers() -> None:
+    """Begin to load what workers need, while this process goes on with something else."""
+    if _context().get_start_method() == "forkserver":
+        from multiprocessing.forkserver import ensure_running
+
+        ensure_running()
+
+
+@functools.cache
+def _context() -> Any:
+    """A server that has the modules loaded and forks in milliseconds, where there can be one.
+
+    Unlike this process it has no threads whose locks a fork would copy.
+    """
     known = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in known else "spawn")
     context.set_forkserver_preload(_PRELOADED)
-    return ProcessPoolExecutor(
-        count, mp_context=context, initializer=_begin, initargs=(begin, arguments)
-    )
+    return context
 
 
 def keep_little_memory() -> None:
