@@ -1,64 +1,110 @@
-"""Logs with an entry of every type and version, in whose every key and value stands a secret."""
+"""Logs with entries of every type that a version has, in whose every key and value is a secret."""
 
 from __future__ import annotations
 
-import functools
-import json
-from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from je_tools.formats.je.entries import Entry, decode_entry, encode_entry
-from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
-from tests.builders.logs import FILE_HEADER, LogFile, write_log
-from tests.corpus import VECTORS
+from je_tools.formats.je.entries import Entry, Header, encode_entry, holds
+from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA, Coding, Field, layout
+from je_tools.formats.je.types import ENTRY_TYPES, Family
+from tests.builders.logs import CREATED_MS, FILE_HEADER, LogFile, write_log
 
 SECRET = b"Qz7-carol@home.example-4Wk"
 NO_DATA_OF_PEOPLE = {"btree_comparator", "dup_comparator", "trigger"}
 """Names of classes."""
 
-_NAME_LNS = {"NameLN", "NameLN_TX"}
-_VERSION_MIN = 6
+VERSIONS = [6, 7, 8, 9, 11, 14, 15, 17, 18, 19, 22, 26]
+"""Versions between which every field of every type comes or goes."""
 
+VARIANTS = [
+    {"flags": 0xFF, "booleans": 0xFF, "state": SLOT_EMBEDDED, "compact_lsns": 0, "operation": 1},
+    {"flags": 0xFE, "booleans": 0x00, "state": SLOT_NO_DATA | SLOT_EMBEDDED, "compact_lsns": 1},
+    {"flags": 0x00, "booleans": 0x04, "state": 0x02, "compact_lsns": 1, "operation": 3},
+]
+"""Bytes on which it depends which fields there are."""
 
-@functools.cache
-def _vectors() -> dict[int, list[Entry]]:
-    """Single entries by log version, as they were decoded."""
-    found: dict[int, list[Entry]] = defaultdict(list)
-    for line in VECTORS.read_text(encoding="utf-8").splitlines():
-        vector = json.loads(line)
-        version = vector["log_version"]
-        if version >= _VERSION_MIN and vector["entry_type"] != FILE_HEADER:
-            found[version].append(decode_entry(bytes.fromhex(vector["hex"]), version))
-    return found
-
-
-VERSIONS = sorted(_vectors())
+_LIST_SIZE = 2
 
 
 def planted_log(folder: Path, version: int, secret: bytes = SECRET) -> Path:
-    """A new folder with one log file of this version; every entry of the vectors is in it."""
+    """A new folder with one log file of this version, with entries of each type it has."""
     file = LogFile(0, version)
-    for entry in _vectors()[version]:
-        fields = {name: _planted(name, value, secret) for name, value in entry.fields.items()}
-        if entry.type_name in _NAME_LNS:
-            # This key is a database's name, which is shown.
-            fields["key"] = entry.fields["key"]
-        made = encode_entry(Entry(entry.header, version, fields))
-        header = entry.header
-        file.add(header.type_no, made[header.size :], flags=header.flags, vlsn=header.vlsn)
+    for made in _entries(version, secret):
+        header = made.header
+        data = encode_entry(made)
+        file.add(header.type_no, data[header.size :], flags=header.flags, vlsn=header.vlsn)
     return write_log(folder, [file])
 
 
-def _planted(name: str, value: Any, secret: bytes) -> Any:
-    if isinstance(value, bytes):
-        return value if name in NO_DATA_OF_PEOPLE else secret
-    if isinstance(value, list):
-        return [_planted(name, item, secret) for item in value]
-    if isinstance(value, dict):
-        planted = {key: _planted(key, item, secret) for key, item in value.items()}
-        if value.get("state", 0) & (SLOT_EMBEDDED | SLOT_NO_DATA) == SLOT_EMBEDDED:
+def _entries(version: int, secret: bytes) -> Iterator[Entry]:
+    number = 0
+    for entry_type in ENTRY_TYPES.values():
+        known = entry_type.first_version <= version <= entry_type.last_version
+        if not known or entry_type.no == FILE_HEADER:
+            continue
+        for variant in VARIANTS:
+            number += 1
+            flags, vlsn = (0x28, number) if number % 2 and version >= 8 else (0, None)
+            fields = _made(layout(entry_type.no, version), [], _Maker(secret, variant, number))
+            if entry_type.family is Family.NAME_LN:
+                # This key is a database's name, which is shown.
+                fields["key"] = f"people{number}".encode()
+            header = Header(0, entry_type.no, flags, 0, 0, vlsn)
+            yield Entry(header, version, fields)
+
+
+class _Maker:
+    """Makes values of single fields."""
+
+    def __init__(self, secret: bytes, variant: Mapping[str, int], number: int) -> None:
+        self.secret = secret
+        self.variant = variant
+        self.number = number
+
+    def value(self, field: Field, scopes: Sequence[Mapping[str, Any]]) -> Any:
+        if field.coding in (Coding.BYTES, Coding.REST, Coding.BYTES_I8, Coding.BYTES_I32):
+            return (
+                b"example.Class" if field.name in NO_DATA_OF_PEOPLE else self._bytes(field, scopes)
+            )
+        if field.coding is Coding.TEXT:
+            return f"a text, {self.number}"
+        if field.coding is Coding.COMPACT_LSN:
+            return (1, 100 + self.number)
+        if field.coding is Coding.OFFSETS:
+            return [10, 20, 70_000]
+        if field.name.endswith("_ms"):
+            return CREATED_MS + self.number
+        if field.coding is Coding.U8:
+            name = "flags" if field.name.startswith("flags") else field.name
+            return self.variant.get(name, 0 if name == "deleted" else 1)
+        return self.number
+
+    def _bytes(self, field: Field, scopes: Sequence[Mapping[str, Any]]) -> bytes:
+        is_slot_key = field.name == "key" and len(scopes) > 1 and "slots" in scopes[0]
+        if is_slot_key and self.variant["state"] == SLOT_EMBEDDED:
             # Key and data in one, behind them the key's length.
-            planted["key"] = secret + secret + bytes([len(secret)])
-        return planted
-    return value
+            return self.secret + self.secret + bytes([len(self.secret)])
+        return self.secret
+
+
+def _made(fields: Sequence[Field], outer: list[Mapping[str, Any]], maker: _Maker) -> dict[str, Any]:
+    counts = {field.count for field in fields if field.coding is Coding.LIST}
+    made: dict[str, Any] = {}
+    scopes = [*outer, made]
+    for field in fields:
+        if not all(holds(test, scopes) for test in field.when):
+            continue
+        if field.coding is Coding.GROUP:
+            made[field.name] = _made(field.fields, scopes, maker)
+        elif field.coding is Coding.LIST:
+            made[field.name] = []
+            for _ in range(_LIST_SIZE):
+                item = _made(field.fields, scopes, maker)
+                made[field.name].append(
+                    item if len(field.fields) > 1 else next(iter(item.values()))
+                )
+        else:
+            made[field.name] = _LIST_SIZE if field.name in counts else maker.value(field, scopes)
+    return made
