@@ -53,6 +53,12 @@ class Reading:
             state.unreadable[:0] = before.unreadable
         self.states[state.file.path] = state
 
+    def goes_on(self, file: LogFile) -> None:
+        """Forget the end of a file that has grown: it was torn as seen then, and is none now."""
+        state = self.states.get(file.path)
+        if state is not None:
+            state.size = state.tail
+
 
 def follow(dump: Dump[E], reading: Reading, limit: int | None = None) -> Iterator[Encoded[E]]:
     """Entries behind those that were read, for ever.
@@ -110,6 +116,7 @@ class _Follower(Generic[E]):
         """The entries of one file behind those that were read."""
         if _order(file) != _order(self.last):
             self.last, self.at = file, 0
+        self.reading.goes_on(file)
         one = replace(self.reading.environment, files=(file,))
         scanner = replace(self.dump.scanner, start=self.at)
         selection = self._with_times(one)
