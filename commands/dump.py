@@ -169,15 +169,17 @@ def _write_parts(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) ->
     from je_tools.parts import PartDump, write_parts
     from je_tools.sinks.output import open_directory
 
-    alone = replace(dump, scanner=replace(dump.scanner, threads=1))
-    threads = dump.scanner.thread_count()
+    scanner = replace(dump.scanner, processes=True)
+    alone = replace(dump, scanner=replace(scanner, threads=1))
     environment = reading.environment
     with (
         open_directory(options["output"], environment) as directory,
         progress_bar(environment.size, "dump") as progress,
     ):
         part_dump = PartDump(alone, sink, ".parquet")
-        for state in write_parts(part_dump, environment, directory, threads, progress):
+        for state in write_parts(
+            part_dump, environment, directory, scanner.thread_count(), progress
+        ):
             reading.ended(state)
 
 

@@ -118,7 +118,8 @@ class Dump(Generic[E]):
     def _parts(self, environment: Environment, work: Callable[[Rows], W]) -> Iterator[Part[W]]:
         if self.backward:
             return self.scanner.scan_backward(environment, work)
-        scanner = replace(self.scanner, processes=self._suits_processes(environment))
+        processes = self.scanner.processes or self._suits_processes(environment)
+        scanner = replace(self.scanner, processes=processes)
         return scanner.scan(environment, work)
 
     def _suits_processes(self, environment: Environment) -> bool:

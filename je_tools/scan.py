@@ -47,6 +47,12 @@ WIDE_RANGE = 16 << 20
 WIDE_MEMORY = 128 << 20
 """Of wide ranges, the most bytes one has, and the most that all threads hold."""
 
+NARROW_RANGE = 768 << 10
+"""What a worker process reads at once: each makes many times that of it."""
+
+PROCESSES_MAX = 4
+"""Worker processes that are used unless more are asked for: each takes up to 90 MB."""
+
 
 @dataclass
 class FileState:
@@ -133,11 +139,14 @@ class Scanner:
         return size > PLAIN_LIMIT if self.fast is None else self.fast
 
     def thread_count(self) -> int:
-        """How many threads read a log that is not small."""
-        return self.threads or len(os.sched_getaffinity(0))
+        """How many threads, or processes, read a log that is not small."""
+        cores = len(os.sched_getaffinity(0))
+        return self.threads or (min(cores, PROCESSES_MAX) if self.processes else cores)
 
     def range_size(self) -> int:
         """Bytes that a thread reads at once."""
+        if self.processes:
+            return min(reader.RANGE_SIZE, NARROW_RANGE)
         if not self.wide:
             return reader.RANGE_SIZE
         return max(reader.RANGE_SIZE, min(WIDE_RANGE, WIDE_MEMORY // self.thread_count()))

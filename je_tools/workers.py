@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import multiprocessing
 import os
@@ -46,10 +47,13 @@ def _context() -> Any:
 
 
 def keep_little_memory() -> None:
-    """Have Arrow take memory from the system: its own pool keeps for ever what it once had."""
+    """Give back what is free, and have Arrow do so: its own pool keeps what it once had."""
     import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if give_back is not None:
+        give_back(0)
 
 
 def _begin(begin: Callable[..., None], arguments: tuple[Any, ...]) -> None:
