@@ -6,19 +6,24 @@ found by the beginning of their line and their parts by the words around them.
 
 What the printers do NOT show, and so cannot be judged by them:
 
-* flags of LNs as such (embedded, known-deleted, tombstone and the like are shown one by one), and
-  of nodes (`booleans`): only the root bit; whether an expiration of JE 7.5 and 18.3 is in hours or
-  days, and any expiration of 0;
-* `deleted` of MapLN and NameLN (their data are missing instead), root state of a database, its
-  `maxEntries`, `createdAtLogVersion`, key prefixing, bytes of comparators and triggers;
-* flags and `initialLogVersion` of DbTree; `cleanedFilesToDelete` of CkptEnd before 25.3;
+* flag bytes as such: of LNs and nodes the bits are shown one by one, but no bit that only says
+  which fields follow; of databases only duplicates, replicated and (before 25.3) temporary;
+* whether an expiration of JE 7.5 and 18.3 was logged in hours or days, and any expiration of 0;
+* when a record was created that JE 25.3 inserted: only that it was not when it was modified;
+* `deleted` of MapLN and NameLN but through their data, which are missing then; `maxEntries`,
+  `createdAtLogVersion`, key prefixing, bytes of comparators and triggers of a database;
+* flags and `initialLogVersion` of DbTree;
+* configuration and truncated database of a NameLN whose operation has none: what is printed is
+  that of an entry before;
 * which prior size or prior file was logged when only one was: the other is printed as 0 or as
   4294967295;
-* a node's `compactMaxKeySize`, and before 25.3 sizes of its earlier versions; the file numbers of
-  compact LSNs; slots' dirty bits of full nodes (cleared when read); logged sizes of slots of upper
-  INs before 25.3 and of BINs where the node stores none (printed as 0);
+* a node's `compactMaxKeySize`, and before 25.3 sizes of its earlier versions (JE 3.3: the earlier
+  versions at all); whether LSNs are compact, and the base file of those that are not; slots' dirty
+  bits of full nodes (cleared when read); logged sizes of slots of upper INs before 25.3 and of
+  BINs where the node stores none (printed as 0); slots' bits but for the deleted ones, and the
+  keys' common prefix in them, before 7.5;
 * the header version of a FileHeader by JE 5.0 (printed as -1), VLSNs of 0, which JE 25.3 prints
-  for every entry without one;
+  for every entry without one; header sizes;
 * entries that end inside: neither a torn one, nor that there was one;
 * items of Erased: only whether all bytes are zero.
 
@@ -30,12 +35,12 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.truth import bodies
+from tests.truth.bodies import read_body
 
 _HEAD = re.compile(
     r'<entry lsn="0x([0-9a-f]+)/0x([0-9a-f]+)" type="([^/"]*)/(-?\d+)"'
@@ -44,6 +49,7 @@ _HEAD = re.compile(
 )
 _LINE_START = '\n<entry lsn="0x'
 _END = "</entry>"
+_FIRST_LINE, _LAST_LINE = "<DbPrintLog>", "\n</DbPrintLog>\n"
 
 
 @dataclass(slots=True)
@@ -58,8 +64,8 @@ class Printed:
         vlsn: None for an entry without one.
         prev_offset, item_size, checksum: as in the header.
         db_id, txn_id, key, data: None where there is none; `data` also for a deleted record.
-        fields: everything else that is printed, by name; what is not printed is not in it. LSNs
-            are numbers, or None for the null LSN; times are milliseconds since 1970 (UTC).
+        fields: everything else that is printed, by name; what is not printed is not in it. Bytes
+            are hexadecimal, LSNs as printed, times milliseconds since 1970 (UTC).
     """
 
     lsn: int
@@ -74,8 +80,8 @@ class Printed:
     checksum: int
     db_id: int | None = None
     txn_id: int | None = None
-    key: bytes | None = None
-    data: bytes | None = None
+    key: str | None = None
+    data: str | None = None
     fields: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -112,22 +118,27 @@ def parse_printlog(text: str, payload: bool = True) -> Iterator[Printed]:
             raise PrintlogError(f"not an entry: {part[:200]!r}")
         entry = _printed(head)
         if payload:
-            body = part[head.end() : part.rindex(_END)]
+            body = part[head.end() : -len(_END)]
             try:
-                _PAYLOADS[entry.type](entry, body)
-            except (KeyError, AttributeError, ValueError) as error:
+                found = read_body(entry.type, body)
+            except (KeyError, ValueError) as error:
                 raise PrintlogError(f"{entry.lsn_text} {entry.type}: {error!r}") from error
+            entry.db_id, entry.txn_id = found.db_id, found.txn_id
+            entry.key, entry.data, entry.fields = found.key, found.data, found.fields
         yield entry
 
 
 def _split(text: str) -> Iterator[str]:
     """The text of every entry; a line inside a traced message may look like one."""
-    start = text.find(_LINE_START)
-    while start >= 0:
-        end = text.find(_LINE_START, start + 1)
+    if not text.startswith(_FIRST_LINE) or not text.endswith(_END + _LAST_LINE):
+        raise PrintlogError(f"not a whole print: {text[:80]!r} … {text[-80:]!r}")
+    start, stop = len(_FIRST_LINE), len(text) - len(_LAST_LINE)
+    while start < stop:
+        end = text.find(_LINE_START, start + 1, stop)
         while end >= 0 and not text.endswith(_END, start, end):
-            end = text.find(_LINE_START, end + 1)
-        yield text[start + 1 : end if end >= 0 else len(text)]
+            end = text.find(_LINE_START, end + 1, stop)
+        end = stop if end < 0 else end
+        yield text[start + 1 : end]
         start = end
 
 
@@ -146,62 +157,3 @@ def _printed(head: re.Match[str]) -> Printed:
         item_size=int(head[10]),
         checksum=int(head[11]),
     )
-
-
-def _ln(tag: str) -> Callable[[Printed, str], None]:
-    """A reader of LNs; `tag` is around what the class of the LN prints itself."""
-
-    def read(entry: Printed, body: str) -> None:
-        inside, outside = bodies.cut(body, tag)
-        record = bodies.record(inside, outside)
-        entry.db_id, entry.key, entry.data, entry.txn_id = record[:4]
-        entry.fields = record[4] | bodies.LN_EXTRAS[tag](inside, outside)
-
-    return read
-
-
-def _node(entry: Printed, body: str) -> None:
-    entry.db_id, entry.fields = bodies.node(body)
-
-
-def _old_delta(entry: Printed, body: str) -> None:
-    entry.db_id, entry.fields = bodies.old_delta(body)
-
-
-def _txn_end(entry: Printed, body: str) -> None:
-    entry.txn_id, entry.fields = bodies.txn_end(body)
-
-
-def _plain(parse: Callable[[str], dict[str, Any]]) -> Callable[[Printed, str], None]:
-    def read(entry: Printed, body: str) -> None:
-        entry.fields = parse(body)
-
-    return read
-
-
-_USER_LN = _ln("ln")
-_PAYLOADS: dict[str, Callable[[Printed, str], None]] = {
-    **dict.fromkeys(("LN_TX", "LN", "DelDupLN_TX", "DelDupLN"), _USER_LN),
-    **dict.fromkeys(("INS_LN_TX", "INS_LN", "UPD_LN_TX", "UPD_LN"), _USER_LN),
-    **dict.fromkeys(("DEL_LN_TX", "DEL_LN", "ReservedFileLN"), _USER_LN),
-    **dict.fromkeys(("ExtinctScanLN", "ExtinctScanLN_TX"), _USER_LN),
-    **dict.fromkeys(("UPD_LN_TX_WITH_BEFORE_IMAGE", "DEL_LN_TX_WITH_BEFORE_IMAGE"), _USER_LN),
-    **dict.fromkeys(("MapLN", "MapLN_TX"), _ln("mapLN")),
-    **dict.fromkeys(("NameLN", "NameLN_TX"), _ln("nameLN")),
-    **dict.fromkeys(("DupCountLN", "DupCountLN_TX"), _ln("dupCountLN")),
-    "FileSummaryLN": _ln("fileSummaryLN"),
-    **dict.fromkeys(("IN", "BIN", "DIN", "DBIN", "NewBINDelta"), _node),
-    **dict.fromkeys(("BINDelta", "DupBINDelta"), _old_delta),
-    **dict.fromkeys(("Commit", "Abort"), _txn_end),
-    "DbTree": _plain(bodies.db_tree),
-    "CkptStart": _plain(bodies.ckpt_start),
-    "CkptEnd": _plain(bodies.ckpt_end),
-    "Trace": _plain(bodies.trace),
-    "FileHeader": _plain(bodies.file_header),
-    "RollbackStart": _plain(bodies.rollback_start),
-    "RollbackEnd": _plain(bodies.rollback_end),
-    "Matchpoint": _plain(bodies.matchpoint),
-    "RestoreRequired": _plain(bodies.restore_required),
-    "ImmutableFile": _plain(lambda body: {"empty": "<Empty/>" in body}),
-    "Erased": _plain(bodies.erased),
-}

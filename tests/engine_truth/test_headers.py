@@ -1,0 +1,60 @@
+"""Headers in the dump equal those of a walk that shares no code with the project.
+
+For environments without a print by an engine (logs cut inside an entry are among them), and for
+what prints do not show: header sizes, and that nothing lies between two entries.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+import pytest
+
+from tests.corpus import Environment
+from tests.engine_truth.running import json_rows, kernels
+from tests.engine_truth.selected import PRINTED, PRINTED_FIXTURES, UNPRINTED, over
+from tests.truth.headers import NAMES, Header, walk_log
+
+_CHECKSUMS = {True: "ok", False: "bad", None: "none"}
+
+
+def check(env: Environment, *, fast: bool) -> None:
+    """Hold the headers of the dump against those of the walk."""
+    with kernels(fast=fast):
+        code, rows = json_rows("dump", env.home)
+    assert code == 0
+    for header, row in zip_longest(walk_log(env.home), rows):
+        assert header is not None, f"the walk does not find {row}"
+        assert row is not None, f"not dumped: {header}"
+        expected = _row(header)
+        assert {name: row[name] for name in expected} == expected
+
+
+def _row(header: Header) -> dict[str, object]:
+    return {
+        "file_no": header.lsn >> 32,
+        "offset": header.lsn & 0xFFFFFFFF,
+        "lsn": f"0x{header.lsn >> 32:x}/0x{header.lsn & 0xFFFFFFFF:x}",
+        "type": NAMES[header.type_no],
+        "version": header.version,
+        "provisional": header.provisional,
+        "replicated": header.replicated,
+        "invisible": header.invisible,
+        "vlsn": header.vlsn,
+        "prev_offset": header.prev_offset,
+        "header_size": header.header_size,
+        "item_size": header.item_size,
+        "checksum": _CHECKSUMS[header.checksum_ok],
+    }
+
+
+@over(UNPRINTED + PRINTED_FIXTURES)
+def test_compiled(env: Environment) -> None:
+    check(env, fast=True)
+
+
+@pytest.mark.exhaustive
+@over(UNPRINTED + PRINTED)
+@pytest.mark.parametrize("fast", [True, False], ids=["compiled", "plain"])
+def test_all(env: Environment, fast: bool) -> None:
+    check(env, fast=fast)
