@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-SAMPLE_SECONDS = 0.005
+SAMPLE_SECONDS = 0.01
 TIMEOUT_SECONDS = 3600
 
 
@@ -20,7 +21,7 @@ TIMEOUT_SECONDS = 3600
 class Command:
     """A process to measure. Stdout goes to `output`, else to /dev/null.
 
-    `writes` is a file that the process makes itself; it is removed before each run.
+    `writes` is a file or directory that the process makes itself; it is removed before each run.
     """
 
     argv: Sequence[str]
@@ -70,6 +71,8 @@ def _run_once(command: Command, result: Times) -> None:
 def _prepared(command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Open files for stdout and stderr; what an earlier run wrote is gone."""
     if command.writes:
+        if command.writes.is_dir():
+            shutil.rmtree(command.writes)
         command.writes.unlink(missing_ok=True)
     with (
         Path(command.output or "/dev/null").open("wb") as stdout,
@@ -79,10 +82,10 @@ def _prepared(command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 def peak_anonymous_bytes(command: Command) -> tuple[int, int]:
-    """The exit code, and the largest sum of RssAnon over the process and its children.
+    """The exit code, and the largest sum of anonymous memory over the process and its children.
 
-    Sampled every 5 ms. Pages of mapped log files are not anonymous: the system takes them back
-    when it needs them.
+    Sampled, a page that processes share counted once. Pages of mapped log files are not anonymous:
+    the system takes them back when it needs them.
     """
     peak = 0
     with _prepared(command) as (stdout, stderr):
@@ -106,11 +109,11 @@ def _tree(pid: int) -> Iterator[int]:
 
 def _anonymous_bytes(pid: int) -> int:
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        told = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:  # the process has ended
         return 0
-    for line in status.splitlines():
-        if line.startswith("RssAnon:"):
+    for line in told.splitlines():
+        if line.startswith("Pss_Anon:"):
             return int(line.split()[1]) * 1024
     return 0
 

@@ -121,7 +121,9 @@ def machine(java: Path) -> list[str]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     jvm = told.stderr.splitlines()[0] if told.stderr else "unknown Java"
-    libraries = ", ".join(f"{name} {version(name)}" for name in ("numba", "numpy", "pyarrow"))
+    libraries = ", ".join(
+        f"{name} {version(name)}" for name in ("numba", "numpy", "pyarrow", "arro3-io")
+    )
     return [
         f"- {os.cpu_count()} cores, {model}, {memory:.0f} GB of memory, {platform.system()}",
         f"- Python {platform.python_version()}, {libraries}",

@@ -67,8 +67,8 @@ class Bench:
         if what == "dump jsonl to /dev/null":
             ours = self.ours(home, "dump", "--format", "jsonl")
             return [ours, self.engine(home, "DbPrintLog")]
-        form = what.split()[1]
-        ours = self.ours(home, "dump", "--format", form, writes=into.with_suffix(f".{form}"))
+        _, form, *more = what.split()
+        ours = self.ours(home, "dump", "--format", form, *more, writes=into.with_suffix(f".{form}"))
         return [ours, self.engine(home, "DbPrintLog", output=file)]
 
     def compare(self, what: str, log: str, at_least: float) -> list[Times]:
@@ -156,6 +156,7 @@ def measure_floor(bench: Bench, small: str, large: str, verify: float) -> None:
 
 def measure_dumps(bench: Bench, log: str) -> None:
     """All entries as Parquet and as JSON lines, beside the engine's print of them."""
+    bench.compare("dump parquet --parts", log, 10)
     bench.compare("dump parquet", log, 10)
     bench.compare("dump jsonl", log, 2)
     bench.compare("dump jsonl to /dev/null", log, 2)
@@ -164,7 +165,7 @@ def measure_dumps(bench: Bench, log: str) -> None:
 def measure_memory(bench: Bench, names: Sequence[str]) -> None:
     """Peak anonymous memory of our commands."""
     for log in names:
-        for what in ("verify", "summary", "dump parquet", "dump jsonl"):
+        for what in ("verify", "summary", "dump parquet", "dump parquet --parts", "dump jsonl"):
             command = bench.pair(what, bench.folder / log)[0]
             code, peak = peak_anonymous_bytes(command)
             told = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
