@@ -11,6 +11,7 @@ kernel changes with those that it calls.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import os
@@ -30,6 +31,9 @@ _MARKED: set[Callable[..., Any]] = set()
 _TWINS: dict[Callable[..., Any], Twin] = {}
 _DISPATCHERS: dict[Callable[..., Any], Any] = {}
 _LOCK = threading.RLock()
+
+_CACHE_SPACE = 32 << 20
+"""Free bytes below which nothing is kept: a full disk is what may have brought the user here."""
 
 
 def kernel(function: F) -> F:
@@ -144,6 +148,9 @@ def _cache_folder() -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+        space = os.statvfs(folder)
+        if space.f_bavail * space.f_frsize < _CACHE_SPACE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         warnings.warn(
             f"kernels are compiled anew in every run: cache folder {folder}: {error.strerror}",

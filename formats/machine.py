@@ -19,7 +19,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -219,15 +219,19 @@ def processor() -> str:
 
 
 def save(code: Code, path: Path) -> None:
-    """Write machine code, so that another process sees all of it or nothing."""
+    """Write machine code, so that another process sees all of it or nothing.
+
+    Where it cannot be written it is made anew the next time.
+    """
     head = {"symbol": code.symbol, "returns": code.returns, "parameters": code.parameters}
     body = json.dumps(head).encode() + b"\n" + code.data
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        beside.write_bytes(_MAGIC + _digest(body) + body)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with suppress(OSError):
+        try:
+            beside.write_bytes(_MAGIC + _digest(body) + body)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 def read(path: Path) -> Code | None:

@@ -267,6 +267,8 @@ class RangeReader:
     def __iter__(self) -> Iterator[Rows]:
         """The rows of the range in order; `state` is complete when they are exhausted."""
         at, lost = self.state.place.at, self.state.place.lost_from
+        if at == 0 and not self._begins_file():
+            lost = 0
         if self._alone or lost != w.NO_OFFSET:
             at = yield from self._search(max(self.start, lost + 1), lost)
         expected = self._expected() if lost == w.NO_OFFSET else w.NO_OFFSET
@@ -296,6 +298,14 @@ class RangeReader:
         yield from self._flush()
         relaxed = self.state.place.relaxed
         self.state.place = Place(at, self._last, self._shift, lost, relaxed)
+
+    def _begins_file(self) -> bool:
+        """Whether the first entry looks like a file header, so that the next one is behind it."""
+        header = self._header(0)
+        if len(header) < h.MIN_HEADER_SIZE:
+            return True
+        size = h.MIN_HEADER_SIZE + load_i32(header, 10)
+        return header[4] == FILE_HEADER_NO and size == h.FILE_HEADER_SIZE
 
     def _expected(self) -> int:
         """What the entry behind the last one must name as the one before it."""
