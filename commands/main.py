@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
+import warnings
+from typing import Any, cast
 
 import click
 
@@ -91,10 +92,16 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
 
 def main() -> None:
     """Entry point of `je-tools`."""
+    warnings.formatwarning = cast(Any, _warning_line)
     sys.exit(run(group))
 
 
 def db_dump() -> None:
     """Entry point of `db-dump`: the verb `dump` under the name that Berkeley DB users type."""
+    warnings.formatwarning = cast(Any, _warning_line)
     command = importlib.import_module(f"{__package__}.dump").db_dump_command
     sys.exit(run(command))
+
+
+def _warning_line(message: Warning | str, *_: Any, **__: Any) -> str:
+    return f"je-tools: {message}\n"

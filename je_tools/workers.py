@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
@@ -60,6 +61,8 @@ def _begin(begin: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     # Ctrl-C reaches every process of the terminal; the parent is the one to answer it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    # The parent has said it once.
+    warnings.simplefilter("ignore")
     keep_little_memory()
     begin(*arguments)
 
