@@ -98,20 +98,34 @@ def _contains(buf: Any, starts: Any, sizes: Any, n: int, needle: Any, out: Any) 
         out[row] = found
 
 
-def offsets_of(sizes: Ints, unit: int = 1) -> Offsets:
+@kernel
+def _add_up(sizes: Any, n: int, unit: int, offsets: Any) -> None:
+    at = 0
+    for row in range(n):
+        size = sizes[row]
+        at += size * unit if size > 0 else 0
+        offsets[row + 1] = at
+
+
+def offsets_of(sizes: Ints, unit: int = 1, *, fast: bool) -> Offsets:
     """Where each span begins when all are copied behind each other: int32 (n + 1,).
 
     Args:
         sizes: int64 (n,); below 0 takes no room.
         unit: bytes of output for a byte of a span.
+        fast: use the compiled kernel.
     """
-    ends = np.cumsum(np.maximum(sizes, 0) * unit)
-    return np.concatenate((np.zeros(1, np.int64), ends)).astype(np.int32)
+    offsets = np.zeros(len(sizes) + 1, np.int32)
+    if fast:
+        compiled(_add_up)(np.ascontiguousarray(sizes), len(sizes), unit, offsets)
+    else:
+        np.cumsum(np.maximum(sizes, 0) * unit, out=offsets[1:])
+    return offsets
 
 
 def gather(data: Bytes, starts: Ints, sizes: Ints, *, fast: bool) -> tuple[Offsets, Bytes]:
     """The bytes of all spans behind each other: offsets int32 (n + 1,), bytes uint8."""
-    offsets = offsets_of(sizes)
+    offsets = offsets_of(sizes, fast=fast)
     if not fast:
         view = as_plain(data)
         pieces = (
@@ -125,7 +139,7 @@ def gather(data: Bytes, starts: Ints, sizes: Ints, *, fast: bool) -> tuple[Offse
 
 def gather_hex(data: Bytes, starts: Ints, sizes: Ints, *, fast: bool) -> tuple[Offsets, Bytes]:
     """As `gather`, each byte as two lower-case hexadecimal digits."""
-    offsets = offsets_of(sizes, 2)
+    offsets = offsets_of(sizes, 2, fast=fast)
     if not fast:
         view = as_plain(data)
         pieces = (
@@ -143,7 +157,7 @@ def spell_lsns(lsns: Ints, *, fast: bool) -> tuple[Offsets, Bytes]:
     if not fast:
         texts = [f"0x{v >> 32 & 0xFFFFFFFF:x}/0x{v & 0xFFFFFFFF:x}" for v in lsns.tolist()]
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-        return offsets_of(sizes), np.frombuffer("".join(texts).encode(), np.uint8)
+        return offsets_of(sizes, fast=fast), np.frombuffer("".join(texts).encode(), np.uint8)
     offsets = np.zeros(len(lsns) + 1, np.int32)
     out = np.empty(len(lsns) * _LSN_TEXT_MAX, np.uint8)
     compiled(_spell_lsns)(lsns, len(lsns), offsets, out)
@@ -194,7 +208,7 @@ def gather_printable(
     data: Bytes, starts: Ints, sizes: Ints, most: int, *, fast: bool
 ) -> tuple[Offsets, Bytes]:
     """At most `most` bytes of each span as printable ASCII, `.` for others, `~` where cut."""
-    offsets = offsets_of(np.minimum(sizes, most))
+    offsets = offsets_of(np.minimum(sizes, most), fast=fast)
     out = np.empty(int(offsets[-1]), np.uint8)
     run = compiled(_gather_printable) if fast else _gather_printable
     run(data if fast else as_plain(data), starts, sizes, len(starts), most, offsets, out)

@@ -214,14 +214,34 @@ class Columns:
         values: Ints = self.values[self.program.names.index(name)]
         return values
 
+    @functools.cached_property
+    def _present_somewhere(self) -> int:
+        return int(np.bitwise_or.reduce(self.present))
+
+    @functools.cached_property
+    def _present_everywhere(self) -> int:
+        return int(np.bitwise_and.reduce(self.present))
+
     def is_present(self, name: str) -> npt.NDArray[np.bool_]:
         """Where a column holds a value; of a byte column also null counts as one."""
+        if self.is_complete(name):
+            return np.ones(len(self.present), np.bool_)
         return (self.present >> self.program.names.index(name) & 1).astype(np.bool_)
+
+    def is_empty(self, name: str) -> bool:
+        """Whether a column holds no value at all."""
+        return not self._present_somewhere >> self.program.names.index(name) & 1
+
+    def is_complete(self, name: str) -> bool:
+        """Whether a column holds a value in every row."""
+        return bool(self._present_everywhere >> self.program.names.index(name) & 1)
 
     def span(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Offsets into `data` and lengths of a byte column; length -1 where null or absent."""
         column = self.program.names.index(name)
         sizes = self.sizes[self.program.sized[column]]
+        if self.is_complete(name):
+            return self.values[column], sizes
         return self.values[column], np.where(self.present >> column & 1, sizes, -1)
 
     def is_bytes(self, name: str) -> bool:

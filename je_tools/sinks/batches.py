@@ -290,7 +290,7 @@ def _children(
     for field in kind:
         if field.name in given:
             arrays.append(given[field.name])
-        elif columns.has(field.name) and columns.is_present(field.name).any():
+        elif columns.has(field.name) and not columns.is_empty(field.name):
             arrays.append(_column_array(columns, field, place, masking, fast))
         else:
             arrays.append(_nulls(place.n, field.type))
@@ -304,9 +304,16 @@ def _column_array(
         starts, sizes = columns.span(field.name)
         shown = masking if field.name in KEY_FIELDS else Masking()
         return _binary(columns.data, place.spread(starts), place.spread(sizes, -1), shown, fast)
-    present = place.spread(columns.is_present(field.name))
-    numbers = columns.number(field.name).astype(field.type.to_pandas_dtype(), copy=False)
-    return t.number_array(place.spread(numbers), None if present.all() else present)
+    numbers = place.spread(_as_type(columns.number(field.name), field.type.to_pandas_dtype()))
+    if columns.is_complete(field.name) and place.index is None:
+        return t.number_array(numbers)
+    return t.number_array(numbers, place.spread(columns.is_present(field.name)))
+
+
+def _as_type(numbers: Ints, kind: Any) -> npt.NDArray[Any]:
+    """The numbers in another type; without a copy where that has their width."""
+    kind = np.dtype(kind)
+    return numbers.view(kind) if kind.itemsize == numbers.itemsize else numbers.astype(kind)
 
 
 def _single_array(

@@ -128,6 +128,9 @@ def family_json(part: FamilyPart, masking: Masking, *, fast: bool) -> pa.StringA
     pieces = _object_pieces(decoded.fields, ROW_FIELDS, masking, fast)
     if decoded.slots is not None:
         pieces += [',"slots":[', _slots(decoded, masking, fast), "]"]
+    if all(isinstance(piece, str) for piece in pieces):
+        # Not one of them has a field: damaged ones, of which `single_json` tells.
+        return pa.repeat("{}", len(part.index))
     return t.joined_present(*pieces, "}")
 
 
@@ -137,16 +140,16 @@ def _object_pieces(
     """Pieces of a JSON object that is left open. Its first field is one that is always there."""
     pieces: list[str | pa.StringArray] = []
     for name in columns.program.names:
-        present = columns.is_present(name)
-        if name in without or not present.any():
+        if name in without or columns.is_empty(name):
             continue
         shown = masking if name in KEY_FIELDS else _SHOWN
         texts = t.column_texts(columns, name, shown, fast=fast, quote=_QUOTE)
         start = f'{{"{name}":' if not pieces else f',"{name}":'
-        if present.all():
+        if columns.is_complete(name):
             pieces += [start, t.or_null(texts)]
         else:
-            values = pc.if_else(t.bool_array(present), t.or_null(texts), None)
+            present = t.bool_array(columns.is_present(name))
+            values = pc.if_else(present, t.or_null(texts), None)
             pieces.append(t.joined(start, values))
     return pieces or ["{"]
 

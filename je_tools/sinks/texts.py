@@ -86,8 +86,7 @@ def column_texts(
     columns: Columns, name: str, masking: Masking, *, fast: bool, quote: str
 ) -> pa.StringArray:
     """A decoded column: numbers, LSNs, or bytes in hexadecimal; text in `quote`s."""
-    present = columns.is_present(name)
-    valid = None if present.all() else present
+    valid = None if columns.is_complete(name) else columns.is_present(name)
     if columns.is_bytes(name):
         starts, sizes = columns.span(name)
         texts = data_texts(columns.data, starts, sizes, masking, fast=fast)
