@@ -39,6 +39,9 @@ ENTRIES = "Which entries (all filters must hold)"
 OUTPUT = "What is printed, and where to"
 READING = "How the log is read"
 
+TOLD = 20
+"""Damaged places that are told one by one."""
+
 OPTIONS: dict[str, list[Any]] = {
     "": [environment_argument],
     ENTRIES: [
@@ -277,17 +280,22 @@ def _all(dump: Any, reading: Any, follows: bool) -> Iterator[Any]:
 
 
 def _exit_code(reading: Any, exit_zero: bool) -> int:
-    """Say what was not listed; 3 where that is damage."""
+    """Say what is damaged or was not listed; 3 where something is."""
+    from dataclasses import replace
+
     from je_tools.findings import Severity
     from je_tools.sinks.sections import printable
     from je_tools.verify import file_findings
 
     states = reading.states.values()
     findings = [f for state in states for f in file_findings(reading.environment, state)]
-    for finding in findings:
-        if finding.severity is not Severity.NOTE:
-            click.echo(f"je-tools: {printable(finding.text())}", err=True)
-    damaged = any(finding.severity is Severity.ERROR for finding in findings)
+    told = [finding for finding in findings if finding.severity is not Severity.NOTE]
+    for finding in told[:TOLD]:
+        click.echo(f"je-tools: {printable(replace(finding, hint='').text())}", err=True)
+    if told:
+        more = f"{len(told) - TOLD:,} more; " if len(told) > TOLD else ""
+        click.echo(f"je-tools: {more}je-tools verify tells all, and what to do", err=True)
+    damaged = any(finding.severity is Severity.ERROR for finding in told)
     return EXIT_DAMAGE if damaged and not exit_zero else EXIT_OK
 
 

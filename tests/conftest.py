@@ -18,6 +18,12 @@ settings.register_profile("je-tools", deadline=None)
 settings.load_profile("je-tools")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--rewrite-golden` renews tests/golden/ instead of failing where output differs."""
+    text = "write what the commands print now into tests/golden/"
+    parser.addoption("--rewrite-golden", action="store_true", help=text)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for `environment`, `environment_with_truth` or `legacy_file` gets each.
 

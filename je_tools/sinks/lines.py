@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from je_tools.entries import EntryTable
 from je_tools.formats.je.types import ENTRY_TYPES, Family, type_name
 from je_tools.formats.je.walk import CHECKSUM_NAMES, Checksum
-from je_tools.formats.spans import Ints, gather_printable
+from je_tools.formats.spans import Ints, gather, gather_hex, gather_printable
 from je_tools.masking import DataMode, Masking
 from je_tools.sinks import texts as t
 from je_tools.sinks.jsonl import entry_objects
@@ -32,6 +32,7 @@ _JSON_TO_TEXT = (
     (r'\{"(\w+)":', r"{\1="),
     (r'="([^"\\ ,{}\[\]=]*)"', r"=\1"),
     ("=0xffffffff/0xffffffff", "=null"),
+    (r"\bflags[23]?=0 ", ""),
     (r"^\{|\}$", ""),
 )
 """Commas and quotes go where that is not ambiguous; a JSON string has no bare `,"` inside."""
@@ -137,7 +138,24 @@ def _cells(
         shown = {i: ascii(t.clean_text(text))[1:-1] for i, text in names.items()}
         ids = t.number_texts(table.db_id, table.has_db)
         return pc.coalesce(t.id_texts(table.db_id, table.has_db, shown), ids)
-    return _preview(table, table.key_start, table.key_size, masking, size, fast)
+    return _keys(table, masking, size, fast)
+
+
+def _keys(table: EntryTable, masking: Masking, most: int, fast: bool) -> pa.StringArray:
+    """Keys as `--key` takes them: text where all of it is printable, else hexadecimal."""
+    data, starts, sizes = table.rows.data, table.key_start, table.key_size
+    if masking.mode is not DataMode.SHOW:
+        return t.data_texts(data, starts, sizes, masking, fast=fast)
+    short = np.minimum(sizes, most)
+    first = t.string_array(*gather(data, starts, short, fast=fast), sizes >= 0)
+    first = first.view(pa.binary())
+    digits = t.string_array(*gather_hex(data, starts, short, fast=fast), sizes >= 0)
+    text = _preview(table, starts, sizes, masking, most, fast)
+    # As a StringBinding writes it.
+    string = t.joined("str:", pc.utf8_slice_codeunits(text, 0, -1))
+    is_text = pc.match_substring_regex(first, "^[ -~]*$")
+    is_string = pc.match_substring_regex(first, r"^[ -~]+\x00$")
+    return pc.if_else(is_text, text, pc.if_else(is_string, string, t.joined("hex:", digits)))
 
 
 def _preview(
@@ -152,12 +170,12 @@ def _preview(
 def _detail(table: EntryTable, masking: Masking, layout: Layout, fast: bool) -> pa.StringArray:
     """Damage first; then a record's value, or another entry's fields."""
     data = _preview(table, table.data_start, table.data_size, masking, layout.width, fast)
-    if not layout.shows("key"):
-        key = _preview(table, table.key_start, table.key_size, masking, layout.width, fast)
-        data = t.joined(pc.fill_null(key, ""), " ", pc.fill_null(data, ""))
     payload = _field_texts(entry_objects(table, masking, fast=fast), layout)
     is_record = t.bool_array(_IS_RECORD[table.rows.type] & (table.key_size >= 0))
     shown = pc.if_else(is_record, pc.fill_null(data, ""), payload)
+    if not layout.shows("key"):
+        with_key = t.joined(_keys(table, masking, layout.width, fast), " ", shown)
+        shown = pc.coalesce(with_key, shown)
     bad = table.rows.checksum == Checksum.BAD
     if bad.any():
         mark = f"CHECKSUM {CHECKSUM_NAMES[Checksum.BAD].upper()} "

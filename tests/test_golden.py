@@ -1,0 +1,146 @@
+"""What the commands print, to the letter, with their exit codes: tests/golden/*.txt.
+
+After a change that is meant: `pytest tests/test_golden.py --rewrite-golden`, and read the diff.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from je_tools.commands.dump import db_dump_command
+from je_tools.commands.main import COMMANDS, group
+from tests.builders.logs import LogFile, entry, write_log
+from tests.corpus import FIXTURES, ROOT
+from tests.je_tools.dumped import je_tools
+
+GOLDEN = ROOT / "tests" / "golden"
+WIDTH = 100
+
+CRASH = "fixtures/v17-crash-txn/env"
+REPLICATED = "fixtures/v26-rep-committed/node1"
+OLD = "fixtures/v8-dbops/env"
+TABLES = "--by-file --by-db --vlsn --checkpoints --txns"
+
+COMMAND_LINES = {
+    "help": "je-tools --help",
+    "help-db-dump": "db-dump --help",
+    **{f"help-{name}": f"je-tools {name} --help" for name in COMMANDS},
+    "dump-table": f"je-tools dump {CRASH} --limit 40",
+    "dump-table-replicated": f"je-tools dump {REPLICATED} --from-vlsn 1 --limit 25",
+    "dump-table-backward": f"je-tools dump {OLD} --backward --limit 25",
+    "dump-table-damaged": "je-tools dump damaged",
+    "dump-jsonl": f"je-tools dump {CRASH} --format jsonl --from-lsn 0x0/0x300 --limit 30",
+    "dump-jsonl-replicated": f"je-tools dump {REPLICATED} --format jsonl --type TXN --limit 5",
+    "dump-jsonl-old": f"je-tools dump {OLD} --format jsonl --type IN --type DbTree --limit 8",
+    "dump-jsonl-damaged": "je-tools dump damaged --format jsonl --data hide",
+    "dump-csv": f"je-tools dump {REPLICATED} --format csv --db people --limit 12",
+    "dump-csv-damaged": "je-tools dump damaged --format csv --exit-zero",
+    "dump-data-length": f"je-tools dump {CRASH} --type INS_LN_TX --limit 5 --data length",
+    "dump-data-hash": f"je-tools dump {CRASH} --type IN --format jsonl --limit 3 --data hash",
+    "dump-unchecked": "je-tools dump damaged --ignore-checksum --format csv",
+    "db-dump": f"db-dump {CRASH} --db people --key user00000001",
+    "summary": f"je-tools summary {CRASH} {TABLES}",
+    "summary-replicated": f"je-tools summary {REPLICATED} {TABLES}",
+    "summary-jsonl": f"je-tools summary {CRASH} --format jsonl {TABLES}",
+    "summary-csv": f"je-tools summary {OLD} --format csv",
+    "verify": f"je-tools verify {CRASH}",
+    "verify-damaged": "je-tools verify damaged",
+    "verify-damaged-jsonl": "je-tools verify damaged --format jsonl --exit-zero",
+    "files": "je-tools files fixtures/v17-erase-after/env",
+    "files-old": f"je-tools files {OLD}",
+    "files-jsonl": "je-tools files fixtures/v8-cleaned/env --format jsonl",
+    "files-damaged": "je-tools files damaged",
+    "explain-type": "je-tools explain type:NameLN",
+    "explain-exit": "je-tools explain exit:6",
+    "explain-finding": "je-tools explain finding:torn-tail",
+    "explain-entry": f"je-tools explain 0x0/0xc7 --env {CRASH}",
+}
+NARROW = {
+    "narrow-dump": f"je-tools dump {REPLICATED} --limit 30",
+    "narrow-summary": f"je-tools summary {CRASH} {TABLES}",
+    "narrow-verify": "je-tools verify damaged",
+    "narrow-files": "je-tools files damaged",
+}
+"""On a terminal of 40 columns."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where commands run: with fixtures/, and a log in which much is wrong."""
+    (tmp_path / "fixtures").symlink_to(FIXTURES)
+    write_log(tmp_path / "damaged", damaged_log())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "dumb")
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def damaged_log() -> list[LogFile]:
+    """Entries damaged alone and in a row, inserted bytes, a missing file, a torn tail."""
+    first = LogFile(3, 17)
+    places = [first.trace(40 + i) for i in range(8)]
+    first.data[places[2].start + 20] ^= 1
+    first.data[places[4].start : places[5].start + 30] = b"\x1b" * (
+        places[5].start + 30 - places[4].start
+    )
+    second = first.follower()
+    second.trace(30)
+    second.data += b"inserted"
+    second.trace(50)
+    third = LogFile(6, 17, second.last)
+    third.trace(60)
+    third.data += entry(24, bytes(100), third.last)[:50]
+    return [first, second, third]
+
+
+def run_line(line: str) -> str:
+    """A command line, and what came of it."""
+    program, *arguments = shlex.split(line)
+    command: click.Command = db_dump_command if program == "db-dump" else group
+    done = je_tools(*arguments, command=command)
+    parts = [f"$ {line}\n", done.out.decode("utf-8")]
+    parts += [f"-- on standard error\n{done.err}"] if done.err else []
+    return "".join([*parts, f"-- exit code {done.code}\n"])
+
+
+CASES = [(name, line, WIDTH) for name, line in COMMAND_LINES.items()]
+CASES += [(name, line, 40) for name, line in NARROW.items()]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("name", "line", "width"), CASES, ids=[case[0] for case in CASES])
+def test_output_is_as_it_was(
+    name: str,
+    line: str,
+    width: int,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys, "argv", [line.split()[0]])
+    text = run_line(line)
+    assert str(ROOT) not in text
+    assert all(c == "\n" or c.isprintable() for c in text)
+    path = GOLDEN / f"{name}.txt"
+    if request.config.getoption("--rewrite-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_every_golden_file_has_its_command() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == {case[0] for case in CASES}
+
+
+@pytest.mark.parametrize("name", ["narrow-dump", "narrow-verify", "narrow-files"])
+def test_a_narrow_terminal_is_not_overrun(name: str) -> None:
+    """Numbers of a summary may: half a number is a wrong one."""
+    _, *lines = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    shown = lines[: lines.index(next(line for line in lines if line.startswith("-- ")))]
+    assert shown
+    assert max(map(len, shown)) <= 40
