@@ -140,8 +140,10 @@ class Files:
         if not (follows and file.header.good and before.file.header.good) or named is None:
             return
         # What the header names is damaged where it lies in a gap or in the tail.
-        lost = [(gap.start, gap.stop) for gap in before.gaps] + [(before.tail, before.size)]
-        if any(start <= named < stop for start, stop in lost):
+        if any(gap.start <= named < gap.stop for gap in before.gaps):
+            return
+        # The finding of a tail says what it should have held, also when the file is too short.
+        if before.tail < before.size and named >= before.tail:
             return
         if before.last in (named, named + before.shift, NO_OFFSET):
             return

@@ -228,7 +228,7 @@ class FileDamage:
             return self._of_spot("zero-tail", spot, severity)
         if self.is_last:
             return self._of_spot("torn-tail", spot)
-        if is_whole:
+        if is_whole and (named_last is None or named_last <= start):
             return self._of_spot("damaged-entry", spot)
         if named_last is not None and named_last < state.tail:
             expected = "the end of the file, as the next file's header says"

@@ -24,6 +24,9 @@ from je_tools.stream import Runs, Stream, runs_of
 
 LOCK_NAME = "je.lck"
 
+_OF_LOST_ENDS = {"truncated-file", "last-entry-mismatch"}
+"""Codes that say, with a file, that entries of the one before it are missing."""
+
 
 @dataclass
 class Totals:
@@ -135,9 +138,11 @@ class _Verification:
         index, begun = 0, False
         for part in self.scanner.scan(self.environment, self._work):
             if not begun:
-                yield from self.files.of_file(index, before)
-                # Where files are missing, so are VLSNs.
-                self.stream.is_broken |= _is_apart(before, part.file)
+                found = list(self.files.of_file(index, before))
+                yield from found
+                # Where files or their ends are missing, so are VLSNs.
+                is_cut = any(each.code in _OF_LOST_ENDS for each in found)
+                self.stream.is_broken |= is_cut or _is_apart(before, part.file)
                 begun = True
             yield from self._of_part(part, is_last=index in self.files.ends)
             if part.end is not None:

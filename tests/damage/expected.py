@@ -23,7 +23,7 @@ class Said(NamedTuple):
     code: str
     severity: str
     offset: int
-    length: int
+    length: int | None
     resume: int | None
 
 
@@ -55,7 +55,7 @@ class Damaged:
         """Whether an entry is another one now; the invisible bit may change in place."""
         before = bytearray(self.before[place.start : place.stop])
         after = bytearray(self.after[place.start : place.stop])
-        if before[4] != FILE_HEADER and self.version >= 7:
+        if self.version >= 7:
             before[5] &= ~INVISIBLE
             after[5] &= ~INVISIBLE
         return before != after
@@ -85,6 +85,12 @@ class Damaged:
     def intact(self) -> list[Placed]:
         """The entries that must still be listed as good, the file header left out."""
         return [place for place in self.placed[1:] if not self.is_damaged(place)]
+
+    def taken_for_erased(self) -> list[Placed]:
+        """Entries that are damaged so that they must pass for erased ones."""
+        fit = (i for i in range(1, len(self.placed)) if self._chained(i))
+        places = (self.placed[i] for i in fit)
+        return [place for place in places if self.is_damaged(place) and self.becomes_erased(place)]
 
     def findings(self) -> list[Said]:
         """The damage, in the order of the file."""

@@ -1,0 +1,64 @@
+"""Small logs with an entry of each type, made of single entries that are shipped as vectors."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import NamedTuple
+
+from tests.builders.logs import ERASED, RESTORE_REQUIRED, ROLLBACK_START, LogFile
+from tests.corpus import VECTORS
+
+LONGEST = 400
+"""Bytes of the longest item that is taken: the logs are to be read thousands of times."""
+
+LEFT_OUT = {25, ERASED, RESTORE_REQUIRED, ROLLBACK_START}
+"""File headers, and what has findings of its own or changes what the rest means."""
+
+
+class Vector(NamedTuple):
+    """A single entry: log version, type, header size and bytes."""
+
+    version: int
+    type_no: int
+    header_size: int
+    data: bytes
+
+    @property
+    def item(self) -> bytes:
+        return self.data[self.header_size :]
+
+
+@cache
+def vectors() -> list[Vector]:
+    """Every entry of fixtures/vectors."""
+    rows = (json.loads(line) for line in VECTORS.read_text().splitlines())
+    return [
+        Vector(
+            row["log_version"],
+            row["entry_type"],
+            row["header"]["header_size"],
+            bytes.fromhex(row["hex"]),
+        )
+        for row in rows
+    ]
+
+
+def small_log(version: int, files: int = 2) -> list[LogFile]:
+    """Files with one entry of each type that there are vectors of, and a replicated Trace each."""
+    made = [LogFile(0, version)]
+    kept = [each for each in vectors() if each.version == version and len(each.item) <= LONGEST]
+    by_type = {each.type_no: each for each in kept if each.type_no not in LEFT_OUT}
+    several = list(by_type.values())
+    share = -(-len(several) // files)
+    vlsn = 1
+    for i in range(files):
+        if i:
+            made.append(made[-1].follower())
+        for each in several[i * share : (i + 1) * share]:
+            made[-1].add(each.type_no, each.item)
+        for size in (9, 30, 200):
+            made[-1].trace(size, vlsn=vlsn)
+            made[-1].trace(size)
+            vlsn += 1
+    return made

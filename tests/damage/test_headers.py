@@ -1,0 +1,85 @@
+"""Every byte of every header changed, one at a time: what is said, and what can still be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from je_tools.environment import open_environment
+from je_tools.scan import Scanner
+from je_tools.verify import Totals, verify
+from tests.builders.logs import LogFile, Placed, write_log
+from tests.damage.expected import Damaged, Said, said
+from tests.damage.reading import Seen, read_log
+from tests.damage.small import small_log
+
+VERSIONS = (6, 8, 15, 17, 26)
+SOME_FLIPS = (0x01, 0x08, 0x20, 0x80, 0xFF)
+HEADER_SIZE, VLSN_SIZE = 14, 8
+
+
+def header_bytes(file: LogFile) -> list[tuple[Placed, int]]:
+    """Each entry with the offset of each byte of its header, that of the file header too."""
+    mask = 0x28 if file.version >= 8 else 0x20
+    found = []
+    for place in file.placed:
+        is_long = place.start > 0 and file.data[place.start + 5] & mask
+        size = HEADER_SIZE + (VLSN_SIZE if is_long else 0)
+        found += [(place, at) for at in range(place.start, place.start + size)]
+    return found
+
+
+def verified(home: Path, *, fast: bool) -> list[Said]:
+    environment = open_environment([home])
+    scanner = Scanner(fast=fast, threads=1)
+    return [said(each.row()) for each in verify(environment, scanner, Totals(""))]
+
+
+def check_flip(home: Path, files: list[LogFile], i: int, at: int, value: int, fast: bool) -> None:
+    """Change one byte of one file of a log, and look what is said and read."""
+    file = files[i]
+    after = bytearray(file.data)
+    after[at] = value
+    (home / file.name).write_bytes(after)
+    damaged = Damaged(
+        bytes(file.data), bytes(after), file.placed, file.version, is_last=i == len(files) - 1
+    )
+    assert verified(home, fast=fast) == damaged.findings(), (file.no, at, value)
+    seen = read_log(home, fast=fast, threads=1)
+    for each in seen:
+        each.assert_covers_every_byte()
+    listed = sorted(damaged.intact() + damaged.taken_for_erased())
+    assert without_header(seen[i]) == listed
+    others = [each for j, each in enumerate(seen) if j != i]
+    assert all(not each.damaged() for each in others)
+    (home / file.name).write_bytes(file.data)
+
+
+def without_header(seen: Seen) -> list[tuple[int, int]]:
+    return [(start, stop) for start, stop in seen.good if start]
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_byte_of_each_header(version: int, fast: bool, tmp_path: Path) -> None:
+    files = small_log(version)
+    home = write_log(tmp_path / "env", files)
+    assert verified(home, fast=fast) == []
+    for i, file in enumerate(files):
+        for n, (_, at) in enumerate(header_bytes(file)):
+            flip = SOME_FLIPS[(n + at) % len(SOME_FLIPS)]
+            check_flip(home, files, i, at, file.data[at] ^ flip, fast)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_value_of_each_byte_of_each_header(version: int, fast: bool, tmp_path: Path) -> None:
+    files = small_log(version)
+    home = write_log(tmp_path / "env", files)
+    for i, file in enumerate(files):
+        for _, at in header_bytes(file):
+            for value in set(range(256)) - {file.data[at]}:
+                check_flip(home, files, i, at, value, fast)

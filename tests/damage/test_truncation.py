@@ -1,0 +1,87 @@
+"""A log cut off at each of its bytes: what is torn, what is lost, and what the exit code is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from je_tools.environment import open_environment
+from je_tools.scan import Scanner
+from je_tools.verify import Totals, verify
+from tests.builders.logs import LogFile, write_log
+from tests.damage.expected import Said, said
+from tests.damage.reading import read_log
+from tests.damage.running import je_tools
+from tests.damage.small import small_log
+
+FILE_HEADER_SIZE = 38
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "compiled"])
+def fast(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def verified(path: Path, size: int, *, fast: bool) -> tuple[int, list[Said]]:
+    """The exit code of `verify`, and what it says; the command itself is run for some sizes."""
+    if size % 50 == 0:
+        outcome = je_tools("verify", path, "--format", "jsonl")
+        return outcome.code, [said(row) for row in outcome.rows]
+    environment = open_environment([path])
+    totals = Totals("")
+    found = verify(environment, Scanner(fast=fast, threads=1), totals)
+    rows = [said(each.row()) for each in found]
+    return 3 if totals.errors else 0, rows
+
+
+def torn(file: LogFile, size: int) -> list[Said]:
+    """What is to be said of a last file that was cut to `size` bytes."""
+    if size == 0:
+        return [Said("torn-tail", "note", 0, 0, None)]
+    start = max(place.start for place in file.placed if place.start < size)
+    if any(place.stop == size for place in file.placed):
+        return []
+    code = "torn-tail" if any(file.data[start:size]) else "zero-tail"
+    return [Said(code, "note", start, size - start, None)]
+
+
+def test_each_length_of_a_last_file(fast: bool, tmp_path: Path) -> None:
+    """Whatever a writer that died has left is a note, in a directory and by itself."""
+    files = small_log(17)
+    home = write_log(tmp_path / "env", files)
+    last = files[-1]
+    path = home / last.name
+    for size in range(len(last.data)):
+        path.write_bytes(last.data[:size])
+        assert verified(home, size, fast=fast) == (0, torn(last, size)), size
+        first, second = read_log(home, fast=fast)
+        second.assert_covers_every_byte()
+        assert first.good == files[0].placed
+        assert second.good == [place for place in last.placed if place.stop <= size]
+        if size > FILE_HEADER_SIZE:
+            assert verified(path, size, fast=fast) == (0, torn(last, size)), size
+
+
+def test_each_length_of_a_file_that_another_follows(fast: bool, tmp_path: Path) -> None:
+    """There it is damage, told from the next file's header where an entry is whole."""
+    files = small_log(17)
+    home = write_log(tmp_path / "env", files)
+    file = files[0]
+    for size in range(len(file.data)):
+        (home / file.name).write_bytes(file.data[:size])
+        assert verified(home, size, fast=fast) == (3, cut(file, size)), size
+        first, second = read_log(home, fast=fast)
+        first.assert_covers_every_byte()
+        assert first.good == [place for place in file.placed if place.stop <= size]
+        assert second.good == files[1].placed
+
+
+def cut(file: LogFile, size: int) -> list[Said]:
+    """What is to be said of a file that others follow and that was cut to `size` bytes."""
+    if size < FILE_HEADER_SIZE:
+        return [Said("bad-file-header", "error", 0, size, None)]
+    if any(place.stop == size for place in file.placed):
+        return [Said("truncated-file", "error", size, None, None)]
+    start = max(place.start for place in file.placed if place.start < size)
+    return [Said("truncated-file", "error", start, size - start, None)]
