@@ -1,0 +1,150 @@
+"""Dumps by worker processes: the same lines, and an end with the process that wanted them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from je_tools import dump
+from je_tools.formats.je import reader
+from tests.corpus import FIXTURES
+from tests.je_tools.dumped import je_tools
+
+HOME = FIXTURES / "v26-dbops" / "env"
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers also for a small log."""
+    monkeypatch.setattr(dump, "PROCESSES_FROM", 1)
+    monkeypatch.setattr(reader, "PLAIN_LIMIT", 1)
+    monkeypatch.setattr("je_tools.scan.PLAIN_LIMIT", 1)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
+def test_the_lines_are_the_same(form: str) -> None:
+    alone = je_tools("dump", HOME, "--format", form, "--threads", "1")
+    together = je_tools("dump", HOME, "--format", form, "--threads", "3")
+    assert together == alone
+    assert alone.out.count(b"\n") > 1000
+
+
+@pytest.mark.usefixtures("eager")
+def test_damage_is_told_once(tmp_path: Path) -> None:
+    home = tmp_path / "env"
+    shutil.copytree(HOME, home)
+    victim = max(home.glob("*.jdb"), key=lambda path: path.stat().st_size)
+    data = bytearray(victim.read_bytes())
+    data[20_000:20_100] = bytes(100)
+    victim.write_bytes(data)
+    alone = je_tools("dump", home, "--format", "jsonl", "--threads", "1")
+    together = je_tools("dump", home, "--format", "jsonl", "--threads", "3")
+    assert together == alone
+    assert alone.code == 3
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_file_that_vanishes_stops_the_dump(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "env"
+    shutil.copytree(HOME, home)
+    before = dump.read_names_and_times
+
+    def then_vanish(*arguments: object) -> object:
+        prepared = before(*arguments)  # type: ignore[arg-type]
+        for path in home.glob("*.jdb"):
+            path.unlink()
+        return prepared
+
+    monkeypatch.setattr(dump, "read_names_and_times", then_vanish)
+    done = je_tools("dump", home, "--format", "jsonl", "--threads", "2")
+    assert done.code == 5
+    assert "vanished" in done.err or "removed" in done.err
+
+
+@pytest.fixture
+def slow_dump(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A dump by workers that stand still, since nobody reads what they print."""
+    home = tmp_path / "env"
+    home.mkdir()
+    source = max(HOME.glob("*.jdb"), key=lambda path: path.stat().st_size)
+    program = (
+        "import sys\n"
+        "from je_tools import dump, scan\n"
+        "dump.PROCESSES_FROM = scan.PLAIN_LIMIT = 1\n"
+        "if __name__ == '__main__':\n"
+        "    from je_tools.commands.main import main\n"
+        "    main()\n"
+    )
+    script = tmp_path / "slow.py"
+    script.write_text(program)
+    for number in range(40):
+        shutil.copy(source, home / f"{number:08x}.jdb")
+    process = subprocess.Popen(
+        [sys.executable, script, "dump", home, "--format", "jsonl", "--threads", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def _session(leader: int) -> list[int]:
+    """The processes of a session that are alive."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(") ")[2].split()
+        except (OSError, NotADirectoryError):
+            continue
+        if int(fields[3]) == leader and fields[0] != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+def _wait_until(what: str, leader: int, wanted: range, seconds: float = 60) -> list[int]:
+    end = time.monotonic() + seconds
+    while len(found := _session(leader)) not in wanted:
+        assert time.monotonic() < end, f"{what}: {found}"
+        time.sleep(0.05)
+    return found
+
+
+def test_workers_end_with_a_parent_that_was_killed(slow_dump: subprocess.Popen[bytes]) -> None:
+    leader = slow_dump.pid
+    _wait_until("started", leader, range(4, 100))
+    os.kill(leader, signal.SIGKILL)
+    assert slow_dump.stdout is not None
+    slow_dump.stdout.close()
+    _wait_until("ended", leader, range(1))
+
+
+def test_ctrl_c_ends_all_of_them(slow_dump: subprocess.Popen[bytes]) -> None:
+    leader = slow_dump.pid
+    _wait_until("started", leader, range(4, 100))
+    os.killpg(leader, signal.SIGINT)
+    _, told = slow_dump.communicate(timeout=60)
+    assert (slow_dump.returncode, told.strip()) == (130, b"interrupted")
+    _wait_until("ended", leader, range(1))
+
+
+def test_a_worker_that_is_killed_stops_the_dump(slow_dump: subprocess.Popen[bytes]) -> None:
+    leader = slow_dump.pid
+    found = _wait_until("started", leader, range(4, 100))
+    os.kill(max(found), signal.SIGKILL)
+    _, told = slow_dump.communicate(timeout=60)
+    assert slow_dump.returncode == 5, told
+    assert b"a worker process was killed" in told
+    _wait_until("ended", leader, range(1))
