@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+"""Settings of every command."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 environment_argument = click.argument(

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from je_tools.commands._options import (
+    CONTEXT,
     environment_argument,
     exit_zero_option,
     format_option,
@@ -328,8 +329,7 @@ def _make(name: str, text: str) -> click.Command:
             decorate(callback)
             parameters.append(callback.__click_params__[-1])  # type: ignore[attr-defined]
             headings[parameters[-1].name or ""] = heading
-    context = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-    made = _Command(name, callback=callback, params=parameters, help=text, context_settings=context)
+    made = _Command(name, callback=callback, params=parameters, help=text, context_settings=CONTEXT)
     made.headings = headings
     return made
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import click
 
 from je_tools import __version__
+from je_tools.commands._options import CONTEXT
 from je_tools.errors import EXIT_INTERRUPTED, EXIT_OK, JeToolsError
 
 COMMANDS: dict[str, str] = {
@@ -21,8 +22,6 @@ COMMANDS: dict[str, str] = {
     "explain": "Explain an entry type, a finding, an exit code, or one entry byte by byte.",
 }
 """Every verb, and its line in `--help`. A verb's module is loaded when it is run."""
-
-CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class LazyGroup(click.Group):

@@ -9,9 +9,13 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _PRELOADED = ["je_tools.formats.machine", "je_tools.sinks.batches", "je_tools.sinks.jsonl"]
 
@@ -22,17 +26,32 @@ def open_workers(count: int, begin: Callable[..., None], *arguments: Any) -> Pro
     They end with the process that opened them, however that ends. `begin`, its arguments, and
     what is submitted must pickle. A worker that dies makes the results `BrokenProcessPool`.
     """
-    return ProcessPoolExecutor(
-        count, mp_context=_context(), initializer=_begin, initargs=(begin, arguments)
-    )
+    expect_workers()
+    return _Workers(count, mp_context=_context(), initializer=_begin, initargs=(begin, arguments))
 
 
 def expect_workers() -> None:
     """Begin to load what workers need, while this process goes on with something else."""
     if _context().get_start_method() == "forkserver":
-        from multiprocessing.forkserver import ensure_running
+        from multiprocessing import forkserver, resource_tracker
 
-        ensure_running()
+        # It starts with the fork server and would let SIGINT through again.
+        resource_tracker.ensure_running()
+        with _without_ctrl_c():
+            forkserver.ensure_running()
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Processes started meanwhile never get SIGINT, nor do theirs: it stays blocked in them.
+
+    Ctrl-C reaches every process of the terminal; the parent is the one to answer it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @functools.cache
@@ -47,6 +66,14 @@ def _context() -> Any:
     return context
 
 
+class _Workers(ProcessPoolExecutor):
+    """Starts each process whole: one that is cut short would complain to the terminal."""
+
+    def submit(self, work: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> Future[T]:
+        with _without_ctrl_c():
+            return super().submit(work, *arguments, **named)
+
+
 def keep_little_memory() -> None:
     """Give back what is free, and have Arrow do so: its own pool keeps what it once had."""
     import pyarrow
@@ -58,7 +85,7 @@ def keep_little_memory() -> None:
 
 
 def _begin(begin: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    # Ctrl-C reaches every process of the terminal; the parent is the one to answer it.
+    # Where workers are not forked, Ctrl-C can come as early as here; see _without_ctrl_c.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # The parent has said it once.

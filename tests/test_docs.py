@@ -138,7 +138,8 @@ def test_damage_costs_what_the_format_page_says(
 ) -> None:
     """A changed byte of a header or an item costs at most the entry that it is in."""
     source = environment("v17-basic").home / "00000000.jdb"
-    hurt, totals = tmp_path / source.name, [tmp_path / "before.json", tmp_path / "behind.json"]
+    hurt, totals = tmp_path / "hurt" / source.name, [tmp_path / "a.json", tmp_path / "b.json"]
+    hurt.parent.mkdir()
     data = bytearray(source.read_bytes())
     data[0x1E3 + at] ^= flip
     hurt.write_bytes(data)

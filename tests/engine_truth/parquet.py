@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from je_tools.commands.dump import command
+from je_tools.commands.main import group
 from je_tools.formats.je.types import BY_NAME
 
 
@@ -17,8 +17,8 @@ def parquet_rows(home: Path) -> Iterator[dict[str, Any]]:
     """The entries of a log, written as Parquet and read with Arrow."""
     with TemporaryDirectory() as folder:
         output = Path(folder) / "rows.parquet"
-        arguments = [str(home), "--threads", "1", "--format", "parquet", "--output", str(output)]
-        assert not command.main(arguments, standalone_mode=False)
+        form = ["--format", "parquet", "--output", str(output)]
+        assert not group.main(["dump", str(home), "--threads", "1", *form], standalone_mode=False)
         with pq.ParquetFile(output) as file:
             for batch in file.iter_batches(batch_size=1024):
                 yield from map(_row, batch.to_pylist())
