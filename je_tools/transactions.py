@@ -211,7 +211,8 @@ class _Segments:
         new[1:] |= is_end[:-1]
         starts = np.flatnonzero(new)
         lsn = rows.lsn[index]
-        stops = np.append(starts[1:], len(index))
+        # Where there are no entries of transactions there is no stop either.
+        stops = np.append(starts[1:], len(index))[: len(starts)]
         ended = is_end[stops - 1]
         return cls(
             columns["txn_id"][starts],
