@@ -222,6 +222,8 @@ class _Reader:
     def read_list(
         self, declared: Field, scopes: list[Mapping[str, Value]], path: str
     ) -> list[Value]:
+        if scopes[-1][declared.count] < 0:
+            raise EntryError(f"{scopes[-1][declared.count]} items declared", self.at)
         items = []
         # Every item takes at least a byte, so a wild count ends at the entry's end.
         for i in range(scopes[-1][declared.count]):
