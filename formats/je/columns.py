@@ -35,6 +35,7 @@ _PACKED, _BYTES, _REST = int(Coding.PACKED), int(Coding.BYTES), int(Coding.REST)
 _COMPACT_LSN, _BYTES_I32 = int(Coding.COMPACT_LSN), int(Coding.BYTES_I32)
 _SET, _CLEAR = int(Op.SET), int(Op.CLEAR)
 _COMPACT_NULL = COMPACT_NULL_OFFSET
+_I32_LIMIT = 1 << 31
 
 # One operation of a program: these, then for each test _TEST_WIDTH more.
 _OP_CODING, _OP_COLUMN, _OP_SIZE, _OP_BASE, _OP_TESTS, _OP_HEAD = range(6)
@@ -141,6 +142,8 @@ def decode_fields(
                         number = -1
                         if word >> 8 != _COMPACT_NULL:
                             file_no = base_file_no + (step - 256 if step > 127 else step)
+                            # A wild base must not lead out of 64 bits, where Python goes on.
+                            file_no = (file_no + _I32_LIMIT) % (2 * _I32_LIMIT) - _I32_LIMIT
                             number = file_no << 32 | word >> 8
                 elif coding == _I32:
                     behind = cursor + 4
