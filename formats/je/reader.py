@@ -29,7 +29,7 @@ from je_tools.formats.kernels import compiled
 from je_tools.formats.packed import load_i32, load_u32
 from je_tools.formats.source import Bytes, Source, as_plain
 
-RANGE_SIZE = 2 << 20
+RANGE_SIZE = 4 << 20
 """Bytes of log that one task reads at once: caches hold it, and memory stays small."""
 
 PLAIN_LIMIT = 1 << 20
@@ -83,8 +83,8 @@ class Rows:
 
     @property
     def lsn(self) -> npt.NDArray[np.int64]:
-        """Log sequence numbers, int64."""
-        return self.offset.astype(np.int64) | self.file_no << 32
+        """Log sequence numbers, int64: negative from file 0x80000000 on."""
+        return self.offset.astype(np.int64) | np.int64(self.file_no) << np.int64(32)
 
     @property
     def size(self) -> npt.NDArray[np.int64]:
