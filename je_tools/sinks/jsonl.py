@@ -125,33 +125,38 @@ def entry_objects(table: EntryTable, masking: Masking, *, fast: bool) -> pa.Stri
 def family_json(part: FamilyPart, masking: Masking, *, fast: bool) -> pa.StringArray:
     """The payloads of one family as JSON objects, absent fields left out."""
     decoded = part.decoded
-    pieces = _object_pieces(decoded.fields, ROW_FIELDS, masking, fast)
+    pieces = _field_pieces(decoded.fields, ROW_FIELDS, masking, fast)
     if decoded.slots is not None:
         pieces += [',"slots":[', _slots(decoded, masking, fast), "]"]
     if all(isinstance(piece, str) for piece in pieces):
         # Not one of them has a field: damaged ones, of which `single_json` tells.
         return pa.repeat("{}", len(part.index))
-    return t.joined_present(*pieces, "}")
+    first = pieces[0]
+    if isinstance(first, str):
+        return t.joined_present("{" + first.removeprefix(","), *pieces[1:], "}")
+    # Where the first field can be absent, the first comma may be that of any other.
+    fields = pc.utf8_slice_codeunits(t.joined_present(*pieces), 1)
+    return t.joined_present("{", fields, "}")
 
 
-def _object_pieces(
+def _field_pieces(
     columns: Columns, without: frozenset[str], masking: Masking, fast: bool
 ) -> list[str | pa.StringArray]:
-    """Pieces of a JSON object that is left open. Its first field is one that is always there."""
+    """Fields of a JSON object, a comma in front of each; those that are absent are null."""
     pieces: list[str | pa.StringArray] = []
     for name in columns.program.names:
         if name in without or columns.is_empty(name):
             continue
         shown = masking if name in KEY_FIELDS else _SHOWN
         texts = t.column_texts(columns, name, shown, fast=fast, quote=_QUOTE)
-        start = f'{{"{name}":' if not pieces else f',"{name}":'
+        start = f',"{name}":'
         if columns.is_complete(name):
             pieces += [start, t.or_null(texts)]
         else:
             present = t.bool_array(columns.is_present(name))
             values = pc.if_else(present, t.or_null(texts), None)
             pieces.append(t.joined(start, values))
-    return pieces or ["{"]
+    return pieces
 
 
 _SHOWN = Masking()
@@ -163,13 +168,12 @@ def _slots(decoded: Decoded, masking: Masking, fast: bool) -> pa.StringArray:
     key_start, key_size, data_start, data_size = split_embedded(slots, fast=fast)
     key = t.data_texts(slots.data, key_start, key_size, masking, fast=fast)
     data = t.data_texts(slots.data, data_start, data_size, masking, fast=fast)
-    rest = _object_pieces(slots, frozenset(_EMBEDDED_FIELDS), masking, fast)
+    rest = _field_pieces(slots, frozenset(_EMBEDDED_FIELDS), masking, fast)
     objects = t.joined_present(
         '{"key":',
         t.or_null(t.joined(_QUOTE, key, _QUOTE)),
         t.joined(',"data":"', data, _QUOTE),
-        ",",
-        *[p.removeprefix("{") if isinstance(p, str) else p for p in rest],
+        *rest,
         "}",
     )
     lists = pa.ListArray.from_arrays(t.number_array(decoded.slot_first.astype(np.int32)), objects)
