@@ -191,6 +191,9 @@ def _aborted_ids(parts: list[NamePart], records: list[NameRecord]) -> set[int | 
 def _records(
     lsn: int, type_no: int, fields: Mapping[str, Any], invisible: bool
 ) -> list[NameRecord]:
+    if "data" not in fields:
+        # Of log versions before 6 only user records are decoded.
+        return []
     txn_id = fields.get("txn_id")
     gone = bool(fields["data"] is None or fields["deleted"] & _DELETED)
     if type_no in _MAP_LN_NOS:
