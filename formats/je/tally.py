@@ -141,7 +141,8 @@ def tally_sizes(
                     at = stop + 1
                     break
             if size > 0:
-                at += size
+                # A wild size would lead out of 64 bits.
+                at += min(size, stop + 1 - at)
             if operand == _KEY:
                 key_size = size
             elif operand == _DATA:

@@ -30,12 +30,17 @@ _LIST_SIZE = 2
 
 def planted_log(folder: Path, version: int, secret: bytes = SECRET) -> Path:
     """A new folder with one log file of this version, with entries of each type it has."""
+    return write_log(folder, [planted_file(version, secret)])
+
+
+def planted_file(version: int, secret: bytes = SECRET) -> LogFile:
+    """A log file of this version with entries of each type it has."""
     file = LogFile(0, version)
     for made in _entries(version, secret):
         header = made.header
         data = encode_entry(made)
         file.add(header.type_no, data[header.size :], flags=header.flags, vlsn=header.vlsn)
-    return write_log(folder, [file])
+    return file
 
 
 def _entries(version: int, secret: bytes) -> Iterator[Entry]:

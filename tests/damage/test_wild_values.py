@@ -10,12 +10,14 @@ import pytest
 
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.tally import COUNT, tally_rows
 from je_tools.formats.je.types import Family
 from tests.builders.logs import ROLLBACK_START, LogFile, entry, packed, write_log
+from tests.builders.planted import planted_file
 from tests.damage.running import je_tools
 from tests.formats.logs import log_rows
 
-BIN = 13
+MAP_LN, NAME_LN, BIN, INS_LN = 4, 6, 13, 34
 
 
 def test_a_log_without_transactions_has_none(tmp_path: Path) -> None:
@@ -63,3 +65,44 @@ def test_a_file_number_with_its_highest_bit_set(file_no: int, tmp_path: Path) ->
     for command in ("verify", "summary", "files"):
         assert je_tools(command, home).code == 0
     assert je_tools("explain", f"{file_no:#x}/0x26", "--env", home).code == 0
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize("size", [3, 1 << 40, (1 << 63) - 1])
+def test_a_value_that_ends_behind_its_entry_is_broken(
+    fast: bool, size: int, tmp_path: Path
+) -> None:
+    file = LogFile(0, 17)
+    file.add(INS_LN, b"\0\0" + packed(3) + packed(size) + b"ab")
+    home = write_log(tmp_path / "env", [file])
+    (rows,) = log_rows(home / file.name)
+    sizes = tally_rows(rows, fast=fast).sizes
+    assert sizes[:, COUNT].tolist() == [0, 0, 1]
+
+
+def test_a_slot_cut_short_leaves_the_lines_of_others_json(tmp_path: Path) -> None:
+    """A field that is missing in one entry is the first of none of the others."""
+    file = LogFile(0, 19)
+    good = planted_file(19)
+    nodes = [place for place in good.placed if good.data[place.start + 4] == BIN]
+    size = 22 if good.data[nodes[0].start + 5] & 0x28 else 14
+    item = bytes(good.data[nodes[0].start + size : nodes[0].stop])
+    for kept in range(len(item) + 1):
+        file.add(BIN, item[:kept])
+    home = write_log(tmp_path / "env", [file])
+    rows = je_tools("dump", home, "--format", "jsonl").rows
+    assert len(rows) == len(file.placed)
+    assert [list(row["entry"]) == ["undecodable"] for row in rows[1:]] == [True] * len(item) + [
+        False
+    ]
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_databases_of_old_logs_have_no_names(version: int, tmp_path: Path) -> None:
+    file = LogFile(0, version)
+    for type_no in (MAP_LN, NAME_LN):
+        file.add(type_no, b"some bytes")
+    home = write_log(tmp_path / "env", [file])
+    for command in ("verify", "dump", "summary", "files"):
+        assert je_tools(command, home).code == 0
+    assert je_tools("summary", home, "--by-db", "--txns", "--vlsn", "--checkpoints").code == 0
