@@ -154,6 +154,7 @@ def _write(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) -> None:
     """One output, in the order of the log."""
     from dataclasses import replace
 
+    from je_tools.dump import contents
     from je_tools.sinks.output import open_output
 
     environment = reading.environment
@@ -163,7 +164,7 @@ def _write(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) -> None:
     ):
         shown = replace(dump, scanner=replace(dump.scanner, progress=progress))
         pieces = _all(shown, reading, options["follow"])
-        sink.write_all((piece.content for piece in pieces), out)
+        sink.write_all(contents(pieces), out)
 
 
 def _write_parts(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) -> None:
@@ -174,7 +175,7 @@ def _write_parts(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) ->
     from je_tools.sinks.output import open_directory
 
     scanner = replace(dump.scanner, processes=True)
-    alone = replace(dump, scanner=replace(scanner, threads=1))
+    alone = replace(dump, scanner=replace(dump.scanner, threads=1))
     environment = reading.environment
     with (
         open_directory(options["output"], environment) as directory,

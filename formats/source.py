@@ -8,6 +8,7 @@ a sector that cannot be read, which is reported as a range instead of killing th
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import threading
 from dataclasses import dataclass, field
@@ -51,10 +52,16 @@ class _Buffers(threading.local):
 
     def take(self, size: int) -> Bytes:
         if size > KEPT_SIZE:
-            return np.empty(size, dtype=np.uint8)
+            return _pages(size)
         if len(self.array) < size:
-            self.array = np.empty(size, dtype=np.uint8)
+            self.array = _pages(size)
         return self.array[:size]
+
+
+def _pages(size: int) -> Bytes:
+    """An array that goes back to the system with its last view; malloc would keep much of it."""
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(pages, dtype=np.uint8)
 
 
 _BUFFERS = _Buffers()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -105,8 +106,9 @@ class Dump(Generic[E]):
             return
         work = partial(_encoded, replace(self, scanner=Scanner()), fast)
         for part in self._parts(chosen, work):
-            for pieces in part.results:
-                yield from pieces
+            for pieces in _handed_over(part.results):
+                yield from _handed_over(pieces)
+                del pieces
             if part.end is not None:
                 ended(part.end)
 
@@ -157,6 +159,18 @@ class Dump(Generic[E]):
             some = self.selection.of_payloads(some, fast=fast)
             if len(some):
                 yield some.take(np.arange(len(some))[::-1]) if self.backward else some
+
+
+def contents(pieces: Iterable[Encoded[E]]) -> Iterator[E]:
+    """What was encoded, without holding on to it."""
+    return map(attrgetter("content"), pieces)
+
+
+def _handed_over(items: list[W]) -> Iterator[W]:
+    """The items, each forgotten here when it is given: batches are large."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 def _encoded(dump: Dump[E], fast: bool, rows: Rows) -> list[Encoded[E]]:

@@ -10,15 +10,20 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from je_tools.dump import Dump
+from je_tools.dump import Dump, contents
 from je_tools.environment import Environment
 from je_tools.errors import StoppedError
 from je_tools.scan import FileState, Progress
 from je_tools.sinks.entries import EntrySink
 from je_tools.workers import open_workers
 
-PART_SIZE = 64 << 20
-"""Bytes of the log files that become one part, where they are not larger each."""
+PARTS_WANTED = 32
+PART_SIZES = (16 << 20, 256 << 20)
+"""Smallest and largest number of bytes of the log files that become one part.
+
+A part may be smaller, and where a log file is larger it is one by itself. In between the log is
+cut in PARTS_WANTED: enough that no process waits long for the last one.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,7 @@ class PartDump:
         """Write one part, from all files of `environment`; the states of these files."""
         states: list[FileState] = []
         with path.open("xb") as out:
-            pieces = (one.content for one in self.dump.run(environment, states.append))
-            self.sink.write_all(pieces, out)
+            self.sink.write_all(contents(self.dump.run(environment, states.append)), out)
             out.flush()
             os.fsync(out.fileno())
         return states
@@ -83,10 +87,11 @@ def write_parts(
 def _groups(environment: Environment) -> Iterator[Environment]:
     """The log cut between files; one group without files where there are none."""
     files = list(environment.files)
+    wanted = min(max(environment.size // PARTS_WANTED, PART_SIZES[0]), PART_SIZES[1])
     for number in count():
         size = 0
         taken = 0
-        while taken < len(files) and (not taken or size + files[taken].size <= PART_SIZE):
+        while taken < len(files) and (not taken or size + files[taken].size <= wanted):
             size += files[taken].size
             taken += 1
         if taken or not number:

@@ -83,7 +83,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
-    """The results of one range, and the damage in it; the file's state with its last range.
+    """The results of one range, and the damage in it; the file's state behind its last range.
 
     A gap comes with the part in which it is closed, which may be one behind that of its start.
     """
@@ -167,7 +167,7 @@ class Scanner:
             # Open files are bounded by the ranges in flight: each is closed with its last one.
             streams = (_FileScan(self, file, work, fast) for file in environment.files)
             try:
-                yield from _in_order(streams, pool, threads)
+                yield from _in_order(streams, pool, threads) if pool else _in_turn(streams)
             except BrokenExecutor as error:
                 reason = "a worker process was killed, for lack of memory perhaps"
                 raise StoppedError(f"{environment.name}: {reason}; try --threads 1") from error
@@ -233,12 +233,8 @@ class _FileScan(Generic[T]):
         """Read one range and work on it; runs in any thread."""
         return _read(self.scanner, self.file, self.source, self.work, self.fast, wanted)
 
-    def submit(self, pool: Executor | None, wanted: _Range) -> Future[_Outcome[T]]:
-        """Have one range read, by the pool where there is one."""
-        if pool is None:
-            done: Future[_Outcome[T]] = Future()
-            done.set_result(self.read(wanted))
-            return done
+    def submit(self, pool: Executor, wanted: _Range) -> Future[_Outcome[T]]:
+        """Have one range read by the pool."""
         if self.scanner.processes:
             return pool.submit(_read_in_worker, self.file, self.source, wanted)
         return pool.submit(self.read, wanted)
@@ -360,11 +356,7 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _part(
-    scan: _FileScan[Any], outcome: _Outcome[T] | None, end: FileState | None = None
-) -> Part[T]:
-    if outcome is None:
-        return Part(scan.file, [], end=end)
+def _part(scan: _FileScan[Any], outcome: _Outcome[T], end: FileState | None = None) -> Part[T]:
     state = outcome.state
     return Part(scan.file, outcome.results, state.gaps, state.chain_breaks, end)
 
@@ -375,9 +367,17 @@ def _continues(found: RangeState, place: Place) -> bool:
     return in_step and (found.first, found.first_prev) == (place.at, place.last)
 
 
-def _in_order(
-    scans: Iterable[_FileScan[T]], pool: Executor | None, threads: int
-) -> Iterator[Part[T]]:
+def _in_turn(scans: Iterable[_FileScan[T]]) -> Iterator[Part[T]]:
+    """Read each range when it is wanted, so that results of no two are held at once."""
+    for scan in scans:
+        for used, outcome in scan.join(scan.read):
+            if scan.scanner.progress:
+                scan.scanner.progress(used.stop - used.start)
+            yield _part(scan, outcome)
+        yield Part(scan.file, [], end=scan.state)
+
+
+def _in_order(scans: Iterable[_FileScan[T]], pool: Executor, threads: int) -> Iterator[Part[T]]:
     """Submit ranges ahead of the one that is joined, no more than keeps the threads busy."""
     ahead: deque[tuple[_FileScan[T], _Range, Future[_Outcome[T]]]] = deque()
     coming = (
@@ -385,7 +385,7 @@ def _in_order(
     )
 
     def fill() -> None:
-        while len(ahead) < (threads + AHEAD if pool else 1):
+        while len(ahead) < threads + AHEAD:
             item = next(coming, None)
             if item is None:
                 return
@@ -405,13 +405,9 @@ def _in_order(
         fill()
         while ahead:
             scan = ahead[0][0]
-            parts = scan.join(next_outcome)
-            held: _Outcome[T] | None = None
-            for _, outcome in parts:
-                if held is not None:
-                    yield _part(scan, held)
-                held = outcome
-            yield _part(scan, held, scan.state)
+            for _, outcome in scan.join(next_outcome):
+                yield _part(scan, outcome)
+            yield Part(scan.file, [], end=scan.state)
     finally:
         for _, _, future in ahead:
             future.cancel()

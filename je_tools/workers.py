@@ -17,7 +17,14 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_PRELOADED = ["je_tools.formats.machine", "je_tools.sinks.batches", "je_tools.sinks.jsonl"]
+_PRELOADED = [
+    "je_tools.formats.machine",
+    "je_tools.sinks.batches",
+    "je_tools.sinks.jsonl",
+    "pyarrow.compute",
+    "arro3.io",
+]
+"""What workers share with the process that forks them, and find loaded."""
 
 
 def open_workers(count: int, begin: Callable[..., None], *arguments: Any) -> ProcessPoolExecutor:

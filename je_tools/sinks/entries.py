@@ -11,10 +11,10 @@ from typing import Any, BinaryIO, Protocol, cast
 from je_tools.entries import EntryTable
 from je_tools.masking import Masking
 
-ROW_GROUP_SIZE = 1 << 16
+ROW_GROUP_SIZE = 1 << 15
 """Entries of a Parquet row group, which is held in memory until it is full."""
 
-PAGE_SIZE = 4 << 20
+PAGE_SIZE = 1 << 20
 """Bytes of a Parquet page: large, since a page costs time and nobody seeks in one."""
 
 

@@ -289,7 +289,7 @@ def test_worker_processes_write_the_same(
 
 
 def test_parts_hold_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PART_SIZE", 1)
+    monkeypatch.setattr(parts, "PART_SIZES", (1, 1))
     home = FIXTURES / "v8-cleaned/env"
     out = tmp_path / "out"
     options = ["--format", "parquet", "--parts", "--output", out, "--threads", "2"]
