@@ -1,0 +1,309 @@
+"""What must hold for any input of the fuzz run, however it was damaged."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from je_tools import scan
+from je_tools.environment import open_environment
+from je_tools.errors import InputError
+from je_tools.findings import CODES
+from je_tools.formats.je import reader
+from je_tools.formats.je.columns import COLUMN_FAMILIES, Columns, Decoded, decode
+from je_tools.formats.je.entries import Entry, EntryError, decode_entry, encode_entry
+from je_tools.formats.je.reader import COLUMN_NAMES, Rows
+from je_tools.formats.je.slots import split_embedded
+from je_tools.formats.je.tally import tally_rows
+from je_tools.formats.je.types import ENTRY_TYPES, Family
+from je_tools.scan import Scanner
+from je_tools.verify import Totals, verify
+from tests.damage.reading import read_log
+from tests.damage.running import Outcome, je_tools
+
+COMMANDS_SHARE, ALL_COMMANDS_SHARE, VERDICT_SHARE = 0.04, 0.01, 0.15
+OUTCOMES = (0, 3, 4)
+LOST = {
+    "bad-file-header",
+    "damaged-entry",
+    "damaged-gap",
+    "torn-tail",
+    "truncated-file",
+    "zero-tail",
+}
+"""Codes of findings whose ranges are bytes that are in no good entry."""
+
+
+def numbers_of(family: Family, version: int) -> list[int]:
+    """The types of a family that this log version has: of others columns know no fields."""
+    return [
+        no
+        for no, each in ENTRY_TYPES.items()
+        if each.family is family and each.first_version <= version <= each.last_version
+    ]
+
+
+def judge(home: Path, rng: random.Random) -> None:
+    """Read a log in every way; AssertionError, or whatever is raised, tells of a bug.
+
+    Args:
+        home: a directory of files that may hold anything.
+        rng: draws how it is read, and which inputs go through whole commands.
+    """
+    share = rng.random()
+    with read_in_some_way(rng, sum(path.stat().st_size for path in home.iterdir())):
+        try:
+            environment = open_environment([home])
+        except InputError:
+            assert je_tools("verify", home).code == 4
+            return
+        draw = rng.random()
+        seen = [observed(environment, draw, fast) for fast in (False, True)]
+        assert_equal(*seen)
+        for each in read_log(home, fast=True, threads=1):
+            each.assert_covers_every_byte()
+        if share < VERDICT_SHARE:
+            verdicts = [verdict(environment, fast) for fast in (False, True)]
+            assert_equal(*verdicts)
+    if share < COMMANDS_SHARE:
+        judge_commands(home, rng, everything=share < ALL_COMMANDS_SHARE)
+
+
+@contextmanager
+def read_in_some_way(rng: random.Random, size: int) -> Iterator[None]:
+    """Ranges, windows and arrays of sizes such that borders fall anywhere in `size` bytes."""
+    before = reader.RANGE_SIZE, reader._SLACK, reader._ROWS
+    # Each range may walk a long chain of erased entries, so there must not be thousands.
+    ranges = [each for each in (64, 300, 1000, 4096) if each * 100 > size]
+    reader.RANGE_SIZE = rng.choice([*ranges, 2 << 20, 2 << 20])
+    reader._SLACK = rng.choice([22, 100, 5000, 65536])
+    reader._ROWS = rng.choice([2, 7, 1 << 15, 1 << 15])
+    try:
+        yield
+    finally:
+        reader.RANGE_SIZE, reader._SLACK, reader._ROWS = before
+
+
+def assert_equal(plain: Any, fast: Any) -> None:
+    """The first difference between what the two forms of the kernels have said."""
+    if plain == fast:
+        return
+    for one, other in zip(plain, fast, strict=False):
+        assert one == other, f"plain and compiled differ: {one!r:.500} and {other!r:.500}"
+    raise AssertionError(f"plain has said {len(plain)} things, compiled {len(fast)}")
+
+
+def observed(environment: Any, draw: float, fast: bool) -> list[Any]:
+    """All that is read of a log, as comparable values.
+
+    `draw` chooses the entries that are looked at more closely.
+    """
+
+    def work(rows: Rows) -> list[Any]:
+        return rows_observed(rows, draw, fast)
+
+    said: list[Any] = []
+    for part in Scanner(fast=fast, threads=1).scan(environment, work):
+        for result in part.results:
+            said += result
+        said += [list(part.gaps), list(part.chain_breaks), part.end]
+    return said
+
+
+def rows_observed(rows: Rows, draw: float, fast: bool) -> list[Any]:
+    """All that is decoded of some rows; single entries are held against the columns."""
+    said: list[Any] = [getattr(rows, name).tobytes() for name in COLUMN_NAMES]
+    chosen = int(draw * len(rows))
+    tally = tally_rows(rows, fast=fast)
+    said += [tally.types.tobytes(), tally.sizes.tobytes()]
+    entries = [] if fast else [decoded_or_none(rows, i) for i in range(len(rows))]
+    for family in COLUMN_FAMILIES:
+        every = [no for no, each in ENTRY_TYPES.items() if each.family is family]
+        index = np.flatnonzero(np.isin(rows.type, every))
+        if not len(index):
+            continue
+        said += columns_observed(decode(rows.take(index), family, fast=fast), fast)
+        index = np.flatnonzero(np.isin(rows.type, numbers_of(family, rows.version)))
+        if not len(index):
+            continue
+        decoded = decode(rows.take(index), family, fast=fast)
+        if not fast:
+            hold_against(decoded, [entries[i] for i in index], int(draw * len(index)))
+        if chosen in index:
+            alone = decode(standing_alone(rows, chosen), family, fast=fast)
+            said += columns_observed(alone, fast)
+    return said
+
+
+def standing_alone(rows: Rows, row: int) -> Rows:
+    """One entry in a buffer that ends where it does, so that reading on is reading outside."""
+    data = np.frombuffer(rows.entry_bytes(row), np.uint8)
+    return replace(rows.take(np.array([row])), data=data, base=int(rows.offset[row]))
+
+
+def columns_observed(decoded: Decoded, fast: bool) -> list[Any]:
+    said: list[Any] = [decoded.bad.tobytes(), decoded.slot_first.tobytes()]
+    for columns in (decoded.fields, decoded.slots):
+        if columns is not None:
+            said += [columns.program.names, columns.values.tobytes(), columns.sizes.tobytes()]
+            said.append(columns.present.tobytes())
+    if decoded.slots is not None:
+        said += [part.tobytes() for part in split_embedded(decoded.slots, fast=fast)]
+    return said
+
+
+def decoded_or_none(rows: Rows, row: int) -> Entry | None:
+    """A single entry; one that decodes says the same when it is encoded and decoded again."""
+    try:
+        entry = decode_entry(rows.entry_bytes(row), rows.version)
+    except EntryError:
+        return None
+    again = decode_entry(encode_entry(entry), rows.version)
+    assert again.fields == entry.fields
+    return entry
+
+
+def hold_against(decoded: Decoded, entries: list[Entry | None], chosen: int) -> None:
+    """Columns are bad where single entries are, and hold the same in a chosen row."""
+    assert decoded.bad.tolist() == [each is None for each in entries]
+    entry = entries[chosen]
+    if entry is None:
+        return
+    fields = dict(entry.fields)
+    slots = fields.pop("slots", [])
+    assert row_of(decoded.fields, chosen) == fields
+    first, stop = decoded.slot_first[chosen : chosen + 2].tolist()
+    assert stop - first == len(slots)
+    if slots and decoded.slots is not None:
+        kept = {name: value for name, value in slots[-1].items() if name != "compact_lsn"}
+        found = row_of(decoded.slots, stop - 1)
+        assert kept.items() <= found.items()
+
+
+def row_of(columns: Columns, row: int) -> dict[str, Any]:
+    """The fields that one row of columns holds."""
+    fields: dict[str, Any] = {}
+    for column, name in enumerate(columns.program.names):
+        if not columns.present[row] >> column & 1:
+            continue
+        value = int(columns.values[column, row])
+        if columns.is_bytes(name):
+            size = int(columns.sizes[columns.program.sized[column], row])
+            fields[name] = None if size < 0 else columns.data[value : value + size].tobytes()
+        else:
+            fields[name] = value
+    return fields
+
+
+def verdict(environment: Any, fast: bool) -> list[Any]:
+    """The findings of a log and its totals."""
+    totals = Totals("")
+    found = verify(environment, Scanner(fast=fast, threads=1), totals)
+    return [*[each.row() for each in found], totals.row()]
+
+
+# Whole commands
+
+
+def judge_commands(home: Path, rng: random.Random, *, everything: bool) -> None:
+    """Commands end with exit codes that are documented, and between them list every byte."""
+    with plain_up_to(-1 if rng.random() < 0.7 else 1 << 40):
+        verified = run("verify", home, "--format", "jsonl")
+        dumped = run("dump", home, "--format", "jsonl")
+        if verified.code == 4:
+            assert dumped.code == 4
+            return
+        found = strict_rows(verified)
+        is_error = any(row["severity"] == "error" for row in found)
+        assert {row["code"] for row in found} <= CODES.keys()
+        assert verified.code == (3 if is_error else 0), verified.err
+        assert dumped.code <= verified.code, dumped.err
+        rows = strict_rows(dumped)
+        sizes = {file.file_no: file.size for file in open_environment([home]).files}
+        assert_accounted_for(sizes, rows, found)
+        if everything:
+            judge_others(home, rng, rows)
+
+
+def judge_others(home: Path, rng: random.Random, rows: list[dict[str, Any]]) -> None:
+    """The other commands, formats and options."""
+    out = home.parent / "out.parquet"
+    assert not out.exists()
+    run("dump", home, "--format", "parquet", "--output", out)
+    out.unlink(missing_ok=True)
+    run("dump", home, "--format", "csv")
+    run("dump", home, "--backward")
+    unchecked = run("dump", home, "--ignore-checksum", "--format", "jsonl", "--data", "hash")
+    strict_rows(unchecked)
+    run("dump", home, "--type", "LN", "--grep", "carol", "--since", "2020-01-01")
+    options = ("--by-file", "--by-db", "--vlsn", "--checkpoints", "--txns")
+    strict_rows(run("summary", home, "--format", "jsonl", *options))
+    run("summary", home, *options)
+    strict_rows(run("files", home, "--format", "jsonl"))
+    run("files", home)
+    run("verify", home)
+    lsns = [row["lsn"] for row in rng.sample(rows, min(3, len(rows)))]
+    for lsn in [*lsns, f"0x0/{rng.randrange(9000):#x}"]:
+        strict_rows(run("explain", lsn, "--env", home, "--format", "jsonl"))
+        run("explain", lsn, "--env", home, "--all")
+
+
+def run(*arguments: object) -> Outcome:
+    """Run a command; its exit code is a documented one."""
+    outcome = je_tools(*arguments)
+    assert outcome.code in OUTCOMES, (arguments, outcome.code, outcome.err)
+    return outcome
+
+
+def strict_rows(outcome: Outcome) -> list[dict[str, Any]]:
+    """JSON lines, NaN and its like not allowed."""
+    lines = outcome.out.decode("utf-8").split("\n")
+    assert lines.pop() == ""
+    return [json.loads(line, parse_constant=not_json) for line in lines]
+
+
+def not_json(name: str) -> None:
+    raise AssertionError(f"{name} in JSON")
+
+
+def assert_accounted_for(
+    sizes: Mapping[int, int], rows: list[dict[str, Any]], found: list[dict[str, Any]]
+) -> None:
+    """Each byte of each file is in one entry that `dump` lists, or in a finding of `verify`."""
+    for file_no, size in sizes.items():
+        listed = sorted(
+            (row["offset"], row["offset"] + row["header_size"] + row["item_size"])
+            for row in rows
+            if row["file_no"] == file_no
+        )
+        for (_, stop), (start, _) in itertools.pairwise(listed):
+            assert stop <= start, f"entries of file {file_no} overlap at {start}"
+        lost = [
+            (row["offset"], row["offset"] + row["length"])
+            for row in found
+            if row["file_no"] == file_no and row["code"] in LOST and row["length"]
+        ]
+        at = 0
+        for start, stop in sorted(listed + lost):
+            assert start <= at, f"bytes {at} to {start} of file {file_no} are nowhere"
+            at = max(at, stop)
+        assert at == size, f"bytes behind {at} of file {file_no} are nowhere"
+
+
+@contextmanager
+def plain_up_to(size: int) -> Iterator[None]:
+    """Read logs above this size with machine code."""
+    before = scan.PLAIN_LIMIT
+    scan.PLAIN_LIMIT = size
+    try:
+        yield
+    finally:
+        scan.PLAIN_LIMIT = before

@@ -1,0 +1,77 @@
+"""Files made to stall or to bloat a reader: time grows as their size, memory does not."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.builders.logs import write_log
+from tests.damage.hostile import PATTERNS, hostile_file
+from tests.damage.measured import measured
+from tests.damage.reading import read_log
+from tests.damage.running import je_tools
+
+DAMAGED = {"broken_chain", "claims_before_good", "erased_chains", "gaps"}
+"""Patterns with good entries behind bad ones; what is behind the last good one is a torn tail."""
+
+CODES = {
+    "broken_chain": {"prev-offset-mismatch"},
+    "claims_before_good": {"damaged-entry"},
+    "erased_chains": {"prev-offset-mismatch", "torn-tail"},
+    "gaps": {"damaged-entry"},
+    "ones": {"torn-tail"},
+    "small_candidates": {"torn-tail"},
+    "wild_sizes": {"torn-tail"},
+    "zeros": {"zero-tail"},
+}
+SECONDS = 30.0
+"""For 1 MB on a busy machine; the slowest takes a quarter of it on an idle one."""
+
+MEMORY = 400 << 20
+SMALL, LARGE = 16_000_000, 64_000_000
+GROWTH = 5.0
+"""How much longer four times the bytes may take."""
+
+
+def write_hostile(folder: Path, pattern: str, size: int) -> Path:
+    return write_log(folder / "env", [hostile_file(pattern, size)])
+
+
+@pytest.mark.parametrize("pattern", sorted(PATTERNS))
+def test_a_megabyte_is_judged_in_seconds(pattern: str, tmp_path: Path) -> None:
+    home = write_hostile(tmp_path, pattern, 1_000_000)
+    started = time.process_time()
+    verified = je_tools("verify", home, "--format", "jsonl")
+    assert time.process_time() - started < SECONDS
+    assert verified.code == (3 if pattern in DAMAGED else 0), verified.err
+    assert {row["code"] for row in verified.rows} == CODES[pattern]
+
+
+@pytest.mark.parametrize("pattern", sorted(PATTERNS))
+def test_no_byte_is_lost_and_both_forms_agree(pattern: str, tmp_path: Path) -> None:
+    home = write_hostile(tmp_path, pattern, 50_000)
+    plain, compiled = (read_log(home, fast=fast) for fast in (False, True))
+    assert plain == compiled
+    for seen in compiled:
+        seen.assert_covers_every_byte()
+    dumped = je_tools("dump", home, "--format", "jsonl")
+    assert dumped.code == (3 if pattern in DAMAGED else 0)
+    good = [(row["offset"], row["checksum"]) for row in dumped.rows if row["checksum"] != "bad"]
+    assert [offset for offset, _ in good] == [start for start, _ in compiled[0].good]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("pattern", sorted(PATTERNS))
+def test_time_grows_as_the_size_and_memory_does_not(pattern: str, tmp_path: Path) -> None:
+    took = []
+    for size in (SMALL, LARGE):
+        home = write_hostile(tmp_path / str(size), pattern, size)
+        found = measured("verify", home, "--format", "jsonl")
+        assert found.code == (3 if pattern in DAMAGED else 0)
+        assert found.anonymous < MEMORY
+        took.append(found.seconds)
+    # What a process costs that does nothing weighs in where nothing takes long.
+    assert took[1] < GROWTH * max(took[0], 1.0)
