@@ -123,18 +123,19 @@ def parse_time(text: str | None) -> int | None:
 
 def execute(**options: Any) -> int:
     """Run the command; the options are those of OPTIONS."""
-    from je_tools.dump import PROCESSES_FROM, read_names_and_times
+    _check_combination(options)
+    if options["parts"]:
+        _expect_workers(0, options)
     from je_tools.environment import open_environment
+
+    environment = open_environment(options["paths"])
+    _expect_workers(environment.size, options)
+    from je_tools.dump import read_names_and_times
     from je_tools.following import Reading
     from je_tools.scan import Scanner
-    from je_tools.workers import expect_workers
 
-    _check_combination(options)
-    environment = open_environment(options["paths"])
     selection = _selection(options)
     scanner = Scanner(check=not options["ignore_checksum"], threads=options["threads"])
-    if environment.size >= PROCESSES_FROM and not (options["limit"] or options["backward"]):
-        expect_workers()
     prepared = read_names_and_times(environment, selection, scanner)
     chosen = _with_databases(prepared.selection, options["databases"], prepared.names)
     sink = _sink(dict(prepared.names), options, scanner, environment)
@@ -148,6 +149,15 @@ def execute(**options: Any) -> int:
             _exit_code(reading, exit_zero=True)
         raise
     return _exit_code(reading, options["exit_zero"])
+
+
+def _expect_workers(size: int, options: dict[str, Any]) -> None:
+    """Have them get ready, where there will be some, while much else is still to be done."""
+    from je_tools.workers import PROCESSES_FROM, expect_workers
+
+    ships = options["format_"] != "parquet" and not (options["limit"] or options["backward"])
+    if options["parts"] or (ships and size >= PROCESSES_FROM):
+        expect_workers()
 
 
 def _write(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) -> None:

@@ -17,13 +17,11 @@ from je_tools.formats.je.reader import Rows
 from je_tools.names import NamePart, collect_names, resolve
 from je_tools.scan import FileState, Part, Scanner
 from je_tools.selection import Selection, TimeMarks, collect_times, time_index
+from je_tools.workers import PROCESSES_FROM
 
 E = TypeVar("E")
 W = TypeVar("W")
 Encode = Callable[[EntryTable], E]
-
-PROCESSES_FROM = 64 << 20
-"""Bytes of a log from which on it is encoded by worker processes."""
 
 
 @dataclass(frozen=True, slots=True)

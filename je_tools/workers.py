@@ -17,6 +17,9 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+PROCESSES_FROM = 64 << 20
+"""Bytes of a log from which on workers are worth their start."""
+
 _PRELOADED = [
     "je_tools.formats.machine",
     "je_tools.sinks.batches",

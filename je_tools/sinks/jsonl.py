@@ -134,8 +134,9 @@ def family_json(part: FamilyPart, masking: Masking, *, fast: bool) -> pa.StringA
     first = pieces[0]
     if isinstance(first, str):
         return t.joined_present("{" + first.removeprefix(","), *pieces[1:], "}")
-    # Where the first field can be absent, the first comma may be that of any other.
-    fields = pc.utf8_slice_codeunits(t.joined_present(*pieces), 1)
+    # Where the first field can be absent, the first comma may be that of any other. A brace in
+    # front, as Arrow leaves out rows of which every piece is null.
+    fields = pc.utf8_slice_codeunits(t.joined_present("{", *pieces), len("{,"))
     return t.joined_present("{", fields, "}")
 
 
