@@ -17,7 +17,7 @@ from tests.builders.planted import planted_file
 from tests.damage.running import je_tools
 from tests.formats.logs import log_rows
 
-MAP_LN, NAME_LN, BIN, INS_LN = 4, 6, 13, 34
+MAP_LN, NAME_LN, BIN, INS_LN, EXTINCT_SCAN_LN = 4, 6, 13, 34, 41
 
 
 def test_a_log_without_transactions_has_none(tmp_path: Path) -> None:
@@ -106,3 +106,13 @@ def test_databases_of_old_logs_have_no_names(version: int, tmp_path: Path) -> No
     for command in ("verify", "dump", "summary", "files"):
         assert je_tools(command, home).code == 0
     assert je_tools("summary", home, "--by-db", "--txns", "--vlsn", "--checkpoints").code == 0
+
+
+def test_a_type_of_later_versions_beside_those_of_its_family(tmp_path: Path) -> None:
+    """Not one of its fields is known, and its line is there all the same."""
+    file = LogFile(0, 14)
+    file.add(INS_LN, b"\0" + packed(3) + packed(1) + b"vk")
+    file.add(EXTINCT_SCAN_LN, b"\0" * 5)
+    home = write_log(tmp_path / "env", [file])
+    outcome = je_tools("dump", home, "--format", "jsonl")
+    assert [row["type"] for row in outcome.rows] == ["FileHeader", "INS_LN", "ExtinctScanLN"]
