@@ -17,7 +17,14 @@ from je_tools.formats.source import Bytes, as_plain
 Ints = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int32]
 
+GATHERED_MAX = (1 << 31) - (1 << 27)
+"""Bytes of all values of a column: Arrow counts them in int32, and lines are longer than values."""
+
 _LSN_TEXT_MAX = len("0xffffffff/0xffffffff")
+
+
+class TooLongError(Exception):
+    """Values too long to be put behind each other."""
 
 
 @kernel
@@ -99,12 +106,15 @@ def _contains(buf: Any, starts: Any, sizes: Any, n: int, needle: Any, out: Any) 
 
 
 @kernel
-def _add_up(sizes: Any, n: int, unit: int, offsets: Any) -> None:
+def _add_up(sizes: Any, n: int, unit: int, offsets: Any) -> int:
     at = 0
     for row in range(n):
         size = sizes[row]
         at += size * unit if size > 0 else 0
+        if at > GATHERED_MAX:
+            return at
         offsets[row + 1] = at
+    return at
 
 
 def offsets_of(sizes: Ints, unit: int = 1, *, fast: bool) -> Offsets:
@@ -114,12 +124,19 @@ def offsets_of(sizes: Ints, unit: int = 1, *, fast: bool) -> Offsets:
         sizes: int64 (n,); below 0 takes no room.
         unit: bytes of output for a byte of a span.
         fast: use the compiled kernel.
+
+    Raises:
+        TooLongError: they come to more than GATHERED_MAX bytes.
     """
     offsets = np.zeros(len(sizes) + 1, np.int32)
     if fast:
-        compiled(_add_up)(np.ascontiguousarray(sizes), len(sizes), unit, offsets)
+        total = compiled(_add_up)(np.ascontiguousarray(sizes), len(sizes), unit, offsets)
     else:
-        np.cumsum(np.maximum(sizes, 0) * unit, out=offsets[1:])
+        ends = np.cumsum(np.maximum(sizes, 0)) * unit
+        total = int(ends[-1]) if len(ends) else 0
+        offsets[1:] = np.minimum(ends, GATHERED_MAX)
+    if total > GATHERED_MAX:
+        raise TooLongError(f"more than {GATHERED_MAX:,} bytes")
     return offsets
 
 

@@ -12,8 +12,11 @@ import numpy as np
 
 from je_tools.entries import EntryTable, build_table
 from je_tools.environment import Environment
+from je_tools.errors import InputError
 from je_tools.formats.je.columns import MAX_ROWS
+from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.reader import Rows
+from je_tools.formats.spans import TooLongError
 from je_tools.names import NamePart, collect_names, resolve
 from je_tools.scan import FileState, Part, Scanner
 from je_tools.selection import Selection, TimeMarks, collect_times, time_index
@@ -139,7 +142,7 @@ class Dump(Generic[E]):
         for part in self._parts(environment, partial(_copied, self, fast)):
             for rows in (rows for pieces in part.results for rows in pieces):
                 some = rows.take(np.arange(min(left, len(rows))))
-                yield Encoded(len(some), self.encode(build_table(some, fast=fast)))
+                yield _encode(self, some, fast)
                 left -= len(some)
                 if not left:
                     return
@@ -173,8 +176,19 @@ def _handed_over(items: list[W]) -> Iterator[W]:
 
 def _encoded(dump: Dump[E], fast: bool, rows: Rows) -> list[Encoded[E]]:
     """The work of an unlimited dump."""
-    pieces = dump.choose(rows, fast)
-    return [Encoded(len(p), dump.encode(build_table(p, fast=fast))) for p in pieces]
+    return [_encode(dump, piece, fast) for piece in dump.choose(rows, fast)]
+
+
+def _encode(dump: Dump[E], rows: Rows, fast: bool) -> Encoded[E]:
+    try:
+        return Encoded(len(rows), dump.encode(build_table(rows, fast=fast)))
+    except TooLongError as error:
+        longest = int(rows.lsn[np.argmax(rows.item_size)])
+        where = f"the entry at {lsn_text(longest)}"
+        raise InputError(
+            f"{where}: keys or values too long for this output ({error}); "
+            "try --data length, or leave it out with --from-lsn and --to-lsn"
+        ) from error
 
 
 def _copied(dump: Dump[E], fast: bool, rows: Rows) -> list[Rows]:

@@ -14,6 +14,7 @@ import pytest
 
 from je_tools import dump as dump_module
 from je_tools import parts, scan
+from je_tools.formats import spans
 from je_tools.formats.je import reader
 from je_tools.formats.je.types import ENTRY_TYPES
 from tests.builders.logs import LogFile, packed, write_log
@@ -320,3 +321,11 @@ def test_an_empty_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path = tmp_path / "none.parquet"
     assert parquet_rows(home, path, *nothing) == []
     assert "lsn" in pq.read_schema(path).names
+
+
+def test_an_entry_too_long_for_the_output_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans, "GATHERED_MAX", 100)
+    done = je_tools("dump", FIXTURES / "v17-basic/env", "--format", "jsonl", "--type", "INS_LN_TX")
+    assert done.code == 4
+    assert "the entry at 0x0/0x" in done.err
+    assert "--data length" in done.err
