@@ -118,7 +118,9 @@ def collect_names(rows: Rows, *, fast: bool = False) -> NamePart:
     aborted = _NO_IDS
     if len(aborts):
         decoded = decode(aborts, Family.TXN_END, fast=fast, wanted=frozenset({"txn_id"}))
-        aborted = decoded.fields.number("txn_id")[~decoded.bad]
+        # Before log version 6 none is decoded.
+        if decoded.fields.has("txn_id"):
+            aborted = decoded.fields.number("txn_id")[~decoded.bad]
     records: list[NameRecord] = []
     for row in np.flatnonzero(_NAMING[chosen.type]).tolist():
         try:

@@ -17,7 +17,7 @@ from tests.builders.planted import planted_file
 from tests.damage.running import je_tools
 from tests.formats.logs import log_rows
 
-MAP_LN, NAME_LN, BIN, INS_LN, EXTINCT_SCAN_LN = 4, 6, 13, 34, 41
+MAP_LN, NAME_LN, BIN, ABORT, INS_LN, EXTINCT_SCAN_LN = 4, 6, 13, 18, 34, 41
 
 
 def test_a_log_without_transactions_has_none(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_slot_cut_short_leaves_the_lines_of_others_json(tmp_path: Path) -> Non
 @pytest.mark.parametrize("version", range(1, 6))
 def test_databases_of_old_logs_have_no_names(version: int, tmp_path: Path) -> None:
     file = LogFile(0, version)
-    for type_no in (MAP_LN, NAME_LN):
+    for type_no in (MAP_LN, NAME_LN, ABORT):
         file.add(type_no, b"some bytes")
     home = write_log(tmp_path / "env", [file])
     for command in ("verify", "dump", "summary", "files"):
