@@ -251,7 +251,8 @@ def restore_reason(entry: bytes | memoryview, version: int) -> str | None:
         decoded = decode_entry(entry, version)
     except EntryError:
         return None
-    if decoded.header.type_no != RESTORE_REQUIRED_NO:
+    # In log versions before 6, that do not have the type, its fields are not decoded.
+    if decoded.header.type_no != RESTORE_REQUIRED_NO or "time_ms" not in decoded.fields:
         return None
     when = np.datetime64(decoded.fields["time_ms"], "ms")
     lines = str(decoded.fields["properties"] or "").splitlines()

@@ -12,7 +12,14 @@ from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.tally import COUNT, tally_rows
 from je_tools.formats.je.types import Family
-from tests.builders.logs import ROLLBACK_START, LogFile, entry, packed, write_log
+from tests.builders.logs import (
+    RESTORE_REQUIRED,
+    ROLLBACK_START,
+    LogFile,
+    entry,
+    packed,
+    write_log,
+)
 from tests.builders.planted import planted_file
 from tests.damage.running import je_tools
 from tests.formats.logs import log_rows
@@ -116,3 +123,11 @@ def test_a_type_of_later_versions_beside_those_of_its_family(tmp_path: Path) -> 
     home = write_log(tmp_path / "env", [file])
     outcome = je_tools("dump", home, "--format", "jsonl")
     assert [row["type"] for row in outcome.rows] == ["FileHeader", "INS_LN", "ExtinctScanLN"]
+
+
+def test_a_restore_marker_in_a_log_that_is_too_old_for_it(tmp_path: Path) -> None:
+    file = LogFile(0, 3)
+    file.add(RESTORE_REQUIRED, b"some bytes")
+    outcome = je_tools("verify", write_log(tmp_path / "env", [file]), "--format", "jsonl")
+    assert outcome.code == 3
+    assert {row["code"] for row in outcome.rows} == {"restore-marker", "unknown-type"}
