@@ -13,7 +13,7 @@ from tests.corpus import ROOT
 from tests.damage.fuzz import INPUTS, check, failure_of
 from tests.damage.mutate import make_input
 
-SEED, SHARES, SHARE = 0, 4, 300
+SEED, SHARES, SHARE = 0, 4, 200
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -51,7 +51,7 @@ def test_a_megabyte_is_judged_in_seconds(pattern: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
 def test_no_byte_is_lost_and_both_forms_agree(pattern: str, tmp_path: Path) -> None:
-    home = write_hostile(tmp_path, pattern, 50_000)
+    home = write_hostile(tmp_path, pattern, 30_000)
     plain, compiled = (read_log(home, fast=fast) for fast in (False, True))
     assert plain == compiled
     for seen in compiled:
