@@ -305,7 +305,8 @@ def _column_array(
         shown = masking if field.name in KEY_FIELDS else Masking()
         return _binary(columns.data, place.spread(starts), place.spread(sizes, -1), shown, fast)
     numbers = place.spread(_as_type(columns.number(field.name), field.type.to_pandas_dtype()))
-    if columns.is_complete(field.name) and place.index is None:
+    # Where the rows of the struct are null, those of its fields may hold anything.
+    if columns.is_complete(field.name):
         return t.number_array(numbers)
     return t.number_array(numbers, place.spread(columns.is_present(field.name)))
 
