@@ -11,6 +11,8 @@ import errno
 import mmap
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,13 +29,48 @@ KEPT_SIZE = 16 << 20
 """The largest scratch array that a thread keeps: one huge entry must not cost memory for ever."""
 
 
-class SourceChangedError(Exception):
-    """The file shrank or was replaced while it was read."""
+UNREADABLE = frozenset({errno.EIO, errno.EBADMSG, errno.EILSEQ, errno.EUCLEAN})
+"""What a device or a file system answers for a sector that it cannot deliver right."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
-        self.path = path
-        self.reason = reason
+
+class SourceError(OSError):
+    """The file cannot be read any more, for a reason that is not in its bytes."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self.filename)
+
+    @property
+    def reason(self) -> str:
+        """What happened, in words."""
+        return str(self.strerror)
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+
+class SourceChangedError(SourceError):
+    """The file shrank, vanished or was replaced while it was read."""
+
+
+def _changed(path: Path, reason: str) -> SourceChangedError:
+    return SourceChangedError(errno.ESTALE, reason, str(path))
+
+
+@contextmanager
+def _as_source_errors(path: Path) -> Iterator[None]:
+    """What the system says of a file that is open, as SourceError."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except FileNotFoundError as error:
+        raise _changed(path, "removed while it was read") from error
+    except OSError as error:
+        changed = error.errno == errno.ESTALE
+        kind = SourceChangedError if changed else SourceError
+        raise kind(error.errno, error.strerror, str(path)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +124,9 @@ class Source:
     _identity: Identity = Identity(0, 0)
 
     def __post_init__(self) -> None:
-        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        status = os.fstat(self._fd)
+        with _as_source_errors(self.path):
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            status = os.fstat(self._fd)
         self.size = status.st_size
         self._identity = Identity(status.st_dev, status.st_ino)
 
@@ -102,7 +140,8 @@ class Source:
     def _open_again(self) -> None:
         """Open what was pickled open, when it is still the same file."""
         self.check_unchanged()
-        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        with _as_source_errors(self.path):
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> Source:
         return self
@@ -126,6 +165,7 @@ class Source:
         Raises:
             ValueError: the span is not inside the file as it was at open.
             SourceChangedError: the file has become shorter.
+            SourceError: it cannot be read, and not because of single sectors.
         """
         if not 0 <= start <= stop <= self.size:
             raise ValueError(f"{self.path}: span {start}..{stop} is not in 0..{self.size}")
@@ -143,32 +183,34 @@ class Source:
         return bytes(data)
 
     def check_unchanged(self) -> None:
-        """Raise SourceChangedError when the file is shorter than at open, or another one."""
-        try:
+        """Raise SourceChangedError when the file is shorter than at open, gone, or another one."""
+        with _as_source_errors(self.path):
             status = self.path.stat()
-        except FileNotFoundError as error:
-            raise SourceChangedError(self.path, "removed while it was read") from error
         if Identity(status.st_dev, status.st_ino) != self._identity:
-            raise SourceChangedError(self.path, "replaced while it was read")
+            raise _changed(self.path, "replaced while it was read")
         if status.st_size < self.size:
             reason = f"shrank from {self.size} to {status.st_size} bytes while it was read"
-            raise SourceChangedError(self.path, reason)
+            raise _changed(self.path, reason)
 
     def _fill(self, target: memoryview, start: int) -> None:
         if self._fd == _NOT_YET:
             self._open_again()
+        with _as_source_errors(self.path):
+            self._fill_all(target, start)
+
+    def _fill_all(self, target: memoryview, start: int) -> None:
         done = 0
         while done < len(target):
             try:
                 count = os.preadv(self._fd, [target[done:]], start + done)
             except OSError as error:
-                if error.errno != errno.EIO:
+                if error.errno not in UNREADABLE:
                     raise
                 count = self._fill_piece(target, start, done)
             if count == 0:
                 size = os.fstat(self._fd).st_size
                 reason = f"shrank from {self.size} to {size} bytes while it was read"
-                raise SourceChangedError(self.path, reason)
+                raise _changed(self.path, reason)
             done += count
 
     def _fill_piece(self, target: memoryview, start: int, done: int) -> int:
@@ -179,7 +221,7 @@ class Source:
         try:
             return os.preadv(self._fd, [piece], at)
         except OSError as error:
-            if error.errno != errno.EIO:
+            if error.errno not in UNREADABLE:
                 raise
         piece[:] = bytes(len(piece))
         self.unreadable.add((at, stop))

@@ -16,7 +16,7 @@ from je_tools.errors import InputError, StoppedError
 from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
-from je_tools.formats.source import Source
+from je_tools.formats.source import Source, SourceChangedError
 
 MARKER_FILE_NO = 0x7FFFFFFF
 """Number of the file that an unfinished network restore or a found corruption leaves."""
@@ -188,7 +188,7 @@ def _open_file(path: Path) -> LogFile:
         with Source(path) as source:
             header = read_file_header(source)
             size = source.size
-    except FileNotFoundError as error:
+    except SourceChangedError as error:
         raise StoppedError(f"{path}: vanished while the directory was read") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error

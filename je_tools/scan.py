@@ -12,7 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -30,7 +30,7 @@ from je_tools.formats.je.reader import (
     Rows,
 )
 from je_tools.formats.je.walk import NO_OFFSET
-from je_tools.formats.source import Source, SourceChangedError
+from je_tools.formats.source import Source, SourceChangedError, SourceError
 
 AHEAD = 2
 """Ranges that are read or wait beyond one a thread, so that no thread idles; each costs memory."""
@@ -210,12 +210,8 @@ class _FileScan(Generic[T]):
         self.file = file
         self.work = work
         self.fast = fast
-        try:
+        with _explained():
             self.source = Source(file.path)
-        except FileNotFoundError as error:
-            raise StoppedError(f"{file.path}: vanished while the log was read") from error
-        except OSError as error:
-            raise InputError(f"{file.path}: {error.strerror}") from error
         self.state = FileState(file, self.source.size)
 
     def ranges(self, place: Place) -> list[_Range]:
@@ -293,11 +289,21 @@ class _FileScan(Generic[T]):
     def _finish(self) -> None:
         self.state.unreadable = _merged(self.source.unreadable)
         try:
-            self.source.check_unchanged()
-        except SourceChangedError as error:
-            raise StoppedError(str(error)) from error
+            with _explained():
+                self.source.check_unchanged()
         finally:
             self.source.close()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What keeps a file from being read, as an error of ours."""
+    try:
+        yield
+    except SourceChangedError as error:
+        raise StoppedError(str(error)) from error
+    except SourceError as error:
+        raise InputError(str(error)) from error
 
 
 def _read(
@@ -314,10 +320,8 @@ def _read(
         check=scanner.check,
         window=scanner.range_size(),
     )
-    try:
+    with _explained():
         results = [work(rows) for rows in ranged]
-    except SourceChangedError as error:
-        raise StoppedError(str(error)) from error
     return _Outcome(results, ranged.state)
 
 
