@@ -76,7 +76,7 @@ class Twin:
 
     def _specialised(self, kinds: machine.Kinds, arguments: tuple[Any, ...]) -> machine.Run:
         # Bounds checks raise exceptions, which only numba's own calls can pass on.
-        if not os.environ.get("NUMBA_BOUNDSCHECK"):
+        if os.environ.get("NUMBA_BOUNDSCHECK", "0") in ("", "0"):
             code = self._code(kinds, arguments)
             if code is not None:
                 return machine.load(code)
@@ -92,7 +92,7 @@ class Twin:
         if code is None:
             try:
                 code = machine.build(_for_numba(self.function), arguments)
-            except (ImportError, AttributeError):
+            except (ImportError, AttributeError, TypeError):
                 # A numba whose inside looks different from the ones that `machine` knows.
                 return None
             if code is not None and path is not None:
@@ -142,8 +142,11 @@ def _cache_folder() -> Path | None:
 
     numba raises while decorating when its folder cannot be written, hence the probe.
     """
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    folder = (Path(chosen) if chosen else _default_base()) / _source_digest()
+    base = _cache_base()
+    if base is None:
+        _warn("no home directory")
+        return None
+    folder = base / _source_digest()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -152,19 +155,28 @@ def _cache_folder() -> Path | None:
         if space.f_bavail * space.f_frsize < _CACHE_SPACE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
-        warnings.warn(
-            f"kernels are compiled anew in every run: cache folder {folder}: {error.strerror}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        _warn(f"cache folder {folder}: {error.strerror}")
         return None
     return folder
 
 
-def _default_base() -> Path:
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    base = Path(chosen) if chosen else Path("~/.cache").expanduser()
-    return base / "je-tools" / "kernels"
+def _warn(why: str) -> None:
+    text = f"kernels are compiled anew in every run: {why}"
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _cache_base() -> Path | None:
+    """As chosen, else where caches are kept; None for a user without a home directory."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    caches = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not caches.is_absolute():
+        try:
+            caches = Path("~/.cache").expanduser()
+        except RuntimeError:
+            return None
+    return caches / "je-tools" / "kernels"
 
 
 def _source_digest() -> str:

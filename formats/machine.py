@@ -34,6 +34,9 @@ _MAGIC = b"je-tools kernel 1\n"
 _DIGEST_SIZE = 16
 _RETURNED = (0, -2)
 _NUMBER, _NOTHING = "number", "nothing"
+_NUMBA_KNOWN = ((0, 61), (0, 69))
+"""Versions, from and before, whose calling convention is the one above."""
+
 _NUMBA_PARTS = ("numba.core.compiler", "numba.core.registry")
 _INDEX = "fix_integer_index"
 _LIBRARY_CALLS = ("memcpy", "memset", "memmove")
@@ -77,10 +80,14 @@ def _kind_of(argument: Any) -> Any:
 def build(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Code | None:
     """Compile a function with numba; None where its code would need numba to run.
 
+    None also where this numba is not one whose calling convention is known.
+
     Args:
         function: what `numba.njit` would be given.
         arguments: of its first call.
     """
+    if not _NUMBA_KNOWN[0] <= import_module("numba").version_info.short < _NUMBA_KNOWN[1]:
+        return None
     # Parts of numba that it does not promise to keep, and that have no type information.
     compiler, registry = map(import_module, _NUMBA_PARTS)
     flags = compiler.Flags()

@@ -149,6 +149,31 @@ def test_without_a_folder_to_write_it_says_so_once_and_runs(tmp_path: Path) -> N
     assert done.stderr.count("compiled anew in every run") == 1
 
 
+def test_without_a_home_directory_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home(path: Path) -> Path:
+        raise RuntimeError(f"no home directory for {path}")
+
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "expanduser", no_home)
+    with pytest.warns(RuntimeWarning, match="no home directory"):
+        assert kernels._cache_folder.__wrapped__() is None
+
+
+def test_a_relative_cache_folder_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would lie where the command was started: in the log's directory, say."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    base = kernels._cache_base()
+    assert base is not None
+    assert base.is_absolute()
+
+
+def test_a_numba_that_is_not_known_compiles_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_NUMBA_KNOWN", ((0, 0), (0, 1)))
+    assert machine.build(_overrun, (np.zeros(4, np.int64), 4)) is None
+
+
 def test_bounds_checks_raise(tmp_path: Path) -> None:
     """The fuzzer relies on it: a load behind the end must not pass unseen."""
     code = (
