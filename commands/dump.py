@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import click
@@ -138,12 +139,15 @@ def execute(**options: Any) -> int:
     scanner = Scanner(check=not options["ignore_checksum"], threads=options["threads"])
     prepared = read_names_and_times(environment, selection, scanner)
     chosen = _with_databases(prepared.selection, options["databases"], prepared.names)
-    sink = _sink(dict(prepared.names), options, scanner, environment)
+    names = dict(prepared.names)
+    sink = _sink(names, options, scanner, environment)
     dump = _dump(chosen, sink, scanner, options)
     reading = Reading(options["paths"], environment)
-    write = _write_parts if options["parts"] else _write
     try:
-        write(dump, sink, reading, options)
+        if options["parts"]:
+            _write_parts(dump, sink, reading, options)
+        else:
+            _write(dump, sink, reading, names, options)
     except KeyboardInterrupt:
         if options["follow"]:
             _exit_code(reading, exit_zero=True)
@@ -160,7 +164,9 @@ def _expect_workers(size: int, options: dict[str, Any]) -> None:
         expect_workers()
 
 
-def _write(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) -> None:
+def _write(
+    dump: Any, sink: Any, reading: Any, names: dict[int, str], options: dict[str, Any]
+) -> None:
     """One output, in the order of the log."""
     from dataclasses import replace
 
@@ -173,7 +179,7 @@ def _write(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) -> None:
         progress_bar(environment.size, "dump") as progress,
     ):
         shown = replace(dump, scanner=replace(dump.scanner, progress=progress))
-        pieces = _all(shown, reading, options["follow"])
+        pieces = _all(shown, reading, names if options["follow"] else None)
         sink.write_all(contents(pieces), out)
 
 
@@ -250,7 +256,6 @@ def _sink(names: dict[int, str], options: dict[str, Any], scanner: Any, environm
     keep_little_memory()
     width = shutil.get_terminal_size((120, 24)).columns
     masking = Masking(DataMode(options["data_mode"]))
-    options["names"] = names
     return open_sink(
         EntryFormat(options["format_"]),
         names,
@@ -263,11 +268,6 @@ def _sink(names: dict[int, str], options: dict[str, Any], scanner: Any, environm
 
 def _dump(selection: Any, sink: Any, scanner: Any, options: dict[str, Any]) -> Any:
     from je_tools.dump import Dump
-    from je_tools.names import collect_names, resolve
-
-    def notice(rows: Any) -> None:
-        # Databases that are created while we follow.
-        options["names"].update(resolve([collect_names(rows)]))
 
     return Dump(
         selection=selection,
@@ -275,20 +275,31 @@ def _dump(selection: Any, sink: Any, scanner: Any, options: dict[str, Any]) -> A
         scanner=scanner,
         backward=options["backward"],
         limit=options["limit"],
-        notice=notice if options["follow"] else None,
         ships=sink.ships,
     )
 
 
-def _all(dump: Any, reading: Any, follows: bool) -> Iterator[Any]:
+def _all(dump: Any, reading: Any, names: dict[int, str] | None) -> Iterator[Any]:
+    """What is there, and where there are `names` to add to, what comes."""
+    from dataclasses import replace
+
     from je_tools.following import follow
 
     left = dump.limit
     for encoded in dump.run(reading.environment, reading.ended):
         left = None if left is None else left - encoded.count
         yield encoded
-    if follows and left != 0:
-        yield from follow(dump, reading, left)
+    if names is not None and left != 0:
+        # One thread: the names that it finds are those that it shows.
+        scanner = replace(dump.scanner, threads=1)
+        following = replace(dump, scanner=scanner, notice=partial(_notice, names))
+        yield from follow(following, reading, left)
+
+
+def _notice(names: dict[int, str], rows: Any) -> None:
+    from je_tools.names import collect_names, resolve
+
+    names.update(resolve([collect_names(rows)]))
 
 
 def _exit_code(reading: Any, exit_zero: bool) -> int:

@@ -84,7 +84,7 @@ class Dump(Generic[E]):
         scanner: how the log is read.
         backward: from the end of the log to its beginning.
         limit: how many at most; None for all.
-        notice: shown all rows before the selection; runs in several threads at once.
+        notice: shown all rows before the selection, in the threads that read them.
         ships: what is encoded may be sent from one process to another.
     """
 
