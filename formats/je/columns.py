@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, Coding, Field, Op, layout
+from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOTS_MAX, Coding, Field, Op, layout
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 from je_tools.formats.kernels import compiled, kernel
@@ -302,7 +302,7 @@ def decode(
         over = at != end if wanted is None else np.zeros(n, np.bool_)
         return Decoded(fields, None, no_slots, (status != 0) | over)
     # A slot takes at least two bytes, so a wild count cannot size anything by itself.
-    counts = np.clip(fields.number("slot_count"), 0, (end - at) // 2)
+    counts = np.clip(fields.number("slot_count"), 0, np.minimum((end - at) // 2, SLOTS_MAX))
     status[(counts != fields.number("slot_count")) & (status == 0)] = 1
     counts[status != 0] = 0
     first = np.concatenate(([0], np.cumsum(counts)))

@@ -222,11 +222,12 @@ class _Reader:
     def read_list(
         self, declared: Field, scopes: list[Mapping[str, Value]], path: str
     ) -> list[Value]:
-        if scopes[-1][declared.count] < 0:
-            raise EntryError(f"{scopes[-1][declared.count]} items declared", self.at)
+        count = scopes[-1][declared.count]
+        if not 0 <= count <= declared.most:
+            raise EntryError(f"{count} items of {declared.name} declared", self.at)
         items = []
         # Every item takes at least a byte, so a wild count ends at the entry's end.
-        for i in range(scopes[-1][declared.count]):
+        for i in range(count):
             item = self.read_fields(declared.fields, scopes, f"{path}[{i}].")
             items.append(item if len(declared.fields) > 1 else item[declared.fields[0].name])
         return items

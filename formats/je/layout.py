@@ -76,7 +76,8 @@ class Test:
 class Field:
     """One field. It is present when every test of `when` holds.
 
-    `fields` are those of a GROUP or of one item of a LIST; `count` names the LIST's count field.
+    `fields` are those of a GROUP or of one item of a LIST; `count` names the LIST's count field,
+    and `most` is the largest count that an engine writes.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Field:
     when: tuple[Test, ...] = ()
     fields: tuple[Field, ...] = ()
     count: str = ""
+    most: int = 0x7FFFFFFF
 
 
 # Bits of an LN's flags bytes. Source: LNLogEntry, JE 25.3.17.
@@ -113,6 +115,9 @@ SLOT_PENDING_DELETED = 0x08
 SLOT_EMBEDDED = 0x10
 SLOT_NO_DATA = 0x20
 SLOT_TOMBSTONE = 0x80
+
+SLOTS_MAX = 32767
+"""The most slots of a node. Source: EnvironmentParams.NODE_MAX, JE 18.3.12 and 25.3.17."""
 
 COMPACT_NULL_OFFSET = 0xFFFFFF
 """The offset of a compact slot LSN that stands for NULL."""
@@ -144,6 +149,10 @@ def _text(name: str, *when: Test) -> Field:
 
 def _list(name: str, count: str, *fields: Field) -> Field:
     return Field(name, Coding.LIST, (), fields, count)
+
+
+def _slots(*fields: Field) -> Field:
+    return Field("slots", Coding.LIST, (), fields, "slot_count", SLOTS_MAX)
 
 
 @functools.cache
@@ -469,7 +478,7 @@ def _node(type_no: int, version: int) -> tuple[Field, ...]:
             else ()
         ),
     )
-    slots = _list("slots", "slot_count", *_slot(is_bin, version))
+    slots = _slots(*_slot(is_bin, version))
     return (*head, slots, *_node_tail(type_no, version))
 
 
@@ -526,7 +535,7 @@ def _old_delta(version: int) -> tuple[Field, ...]:
         _packed("last_full_lsn"),
         *((_packed("last_delta_lsn"),) if version >= 8 else ()),
         _packed("slot_count"),
-        _list("slots", "slot_count", _bytes("key"), _packed("lsn"), _u8("state")),
+        _slots(_bytes("key"), _packed("lsn"), _u8("state")),
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from je_tools.formats.je.columns import decode
-from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.entries import EntryError, decode_entry, encode_entry
+from je_tools.formats.je.layout import SLOTS_MAX
 from je_tools.formats.je.tally import COUNT, tally_rows
 from je_tools.formats.je.types import Family
 from tests.builders.logs import (
@@ -22,6 +24,8 @@ from tests.builders.logs import (
 )
 from tests.builders.planted import planted_file
 from tests.damage.running import je_tools
+from tests.damage.small import vectors
+from tests.engine_truth.running import kernels
 from tests.formats.logs import log_rows
 
 MAP_LN, NAME_LN, BIN, ABORT, INS_LN, EXTINCT_SCAN_LN = 4, 6, 13, 18, 34, 41
@@ -36,7 +40,7 @@ def test_a_log_without_transactions_has_none(tmp_path: Path) -> None:
 
 def test_a_negative_count_of_a_list_is_an_error() -> None:
     item = packed(0) * 3 + packed(-1)
-    with pytest.raises(EntryError, match="-1 items declared"):
+    with pytest.raises(EntryError, match="-1 items of"):
         decode_entry(entry(ROLLBACK_START, item, 0), 17)
 
 
@@ -131,3 +135,26 @@ def test_a_restore_marker_in_a_log_that_is_too_old_for_it(tmp_path: Path) -> Non
     outcome = je_tools("verify", write_log(tmp_path / "env", [file]), "--format", "jsonl")
     assert outcome.code == 3
     assert {row["code"] for row in outcome.rows} == {"restore-marker", "unknown-type"}
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_node_has_no_more_slots_than_an_engine_writes(
+    tmp_path: Path, fast: bool, more: int
+) -> None:
+    """What a node costs in memory is bounded, however many slots its bytes hold."""
+    count = SLOTS_MAX + more
+    nodes = (decode_entry(v.data, 17) for v in vectors() if (v.version, v.type_no) == (17, BIN))
+    node = next(node for node in nodes if node.fields["slot_count"])
+    slots = (node.fields["slots"] * count)[:count]
+    large = replace(node, fields={**node.fields, "slot_count": count, "slots": slots})
+    file = LogFile()
+    file.add(BIN, encode_entry(large)[14:])
+    home = write_log(tmp_path / "env", [file])
+    with kernels(fast=fast):
+        done = je_tools("dump", home, "--format", "jsonl", "--type", "BIN")
+    (row,) = done.rows
+    if more:
+        assert "32768 items of slots" in row["undecodable"]
+    else:
+        assert len(row["entry"]["slots"]) == count
