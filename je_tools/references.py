@@ -21,6 +21,7 @@ from je_tools.formats.je.walk import Checksum
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+_RECORDS = (Family.LN, Family.DEL_DUP_LN)
 _FAMILIES = tuple(Family)
 _FAMILY_OF = np.full(256, -1, np.int8)
 for _entry_type in ENTRY_TYPES.values():
@@ -51,7 +52,7 @@ def read_references(
         rows: entries of one file; damaged ones are left out.
         types: bool (256,), the entry types to look at.
         numbers: names of fields that hold numbers.
-        sizes: names of byte fields; only of user records and others of the family LN.
+        sizes: names of byte fields; only of records of the families LN and DEL_DUP_LN.
         fast: use compiled kernels.
     """
     n = len(rows)
@@ -65,7 +66,7 @@ def read_references(
     for code in np.flatnonzero(np.bincount(families + 1, minlength=1)[1:]).tolist():
         family = _FAMILIES[code]
         index = np.flatnonzero(families == code)
-        named = frozenset(numbers) | (frozenset(sizes) if family is Family.LN else frozenset())
+        named = frozenset(numbers) | (frozenset(sizes) if family in _RECORDS else frozenset())
         wanted = named & _names_of(family, rows.version)
         if not wanted:
             continue

@@ -52,7 +52,7 @@ def _entries(version: int, secret: bytes) -> Iterator[Entry]:
         for variant in VARIANTS:
             number += 1
             flags, vlsn = (0x28, number) if number % 2 and version >= 8 else (0, None)
-            fields = _made(layout(entry_type.no, version), [], _Maker(secret, variant, number))
+            fields = made_fields(layout(entry_type.no, version), [], Maker(secret, variant, number))
             if entry_type.family is Family.NAME_LN:
                 # This key is a database's name, which is shown.
                 fields["key"] = f"people{number}".encode()
@@ -60,7 +60,7 @@ def _entries(version: int, secret: bytes) -> Iterator[Entry]:
             yield Entry(header, version, fields)
 
 
-class _Maker:
+class Maker:
     """Makes values of single fields."""
 
     def __init__(self, secret: bytes, variant: Mapping[str, int], number: int) -> None:
@@ -94,7 +94,9 @@ class _Maker:
         return self.secret
 
 
-def _made(fields: Sequence[Field], outer: list[Mapping[str, Any]], maker: _Maker) -> dict[str, Any]:
+def made_fields(
+    fields: Sequence[Field], outer: list[Mapping[str, Any]], maker: Maker
+) -> dict[str, Any]:
     counts = {field.count for field in fields if field.coding is Coding.LIST}
     made: dict[str, Any] = {}
     scopes = [*outer, made]
@@ -102,11 +104,11 @@ def _made(fields: Sequence[Field], outer: list[Mapping[str, Any]], maker: _Maker
         if not all(holds(test, scopes) for test in field.when):
             continue
         if field.coding is Coding.GROUP:
-            made[field.name] = _made(field.fields, scopes, maker)
+            made[field.name] = made_fields(field.fields, scopes, maker)
         elif field.coding is Coding.LIST:
             made[field.name] = []
             for _ in range(_LIST_SIZE):
-                item = _made(field.fields, scopes, maker)
+                item = made_fields(field.fields, scopes, maker)
                 made[field.name].append(
                     item if len(field.fields) > 1 else next(iter(item.values()))
                 )
