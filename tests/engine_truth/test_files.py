@@ -1,0 +1,195 @@
+"""Rows of `files` equal what the engines printed of the same files, and what engines open."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.corpus import FIXTURES, ROOT, Environment, environments_in, log_files
+from tests.engine.jars import JE_5, JE_18, engine_jar
+from tests.engine_truth.running import json_rows, kernels
+from tests.engine_truth.selected import PRINTED_FIXTURES, PRINTLOG, over
+from tests.truth.headers import walk_file
+from tests.truth.printlog import read_printlog
+
+HERE = environments_in(FIXTURES)
+MODERN = (20, 1)
+OLD_DELTA_NO = 22
+_RELEASE_ROW = re.compile(r"^\| (\d+) \| (\d+\.\d+) \|$", re.MULTILINE)
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+FileRows = dict[int, dict[str, Any]]
+
+
+def rows_of(home: Path) -> FileRows:
+    """What `files` says, by file number."""
+    code, rows = json_rows("files", home)
+    assert code == 0
+    return {row["file_no"]: row for row in rows}
+
+
+def lsn_text(lsn: int | None) -> str | None:
+    return None if lsn is None else f"0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
+
+
+def said_by(entries: list[Any]) -> dict[str, Any]:
+    """Number of entries, LSNs and VLSNs of one file's entries, printed or walked."""
+    vlsns = [each.vlsn for each in entries if each.replicated and not each.invisible]
+    return {
+        "entry_count": len(entries),
+        "damage_count": 0,
+        "first_lsn": lsn_text(entries[0].lsn),
+        "last_lsn": lsn_text(entries[-1].lsn),
+        "first_vlsn": min(vlsns, default=None),
+        "last_vlsn": max(vlsns, default=None),
+    }
+
+
+def check(home: Path, said: Iterator[Any]) -> None:
+    """Hold the rows against entries of the whole log, file by file."""
+    found = rows_of(home)
+    by_file = {no: list(entries) for no, entries in groupby(said, lambda each: each.lsn >> 32)}
+    assert found.keys() == by_file.keys()
+    for no, entries in by_file.items():
+        told = said_by(entries)
+        assert {name: found[no][name] for name in told} == told
+
+
+@over(PRINTED_FIXTURES)
+@pytest.mark.parametrize("fast", [True, False], ids=["compiled", "plain"])
+def test_entries_as_printed(env: Environment, fast: bool) -> None:
+    assert env.truth is not None
+    with kernels(fast=fast):
+        check(env.home, read_printlog(env.truth / PRINTLOG))
+
+
+@over(HERE)
+def test_entries_as_walked(env: Environment) -> None:
+    check(env.home, (header for path in log_files(env.home) for header in walk_file(path)))
+
+
+@over(HERE)
+def test_headers(env: Environment) -> None:
+    """Number, name, version, time and size, by the bytes of the file."""
+    found = rows_of(env.home)
+    for path in log_files(env.home):
+        created_ms, file_no, _, version = struct.unpack_from("<qIqi", path.read_bytes(), 14)
+        told = {
+            "file_no": file_no,
+            "name": path.name,
+            "log_version": version,
+            "created_ms": created_ms,
+            "size": path.stat().st_size,
+        }
+        assert {name: found[file_no][name] for name in told} == told
+
+
+@over(PRINTED_FIXTURES)
+def test_time_of_creation_as_printed(env: Environment) -> None:
+    assert env.truth is not None
+    found = rows_of(env.home)
+    for entry in read_printlog(env.truth / PRINTLOG):
+        if entry.type == "FileHeader":
+            row = found[entry.lsn >> 32]
+            assert row["created_ms"] == entry.fields["created_ms"]
+            assert row["file_no"] == entry.fields["header_file_no"]
+
+
+# Releases
+
+
+class Release(NamedTuple):
+    """A release of the engine."""
+
+    major: int
+    minor: int
+
+    @classmethod
+    def of(cls, text: str) -> Release:
+        return cls(*map(int, text.split(".")[:2]))
+
+
+def releases_in_the_format_page() -> dict[int, Release]:
+    """First release of each log version, as the page of the format says."""
+    text = (ROOT / "docs" / "formats" / "je-log.md").read_text()
+    made = text.split("<!-- made: releases -->")[1].split("<!-- end -->")[0]
+    return {int(version): Release.of(first) for version, first in _RELEASE_ROW.findall(made)}
+
+
+def engines() -> dict[str, Release]:
+    """Which engine wrote an environment of fixtures/."""
+    manifest = json.loads((FIXTURES / "MANIFEST.json").read_text())
+    found = {}
+    for name, each in manifest["environments"].items():
+        (version,) = _VERSION.findall(each["engine"])
+        found[name] = Release.of(version)
+    return found
+
+
+def test_the_page_names_every_version() -> None:
+    first = releases_in_the_format_page()
+    assert list(first) == list(range(1, 27))
+    assert list(first.values()) == sorted(set(first.values()))
+
+
+@over(HERE)
+def test_who_wrote_and_who_opens(env: Environment) -> None:
+    first = releases_in_the_format_page()
+    engine = engines()[env.name.split("/")[0]]
+    for row in rows_of(env.home).values():
+        version = row["log_version"]
+        begins, until = first[version], first.get(version + 1)
+        # The engine that wrote it is one of those that are said to write this version.
+        assert begins <= engine
+        assert until is None or engine < until
+        low = f"{begins.major}.{begins.minor}"
+        until_text = f"up to before {until.major}.{until.minor}" if until else "and later"
+        assert row["written_by"] == f"{low} {until_text}"
+        assert row["opened_from"] == low
+        assert row["not_opened_by"] == not_opened_by(env.home / row["name"], version)
+
+
+def not_opened_by(path: Path, version: int) -> str | None:
+    if version < 8:
+        return "20.1 and later refuse it"
+    if any(header.type_no == OLD_DELTA_NO for header in walk_file(path)):
+        return "25.3 cuts it off at its first old BIN-delta"
+    return None
+
+
+def is_opened(row: dict[str, Any], engine: Release) -> bool:
+    """Whether an engine opens a file, by its row."""
+    refused = row["not_opened_by"]
+    too_new = refused is not None and engine >= Release.of(refused.split()[0])
+    return engine >= Release.of(row["opened_from"]) and not too_new
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("coordinate", [JE_5, JE_18])
+@pytest.mark.parametrize("name", ["v8-basic", "v8-dbops", "v17-basic", "v26-basic"])
+def test_engines_open_what_they_are_said_to(
+    name: str, coordinate: str, java: Path, tmp_path: Path
+) -> None:
+    """The engine lists the databases of a copy, or says that the log is too new for it."""
+    source = FIXTURES / name
+    home = shutil.copytree(source / "env", tmp_path / "env")
+    command = [java, "-cp", engine_jar(coordinate), "com.sleepycat.je.util.DbDump", "-h", home]
+    done = subprocess.run([*command, "-l"], capture_output=True, text=True, check=False)
+    engine = Release.of(coordinate.split(":")[2])
+    opened = {is_opened(row, engine) for row in rows_of(source / "env").values()}
+    if opened == {True}:
+        assert done.returncode == 0, done.stderr
+        databases = (source / "truth" / "databases.txt").read_text().split("\n")
+        assert sorted(done.stdout.split("\n")) == sorted(databases)
+    else:
+        assert "VersionMismatchException" in done.stderr
+        assert done.returncode != 0
