@@ -19,8 +19,6 @@ MAX_HEADER_SIZE = 22
 FILE_HEADER_SIZE = 38
 """Header and item of the entry at offset 0 of every file."""
 
-CHECKSUM_SIZE = 4
-
 PROVISIONAL_YES = 0x80
 PROVISIONAL_BEFORE_CKPT_END = 0x40
 REPLICATED = 0x20
@@ -28,7 +26,6 @@ INVISIBLE = 0x10
 VLSN_PRESENT = 0x08
 
 NULL_LSN = -1
-NULL_VLSN = -1
 
 PROVISIONAL_NAMES = ("NO", "BEFORE_CKPT_END", "YES")
 
@@ -51,10 +48,3 @@ def lsn_of(file_no: int, offset: int) -> int:
 def lsn_text(lsn: int) -> str:
     """`0x3/0x1a2f`, the engine's spelling of an LSN; NULL is 0xffffffff/0xffffffff."""
     return f"0x{lsn >> 32 & 0xFFFFFFFF:x}/0x{lsn & 0xFFFFFFFF:x}"
-
-
-def provisional_name(flags: int) -> str:
-    """NO, BEFORE_CKPT_END or YES."""
-    if flags & PROVISIONAL_YES:
-        return PROVISIONAL_NAMES[2]
-    return PROVISIONAL_NAMES[1 if flags & PROVISIONAL_BEFORE_CKPT_END else 0]

@@ -89,7 +89,6 @@ class Field:
 
 
 # Bits of an LN's flags bytes. Source: LNLogEntry, JE 25.3.17.
-EMBEDDED = 0x02
 ABORT_KEY = 0x04
 ABORT_DATA = 0x08
 ABORT_VLSN = 0x10
@@ -109,12 +108,8 @@ NODE_HAS_BLOOM = 0x08
 NODE_HAS_VLSNS = 0x10
 
 # Bits of a slot's state. Source: EntryStates, JE 25.3.17.
-SLOT_KNOWN_DELETED = 0x01
-SLOT_DIRTY = 0x02
-SLOT_PENDING_DELETED = 0x08
 SLOT_EMBEDDED = 0x10
 SLOT_NO_DATA = 0x20
-SLOT_TOMBSTONE = 0x80
 
 SLOTS_MAX = 32767
 """The most slots of a node. Source: EnvironmentParams.NODE_MAX, JE 18.3.12 and 25.3.17."""

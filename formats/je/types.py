@@ -188,12 +188,11 @@ BY_NAME: dict[str, EntryType] = {entry_type.name: entry_type for entry_type in E
 """Every entry type by the engine's name."""
 
 FILE_SUMMARY_NO = 11
-IN_NO, BIN_NO, BIN_DELTA_NO = 12, 13, 37
 OLD_BIN_DELTA_NO = 22
 COMMIT_NO, ABORT_NO = 17, 18
 CKPT_START_NO, CKPT_END_NO = 19, 20
 FILE_HEADER_NO = 25
-ROLLBACK_START_NO, ROLLBACK_END_NO = 28, 29
+ROLLBACK_START_NO = 28
 RESTORE_REQUIRED_NO = 39
 ERASED_NO = 43
 
