@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
+
+from je_tools.plain import printable
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Settings of every command."""
@@ -33,7 +37,7 @@ threads_option = click.option(
     type=click.IntRange(min=0),
     metavar="N",
     default=0,
-    help="Reader threads; 0: one per core.",
+    help="Threads that read (dump: processes); 0: one a core (at most 4 processes).",
 )
 
 output_option = click.option(
@@ -56,13 +60,37 @@ def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
     )
 
 
+def say(text: str) -> None:
+    """A line on standard error, with nothing in it that a terminal would obey.
+
+    Whoever closed standard error did not want to be told.
+    """
+    try:
+        click.echo(printable(text), err=True)
+    except OSError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def terminal_width(output: Path | None) -> int | None:
+    """Columns of the terminal that is written to; None where it is none, and nothing is cut."""
+    if "COLUMNS" not in os.environ and (output is not None or not is_terminal(sys.stdout)):
+        return None
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream, which is None where it was closed before the start, is one."""
+    return stream is not None and stream.isatty()
+
+
 @contextmanager
 def progress_bar(size: int, label: str) -> Iterator[Callable[[int], None] | None]:
     """A bar on stderr over `size` bytes, when that is a terminal and the work is not short.
 
     Gives a callback that takes the bytes done since the last call, or None.
     """
-    if size < 256 << 20 or not sys.stderr.isatty():
+    if size < 256 << 20 or not is_terminal(sys.stderr):
         yield None
         return
     from rich.console import Console

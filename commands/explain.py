@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import click
 from click.shell_completion import CompletionItem
@@ -94,15 +95,21 @@ def command(
       je-tools explain 0x0/0x26 --env meta/bdb
       je-tools explain 0x0/0x26 --env 00000000.jdb --format jsonl
     """
+    from je_tools.sinks.output import open_output
+
     damaged = False
-    for i, topic in enumerate(topics):
-        if i and format_ == "table":
-            click.echo()
-        damaged |= _explain(topic, paths, version, Masking(DataMode(data)), all_bytes, format_)
+    masking = Masking(DataMode(data))
+    with open_output(None) as file:
+        out = io.TextIOWrapper(file, "utf-8", "backslashreplace", newline="", write_through=True)
+        for i, topic in enumerate(topics):
+            if i and format_ == "table":
+                out.write("\n")
+            damaged |= _explain(out, topic, paths, version, masking, all_bytes, format_)
     return EXIT_DAMAGE if damaged and not exit_zero else EXIT_OK
 
 
 def _explain(
+    out: TextIO,
     topic: str,
     paths: tuple[Path, ...],
     version: int | None,
@@ -115,10 +122,10 @@ def _explain(
     from je_tools.sinks import explanations as sink
 
     as_lines = format_ == "jsonl"
-    console = sink.make_console(sys.stdout)
+    console = sink.make_console(out)
     found = explain.topic_of(topic)
     if found is None:
-        return _explain_entry(topic, paths, masking, all_bytes, as_lines)
+        return _explain_entry(out, topic, paths, masking, all_bytes, as_lines)
     kind, name = found
     if kind == "type":
         types = explain.explain_types(name, version)
@@ -136,12 +143,17 @@ def _explain(
             sink.print_findings(console, codes)
         rows = sink.finding_rows(codes)
     if as_lines:
-        sys.stdout.writelines(map(sink.json_line, rows))
+        out.writelines(map(sink.json_line, rows))
     return False
 
 
 def _explain_entry(
-    lsn: str, paths: tuple[Path, ...], masking: Masking, all_bytes: bool, as_lines: bool
+    out: TextIO,
+    lsn: str,
+    paths: tuple[Path, ...],
+    masking: Masking,
+    all_bytes: bool,
+    as_lines: bool,
 ) -> bool:
     """Explain the entry at an LSN; whether it is damaged."""
     from je_tools.environment import open_environment
@@ -155,7 +167,7 @@ def _explain_entry(
         )
     entry = explain_lsn(open_environment(paths), lsn, masking)
     if as_lines:
-        sys.stdout.writelines(map(sink.json_line, sink.entry_rows(entry)))
+        out.writelines(map(sink.json_line, sink.entry_rows(entry)))
     else:
-        sink.print_entry(sink.make_console(sys.stdout), entry, all_bytes=all_bytes)
+        sink.print_entry(sink.make_console(out), entry, all_bytes=all_bytes)
     return bool(entry.problems)

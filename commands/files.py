@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 
 import click
 
@@ -16,9 +13,24 @@ from je_tools.commands._options import (
     format_option,
     output_option,
     progress_bar,
+    say,
+    terminal_width,
     threads_option,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+
+if TYPE_CHECKING:
+    from je_tools.files import FileRow
+
+
+class Options(TypedDict):
+    """What the command line says."""
+
+    paths: tuple[Path, ...]
+    format_: str
+    output: Path | None
+    threads: int
+    exit_zero: bool
 
 
 @click.command("files")
@@ -27,7 +39,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 @output_option
 @threads_option
 @exit_zero_option
-def command(**options: Any) -> int:
+def command(**options: Unpack[Options]) -> int:
     """List the log files: what is in each, who wrote it, and who opens it.
 
     A row a file: number, log version, time of creation (UTC), size, good entries, first and last
@@ -58,7 +70,7 @@ def command(**options: Any) -> int:
     return _exit_code(rows, options["exit_zero"])
 
 
-def _write(rows: list[Any], out: Any, options: dict[str, Any]) -> None:
+def _write(rows: list[FileRow], out: BinaryIO, options: Options) -> None:
     from je_tools.file_tables import file_section
     from je_tools.sinks import sections as sink
 
@@ -68,25 +80,18 @@ def _write(rows: list[Any], out: Any, options: dict[str, Any]) -> None:
     elif options["format_"] == "jsonl":
         sink.write_jsonl([section], out)
     else:
-        sink.write_table([section], out, _width(options["output"]))
+        sink.write_table([section], out, terminal_width(options["output"]))
 
 
-def _width(output: Path | None) -> int | None:
-    """Columns of the terminal that is written to; None where it is none, and nothing is cut."""
-    if "COLUMNS" not in os.environ and (output is not None or not sys.stdout.isatty()):
-        return None
-    return shutil.get_terminal_size((80, 24)).columns
-
-
-def _exit_code(rows: list[Any], exit_zero: bool) -> int:
+def _exit_code(rows: list[FileRow], exit_zero: bool) -> int:
     """Say what is to be known of the files; 3 where there is damage."""
     from je_tools.findings import Severity
 
     findings = [found for row in rows for found in row.findings]
     for found in findings:
-        click.echo(f"je-tools: {found.text()}", err=True)
+        say(f"je-tools: {found.text()}")
     damaged = sum(row.damage_count for row in rows)
     if damaged:
-        click.echo(f"je-tools: {damaged:,} damaged places; je-tools verify tells where", err=True)
+        say(f"je-tools: {damaged:,} damaged places; je-tools verify tells where")
     is_error = damaged or any(found.severity is Severity.ERROR for found in findings)
     return EXIT_DAMAGE if is_error and not exit_zero else EXIT_OK

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -11,8 +13,9 @@ from typing import Any, cast
 import click
 
 from je_tools import __version__
-from je_tools.commands._options import CONTEXT
-from je_tools.errors import EXIT_INTERRUPTED, EXIT_OK, JeToolsError
+from je_tools.commands._options import CONTEXT, say
+from je_tools.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, JeToolsError
+from je_tools.plain import printable
 
 COMMANDS: dict[str, str] = {
     "dump": "Print the entries of a log, filtered, as table, JSON lines, CSV or Parquet.",
@@ -45,7 +48,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings=CONTEXT)
+@click.group("je-tools", cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(__version__, "--version", "-V", prog_name="je-tools")
 def group() -> None:
     """Forensics for write-ahead logs: Berkeley DB Java Edition, log versions 6 to 26.
@@ -61,6 +64,9 @@ def group() -> None:
     """
 
 
+UNWRITABLE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
+"""Errors of a write to an output that could be opened."""
+
 # numpy's BLAS, which nothing here uses, starts a thread for each core that spins for a while.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -68,25 +74,58 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 def run(command: click.Command, arguments: list[str] | None = None) -> int:
     """Run a command and give the exit code that its outcome stands for."""
     try:
-        result = command.main(args=arguments, standalone_mode=False)
-        sys.stdout.flush()
+        result = _call(command, sys.argv[1:] if arguments is None else arguments)
+        if cast(Any, sys.stdout) is not None:
+            sys.stdout.flush()
         return result if isinstance(result, int) else EXIT_OK
-    except BrokenPipeError:
-        # The reader has had enough; keep the interpreter from flushing into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        say("interrupted")
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        text = io.StringIO()
+        error.show(text)
+        for line in text.getvalue().splitlines():
+            say(line)
         return error.exit_code
     except JeToolsError as error:
-        from je_tools.sinks.sections import printable
-
-        # File names are somebody else's text.
-        click.echo(f"je-tools: {printable(str(error))}", err=True)
+        say(f"je-tools: {error}")
         return error.exit_code
+    except OSError as error:
+        return _output_failed(error)
+
+
+def _call(command: click.Command, arguments: list[str]) -> Any:
+    """What click's own `main` does, but for its handling of errors: a closed pipe is 1 there."""
+    name = command.name or "je-tools"
+    variable = f"_{name}_COMPLETE".replace("-", "_").upper()
+    completion = os.environ.get(variable)
+    if completion:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(command, {}, name, variable, completion)
+    try:
+        with command.make_context(name, list(arguments)) as context:
+            return command.invoke(context)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+
+
+def _output_failed(error: OSError) -> int:
+    """The exit code of an error of standard output, which help texts too are written to.
+
+    Raises:
+        OSError: the error, when standard output is not to blame.
+    """
+    from je_tools.sinks.output import drop_standard_output
+
+    is_broken = drop_standard_output()
+    if isinstance(error, BrokenPipeError):
+        return EXIT_OK
+    # Unbuffered, it keeps nothing that could fail again. What is read has a name.
+    if not is_broken and (error.filename is not None or error.errno not in UNWRITABLE):
+        raise error
+    say(f"je-tools: standard output: cannot be written: {error.strerror}")
+    return EXIT_REFUSED
 
 
 def main() -> None:
@@ -103,4 +142,4 @@ def db_dump() -> None:
 
 
 def _warning_line(message: Warning | str, *_: Any, **__: Any) -> str:
-    return f"je-tools: {message}\n"
+    return printable(f"je-tools: {message}") + "\n"

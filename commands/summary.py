@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 
 import click
 
@@ -16,11 +13,33 @@ from je_tools.commands._options import (
     format_option,
     output_option,
     progress_bar,
+    say,
+    terminal_width,
     threads_option,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
+if TYPE_CHECKING:
+    from je_tools.sinks.sections import Section
+    from je_tools.summary import Summary
+
 DEFAULT_LARGEST = 10
+
+
+class Options(TypedDict):
+    """What the command line says."""
+
+    paths: tuple[Path, ...]
+    by_file: bool
+    by_db: bool
+    vlsns: bool
+    checkpoints: bool
+    txns: bool
+    largest: int | None
+    format_: str
+    output: Path | None
+    threads: int
+    exit_zero: bool
 
 
 @click.command("summary")
@@ -48,7 +67,7 @@ DEFAULT_LARGEST = 10
 @output_option
 @threads_option
 @exit_zero_option
-def command(**options: Any) -> int:
+def command(**options: Unpack[Options]) -> int:
     """Count entries and bytes by type, as DbPrintLog -S does.
 
     Each option adds a table. CSV is one table: that of the option, or without one the types.
@@ -86,21 +105,25 @@ def command(**options: Any) -> int:
     return _exit_code(summary, options["exit_zero"])
 
 
-def _check_combination(options: dict[str, Any]) -> None:
-    tables = [
-        name for name in ("by_file", "by_db", "vlsns", "checkpoints", "txns") if options[name]
-    ]
-    if options["format_"] == "csv" and len(tables) > 1:
+def _check_combination(options: Options) -> None:
+    tables = (
+        options["by_file"],
+        options["by_db"],
+        options["vlsns"],
+        options["checkpoints"],
+        options["txns"],
+    )
+    if options["format_"] == "csv" and sum(tables) > 1:
         raise UsageError("--format csv holds one table: choose one of them, or --format jsonl")
     if options["largest"] and not options["txns"]:
         raise UsageError("--largest goes with --txns")
 
 
-def _write(summary: Any, out: Any, options: dict[str, Any]) -> None:
+def _write(summary: Summary, out: BinaryIO, options: Options) -> None:
     from je_tools import summary_tables as tables
     from je_tools.sinks import sections as sink
 
-    chosen = []
+    chosen: list[Section] = []
     if options["by_file"]:
         chosen.append(tables.file_section(summary))
     if options["by_db"]:
@@ -109,7 +132,7 @@ def _write(summary: Any, out: Any, options: dict[str, Any]) -> None:
         chosen.append(tables.vlsn_section(summary))
     if options["checkpoints"]:
         chosen.append(tables.checkpoint_section(summary))
-    if options["txns"]:
+    if summary.transactions is not None:
         chosen += tables.transaction_sections(summary.transactions, summary.names)
     if options["format_"] == "csv":
         # Two of the sections on transactions share their columns; the counts do not.
@@ -119,25 +142,17 @@ def _write(summary: Any, out: Any, options: dict[str, Any]) -> None:
     if options["format_"] == "jsonl":
         sink.write_jsonl(chosen, out)
     else:
-        sink.write_table(chosen, out, _width(options["output"]))
+        sink.write_table(chosen, out, terminal_width(options["output"]))
 
 
-def _width(output: Path | None) -> int | None:
-    """Columns of the terminal that is written to; None where it is none, and nothing is cut."""
-    if "COLUMNS" not in os.environ and (output is not None or not sys.stdout.isatty()):
-        return None
-    return shutil.get_terminal_size((80, 24)).columns
-
-
-def _exit_code(summary: Any, exit_zero: bool) -> int:
+def _exit_code(summary: Summary, exit_zero: bool) -> int:
     """Say what was not counted; 3 where that is damage."""
     if summary.undecoded:
-        click.echo(
+        say(
             f"je-tools: {summary.undecoded:,} records end inside a field: their keys and values "
-            "are not counted",
-            err=True,
+            "are not counted"
         )
     if not summary.damage:
         return EXIT_OK
-    click.echo(f"je-tools: {summary.damage.text()}; je-tools verify tells where", err=True)
+    say(f"je-tools: {summary.damage.text()}; je-tools verify tells where")
     return EXIT_OK if exit_zero else EXIT_DAMAGE

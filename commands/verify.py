@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 
 import click
 
@@ -18,9 +17,30 @@ from je_tools.commands._options import (
     format_option,
     output_option,
     progress_bar,
+    say,
+    terminal_width,
     threads_option,
 )
-from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from je_tools.environment import Environment
+    from je_tools.findings import Finding
+    from je_tools.scan import Scanner
+    from je_tools.verify import Totals
+
+
+class Options(TypedDict):
+    """What the command line says."""
+
+    paths: tuple[Path, ...]
+    everything: bool
+    stats: Path | None
+    manifest: Path | None
+    format_: str
+    output: Path | None
+    threads: int
+    exit_zero: bool
 
 
 @click.command("verify")
@@ -40,7 +60,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 @output_option
 @threads_option
 @exit_zero_option
-def command(**options: Any) -> int:
+def command(**options: Unpack[Options]) -> int:
     """Report every damaged byte range of a log, and what is wrong between its files.
 
     Every entry is summed, whole files are compared with what the next ones say of them, and the
@@ -58,14 +78,12 @@ def command(**options: Any) -> int:
     """
     from je_tools.environment import open_environment
     from je_tools.scan import Scanner
-    from je_tools.sinks.output import check_output, open_output
+    from je_tools.sinks.output import open_output
     from je_tools.verify import Totals, verify
 
     started = datetime.now(UTC)
     environment = open_environment(options["paths"])
-    for path in (options["stats"], options["manifest"]):
-        if path is not None:
-            check_output(path, environment)
+    _check_outputs(environment, options)
     totals = Totals(environment.name)
     with ExitStack() as stack:
         out = stack.enter_context(open_output(options["output"], environment))
@@ -77,23 +95,43 @@ def command(**options: Any) -> int:
     return EXIT_DAMAGE if totals.errors and not options["exit_zero"] else EXIT_OK
 
 
-def _write(findings: Any, out: Any, options: dict[str, Any]) -> None:
+def _check_outputs(environment: Environment, options: Options) -> None:
+    """Refuse what could not be written before anything is read."""
+    from je_tools.sinks.output import check_output, is_stream
+
+    named: dict[Path, str] = {}
+    for option in ("output", "stats", "manifest"):
+        path = options[option]
+        if path is None:
+            continue
+        check_output(path, environment)
+        real = path.resolve()
+        if real in named and not is_stream(path):
+            raise UsageError(f"--{named[real]} and --{option} name the same file, {path}")
+        named[real] = option
+
+
+def _write(findings: Iterator[Finding], out: BinaryIO, options: Options) -> None:
     from je_tools.sinks.findings import write_jsonl, write_table
 
     if options["format_"] == "jsonl":
         write_jsonl(findings, out)
     else:
-        write_table(findings, out, _width(options["output"]))
+        write_table(findings, out, terminal_width(options["output"]))
 
 
 def _report(
-    environment: Any, totals: Any, scanner: Any, started: datetime, options: dict[str, Any]
+    environment: Environment,
+    totals: Totals,
+    scanner: Scanner,
+    started: datetime,
+    options: Options,
 ) -> None:
     """Totals and manifest, when all has been read."""
     from je_tools.sinks.output import open_output
 
     if options["stats"] is None:
-        click.echo(f"je-tools: {totals.verdict()}", err=True)
+        say(f"je-tools: {totals.verdict()}")
     else:
         import json
 
@@ -104,10 +142,3 @@ def _report(
 
         with open_output(options["manifest"], environment) as out:
             write_manifest(out, environment, sys.argv, started, threads=scanner.thread_count())
-
-
-def _width(output: Path | None) -> int | None:
-    """Columns of the terminal that is written to; None where it is none."""
-    if "COLUMNS" not in os.environ and (output is not None or not sys.stdout.isatty()):
-        return None
-    return shutil.get_terminal_size((80, 24)).columns

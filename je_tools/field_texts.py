@@ -14,6 +14,7 @@ from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOT_EMBEDDED
 from je_tools.formats.je.tuples import TupleError, TupleReader
 from je_tools.formats.je.types import ERASED_NO, RELEASES, Family, type_name
 from je_tools.meanings import HEADER_BITS, NAME_OPERATIONS, bits_of, bits_text
+from je_tools.plain import is_lsn, printable
 
 TEXT_LIMIT = 120
 """Characters of a text, and numbers of a list, that are spelled; the bytes hold the rest."""
@@ -116,7 +117,7 @@ class FieldContext:
             return list_text(value)
         if bits is not None:
             return bits_text(value, bits)
-        if name == "lsn" or name.endswith("_lsn"):
+        if is_lsn(name):
             return null_or_lsn(value)
         if name.endswith("_ms"):
             return "none" if value in (0, -1) else time_text(value)
@@ -147,18 +148,7 @@ def bytes_text(value: bytes) -> str:
 def quoted(text: str) -> str:
     """Text in quotes, cut where it is long; what does not print is escaped."""
     cut = len(text) > TEXT_LIMIT
-    return f'"{escaped(text[:TEXT_LIMIT])}"' + (f"… ({len(text)} characters)" if cut else "")
-
-
-def escaped(text: str) -> str:
-    r"""Text in which nothing can steer a terminal: \n, \x1b, …; bytes that are no UTF-8 as \xNN."""
-    return "".join(char if char.isprintable() else _escape(char) for char in text)
-
-
-def _escape(char: str) -> str:
-    if 0xDC80 <= ord(char) <= 0xDCFF:
-        return f"\\x{ord(char) - 0xDC00:02x}"
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+    return f'"{printable(text[:TEXT_LIMIT])}"' + (f"… ({len(text)} characters)" if cut else "")
 
 
 def list_text(values: list[int]) -> str:

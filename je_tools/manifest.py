@@ -12,8 +12,9 @@ from typing import Any, BinaryIO
 
 from je_tools import __version__
 from je_tools.environment import Environment, LogFile
-from je_tools.errors import StoppedError
+from je_tools.errors import InputError, StoppedError
 from je_tools.formats.source import Source, SourceChangedError
+from je_tools.plain import clean_text
 
 _PIECE = 1 << 20
 
@@ -28,55 +29,57 @@ def write_manifest(
 ) -> None:
     """Write the inputs with size and SHA-256, the version, the command and the times, as JSON.
 
-    Of a file that grows, the bytes are those that it had when the environment was opened.
+    Of a file that grows, the bytes are those that it had when the environment was opened. One with
+    sectors that cannot be read has no SHA-256.
 
     Raises:
         StoppedError: a file shrank or was replaced meanwhile.
+        InputError: one cannot be read any more.
     """
     files = list(environment.files)
     if environment.marker is not None and environment.marker not in files:
         files.append(environment.marker)
     with ThreadPoolExecutor(threads) as pool:
-        digests = list(pool.map(_digest, files))
+        inputs = list(pool.map(_input, files))
     manifest = {
         "tool": "je-tools",
         "version": __version__,
-        "command": [_text(word) for word in command],
+        "command": [clean_text(word) for word in command],
         "started_utc": _time(started),
         "finished_utc": _time(datetime.now(UTC)),
-        "inputs": [_input(file, digest) for file, digest in zip(files, digests, strict=True)],
+        "inputs": inputs,
     }
     out.write(json.dumps(manifest, indent=2).encode() + b"\n")
 
 
-def _input(file: LogFile, digest: str) -> dict[str, Any]:
+def _input(file: LogFile) -> dict[str, Any]:
     path = Path(file.path).resolve()
-    modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    try:
+        digest = _digest(file)
+        modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except (SourceChangedError, FileNotFoundError) as error:
+        raise StoppedError(str(error)) from error
+    except OSError as error:
+        raise InputError(f"{file.path}: {error.strerror}") from error
     return {
-        "path": _text(str(path)),
+        "path": clean_text(str(path)),
         "size": file.size,
         "sha256": digest,
         "modified_utc": _time(modified),
     }
 
 
-def _digest(file: LogFile) -> str:
+def _digest(file: LogFile) -> str | None:
+    """SHA-256 of what the file had when it was opened; None where not all of it can be read."""
     digest = hashlib.sha256()
-    try:
-        with Source(file.path) as source:
-            if source.size < file.size:
-                raise StoppedError(f"{file.path}: shrank while it was read")
-            for start in range(0, file.size, _PIECE):
-                digest.update(source.read(start, min(start + _PIECE, file.size)).data)
-            source.check_unchanged()
-    except (SourceChangedError, FileNotFoundError) as error:
-        raise StoppedError(str(error)) from error
-    return digest.hexdigest()
+    with Source(file.path) as source:
+        if source.size < file.size:
+            raise StoppedError(f"{file.path}: shrank while it was read")
+        for start in range(0, file.size, _PIECE):
+            digest.update(source.read(start, min(start + _PIECE, file.size)).data)
+        source.check_unchanged()
+        return None if source.unreadable else digest.hexdigest()
 
 
 def _time(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _text(text: str) -> str:
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

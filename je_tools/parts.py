@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from je_tools.environment import Environment
 from je_tools.errors import StoppedError
 from je_tools.scan import FileState, Progress
 from je_tools.sinks.entries import EntrySink
+from je_tools.sinks.output import open_part
 from je_tools.workers import open_workers
 
 PARTS_WANTED = 32
@@ -43,10 +43,8 @@ class PartDump:
     def write(self, environment: Environment, path: Path) -> list[FileState]:
         """Write one part, from all files of `environment`; the states of these files."""
         states: list[FileState] = []
-        with path.open("xb") as out:
+        with open_part(path) as out:
             self.sink.write_all(contents(self.dump.run(environment, states.append)), out)
-            out.flush()
-            os.fsync(out.fileno())
         return states
 
 

@@ -13,13 +13,12 @@ from je_tools.formats.je.header import PROVISIONAL_NAMES
 from je_tools.formats.je.types import type_name
 from je_tools.formats.je.walk import CHECKSUM_NAMES
 from je_tools.masking import Masking
+from je_tools.plain import safe_cell
 from je_tools.sinks import texts as t
 from je_tools.sinks.batches import ROW_SCHEMA
 from je_tools.sinks.jsonl import entry_objects
 
 CSV_COLUMNS = (*ROW_SCHEMA.names, "entry")
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_header() -> bytes:
@@ -63,9 +62,3 @@ def csv_lines(
     batch = pa.RecordBatch.from_arrays(arrays, names=CSV_COLUMNS)
     pyarrow.csv.write_csv(batch, out, options)
     return out.getvalue()
-
-
-def safe_cell(text: str) -> str:
-    """Text that stays on its line, and that a spreadsheet does not take for a formula."""
-    line = t.json_string(text)[1:-1].replace('\\"', '"').replace("\\\\", "\\")
-    return "'" + line if line.startswith(_FORMULA) else line

@@ -16,9 +16,10 @@ from rich.text import Text
 
 from je_tools.explain import ExitExplanation, FieldRow, TypeExplanation, versions_text
 from je_tools.explain_entry import EntryExplanation, Part, Piece
-from je_tools.field_texts import escaped, last_name
+from je_tools.field_texts import last_name
 from je_tools.findings import Code
 from je_tools.formats.je.header import lsn_text
+from je_tools.plain import clean_text, is_lsn, printable
 
 WIDE = 72
 """Columns of a terminal from which on tables stand side by side with their text."""
@@ -125,12 +126,12 @@ def _say(console: Console, what: RenderableType) -> None:
 
 def print_entry(console: Console, entry: EntryExplanation, *, all_bytes: bool) -> None:
     """An entry byte by byte: offset, bytes, field and value, in the colour of the field."""
-    where = escaped(f"{entry.path.name} at {entry.lsn & 0xFFFFFFFF}")
+    where = printable(f"{entry.path.name} at {entry.lsn & 0xFFFFFFFF}")
     title = f"{lsn_text(entry.lsn)} {entry.type_name}: {entry.meaning}"
     _say(console, Text(title, "bold"))
     _say(console, Text(f"{where}, {len(entry.data)} bytes, log version {entry.version}"))
     for problem in entry.problems:
-        _say(console, Text(f"! {escaped(problem)}", _REST_STYLE))
+        _say(console, Text(f"! {printable(problem)}", _REST_STYLE))
     console.file.write("\n")
     wide = console.width >= WIDE
     longest = max((len(piece.path) for piece in entry.pieces), default=0)
@@ -281,9 +282,8 @@ def _plain(piece: Piece) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    is_lsn = isinstance(value, int) and (name == "lsn" or name.endswith("_lsn"))
-    return lsn_text(value) if is_lsn else value
+        return clean_text(value)
+    return lsn_text(value) if isinstance(value, int) and is_lsn(name) else value
 
 
 def json_line(row: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import lsn_text
-from je_tools.sinks.sections import printable
+from je_tools.plain import printable
 
 WIDE = 72
 """Columns from which on code and place share a line."""

@@ -8,13 +8,14 @@ from itertools import chain
 from typing import BinaryIO
 
 from je_tools.findings import Finding
+from je_tools.plain import clean_text
 
 
 def write_jsonl(findings: Iterable[Finding], out: BinaryIO) -> None:
     """A finding a line of strict JSON."""
     for found in findings:
         row = {
-            name: _clean(value) if isinstance(value, str) else value
+            name: clean_text(value) if isinstance(value, str) else value
             for name, value in found.row().items()
         }
         out.write(json.dumps(row).encode() + b"\n")
@@ -35,8 +36,3 @@ def write_table(findings: Iterator[Finding], out: BinaryIO, width: int | None) -
     from je_tools.sinks.finding_texts import write_texts
 
     write_texts(chain([first], findings), out, width)
-
-
-def _clean(text: str) -> str:
-    """Text that is Unicode whatever the file names hold."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -3,122 +3,297 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import secrets
 import shutil
+import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar, cast
 
-from je_tools.environment import Environment
 from je_tools.errors import RefusedError
 
-_UNWRITABLE = {
-    errno.EACCES,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EIO,
-    errno.EISDIR,
-    errno.ELOOP,
-    errno.ENAMETOOLONG,
-    errno.ENOSPC,
-    errno.ENOTDIR,
-    errno.ENXIO,
-    errno.EPERM,
-    errno.EROFS,
-}
+if TYPE_CHECKING:
+    from je_tools.environment import Environment
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_STANDARD_OUTPUT = "standard output"
 
 
 @contextmanager
-def open_output(path: Path | None, environment: Environment) -> Iterator[BinaryIO]:
-    """A binary file for results, written beside `path` and renamed at the end.
+def open_output(path: Path | None, environment: Environment | None = None) -> Iterator[BinaryIO]:
+    """A binary file for results, written beside `path`, which it gets as its name at the end.
 
-    On an error nothing is left behind. With `path` None, standard output.
+    On an error nothing is left behind, and nothing is ever replaced. With `path` None, standard
+    output; a device or a pipe is written to as it is. What the body reads may raise errors of its
+    own, which pass.
 
     Raises:
-        RefusedError: `path` exists, or lies inside the environment being read.
+        RefusedError: `path` exists, lies inside the environment being read, or cannot be written.
+        BrokenPipeError: nobody reads what is written.
     """
     if path is None:
-        with _explained("standard output"):
-            yield sys.stdout.buffer
-            sys.stdout.buffer.flush()
+        output = _Output(_STANDARD_OUTPUT, _standard_output())
+        with output.explained():
+            yield cast(BinaryIO, output)
+            output.flush()
         return
-    with _explained(str(path)):
-        if path.is_char_device() or path.is_fifo():
-            with path.open("wb") as file:
-                yield file
-            return
+    if environment is not None:
         check_output(path, environment)
-        beside = _beside(path)
-        try:
-            with beside.open("xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            beside.rename(path)
-        finally:
+    if is_stream(path):
+        with _open_new(path, path, "wb") as out:
+            yield out
+        return
+    beside = _beside(path)
+    try:
+        with _open_new(path, beside, "xb") as out:
+            yield out
+        _publish(beside, path)
+    finally:
+        with suppress(OSError):
             beside.unlink(missing_ok=True)
 
 
 @contextmanager
 def open_directory(path: Path, environment: Environment) -> Iterator[Path]:
-    """A directory for results, made beside `path` and renamed at the end.
+    """A directory for results, made beside `path` and renamed at the end; see `open_part`.
 
     Raises:
         RefusedError: `path` exists, or lies inside the environment being read.
     """
-    with _explained(str(path)):
-        check_output(path, environment)
-        beside = _beside(path)
-        try:
+    check_output(path, environment)
+    beside = _beside(path)
+    try:
+        with _refusing(path):
             beside.mkdir()
-            yield beside
-            beside.rename(path)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        yield beside
+        with _refusing(path):
+            # Whoever made it first keeps it; a directory replaces an empty one.
+            path.mkdir()
+            _replace(beside, path, path.rmdir)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 @contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Say of an output that cannot be made or written why; inputs never raise these errors."""
+def open_part(path: Path) -> Iterator[BinaryIO]:
+    """A new file in a directory that `open_directory` gave.
+
+    Raises:
+        RefusedError: it cannot be written.
+    """
+    with _open_new(path, path, "xb") as out:
+        yield out
+
+
+@contextmanager
+def _open_new(path: Path, written: Path, mode: str) -> Iterator[BinaryIO]:
+    """Open what the user knows as `path`; at the end its bytes are where they stay."""
+    with _refusing(path):
+        file = cast(BinaryIO, written.open(mode))
+    output = _Output(str(path), file)
+    try:
+        with output.explained():
+            yield cast(BinaryIO, output)
+            output.finish()
+    finally:
+        output.abandon()
+
+
+class _Output(io.BufferedIOBase):
+    """A file that keeps its own errors apart from those of what is read while it is written.
+
+    It stays open for whoever closes it by the interface of files: its owner calls `finish`.
+
+    Attributes:
+        failure: the last error of the file itself.
+    """
+
+    def __init__(self, name: str, file: BinaryIO) -> None:
+        super().__init__()
+        self.name = name
+        self.failure: OSError | None = None
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        return self._told(self._file.write, data)
+
+    def flush(self) -> None:
+        self._told(self._file.flush)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._told(self._file.seek, offset, whence)
+
+    def tell(self) -> int:
+        return self._told(self._file.tell)
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing: a writer may close what it was given."""
+
+    def finish(self) -> None:
+        """Bring all bytes to where they stay, and close the file."""
+        self.flush()
+        if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            self._told(os.fsync, self._file.fileno())
+        self._told(self._file.close)
+
+    def abandon(self) -> None:
+        """Close the file, whatever becomes of it."""
+        with suppress(OSError):
+            self._file.close()
+
+    def _told(self, call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return call(*arguments, **named)
+        except OSError as error:
+            self.failure = error
+            raise
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Say of an output that cannot be written why, whatever a writer made of its error."""
+        try:
+            yield
+        except (Exception, SystemExit) as error:  # rich exits where a pipe is closed
+            if self.failure is None:
+                raise
+            if self.name == _STANDARD_OUTPUT:
+                drop_standard_output()
+            if self.failure.errno == errno.EPIPE:
+                raise self.failure from None
+            raise unwritable(self.name, self.failure) from error
+
+
+def unwritable(name: str, error: OSError) -> RefusedError:
+    """What an error of an output means for whoever asked for it."""
+    return RefusedError(f"{name}: cannot be written: {error.strerror or error}")
+
+
+def drop_standard_output() -> bool:
+    """Forget what standard output cannot write: at exit Python would fail on it once more.
+
+    Returns:
+        Whether there was such.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):  # not a file of the system
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+def _standard_output() -> BinaryIO:
+    # None where the process was started without one.
+    if cast(Any, sys.stdout) is None:
+        raise RefusedError(f"{_STANDARD_OUTPUT}: is closed; name a file with --output")
+    return sys.stdout.buffer
+
+
+def _beside(path: Path) -> Path:
+    # Its name must not be longer than that of `path` can be.
+    return path.with_name(f".je-tools-{secrets.token_hex(8)}.part")
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path is that of a device or a pipe, which is written to as it is."""
+    with _refusing(path):
+        return path.is_char_device() or path.is_fifo()
+
+
+def _publish(written: Path, path: Path) -> None:
+    """Give a file its name, unless somebody else has taken that meanwhile."""
+    with _refusing(path):
+        try:
+            os.link(written, path)
+        except FileExistsError:
+            raise
+        except OSError:
+            # A file system without links: an empty file takes the name first.
+            path.open("xb").close()
+            _replace(written, path, path.unlink)
+
+
+def _replace(written: Path, path: Path, remove: Callable[[], None]) -> None:
+    try:
+        written.rename(path)
+    except OSError:
+        with suppress(OSError):
+            remove()
+        raise
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Say of an output that cannot be made why."""
     try:
         yield
     except FileNotFoundError as error:
-        raise RefusedError(f"{name}: its directory does not exist") from error
+        raise RefusedError(f"{path}: its directory does not exist") from error
+    except FileExistsError as error:
+        raise _exists(path) from error
     except OSError as error:
-        if error.errno not in _UNWRITABLE:
-            raise
-        _drop_standard_output()
-        raise RefusedError(f"{name}: cannot be written: {error.strerror}") from error
+        raise unwritable(str(path), error) from error
 
 
-def _drop_standard_output() -> None:
-    """Forget what standard output still holds: at exit Python would fail on it once more."""
-    try:
-        sys.stdout.buffer.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _exists(path: Path) -> RefusedError:
+    return RefusedError(f"{path}: exists; name a file that does not")
 
 
 def check_output(path: Path, environment: Environment) -> None:
     """Refuse an output that exists, or that lies beside or below the log that is read.
 
+    Devices and pipes are not refused.
+
     Raises:
         RefusedError: it does.
     """
-    # A link that leads nowhere would be replaced.
-    if path.exists() or path.is_symlink():
-        raise RefusedError(f"{path}: exists; name a file that does not")
-    homes = {file.path.resolve().parent for file in environment.files}
-    folder = path.resolve().parent
-    if folder in homes or homes & set(folder.parents):
+    if is_stream(path):
+        return
+    with _refusing(path):
+        # A link that leads nowhere would be replaced.
+        if path.exists() or path.is_symlink():
+            raise _exists(path)
+        folder = Path(os.path.realpath(path.parent))
+        around = {_identity(each) for each in (folder, *folder.parents)}
+    if around & _homes(environment):
         raise RefusedError(
             f"{path}: lies inside the environment that is read, where nothing is ever written; "
             "name a file elsewhere"
         )
+
+
+def _homes(environment: Environment) -> set[tuple[int, int]]:
+    """Every directory of the log, also where its files are links to others."""
+    files = [*environment.files, *([environment.marker] if environment.marker else [])]
+    folders = {file.path.parent for file in files}
+    folders |= {Path(os.path.realpath(file.path)).parent for file in files}
+    if environment.is_directory:
+        home = Path(environment.name)
+        folders |= {home, *(home / name for name in environment.folders)}
+    homes = set()
+    for folder in folders:
+        with suppress(OSError):  # it has gone, with all that was in it
+            homes.add(_identity(folder))
+    return homes
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    """What tells a directory from others, by whatever path it is reached."""
+    status = folder.stat()
+    return status.st_dev, status.st_ino

@@ -16,6 +16,8 @@ from itertools import groupby
 from typing import Any, BinaryIO
 
 from je_tools.formats.je.header import lsn_text
+from je_tools.plain import clean_text, safe_cell
+from je_tools.plain import printable as printable
 
 Cell = int | float | str | None | list[str]
 
@@ -116,29 +118,15 @@ def _value(kind: Kind, cell: Cell) -> Cell:
     if kind is Kind.LSN and isinstance(cell, int):
         return lsn_text(cell)
     if isinstance(cell, str):
-        return _clean(cell)
+        return clean_text(cell)
     if isinstance(cell, list):
-        return [_clean(text) for text in cell]
+        return [clean_text(text) for text in cell]
     return cell
 
 
 def _csv_cell(value: Cell) -> Cell:
-    return " ".join(value) if isinstance(value, list) else value
-
-
-def _clean(text: str) -> str:
-    """Text in which each byte that is not UTF-8 is spelled as a backslash, x and its digits."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def printable(text: str) -> str:
-    """Text without anything that a terminal would obey."""
-    clean = _clean(text)
-    return clean if clean.isprintable() else "".join(map(_printable_character, clean))
-
-
-def _printable_character(character: str) -> str:
-    return character if character.isprintable() else ascii(character)[1:-1]
+    text = " ".join(value) if isinstance(value, list) else value
+    return safe_cell(text) if isinstance(text, str) else text
 
 
 def time_text(time_ms: int) -> str:

@@ -19,6 +19,8 @@ from je_tools.formats.je.columns import Columns
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Ints, Offsets, gather_hex, spell_lsns
 from je_tools.masking import DataMode, Masking
+from je_tools.plain import clean_text as clean_text
+from je_tools.plain import is_lsn as is_lsn
 
 Mask = npt.NDArray[np.bool_]
 
@@ -97,11 +99,6 @@ def column_texts(
     return joined(quote, texts, quote) if quote else texts
 
 
-def is_lsn(name: str) -> bool:
-    """Whether a field of this name holds log sequence numbers."""
-    return name == "lsn" or name.endswith("_lsn")
-
-
 def joined(*pieces: str | pa.StringArray) -> pa.StringArray:
     """Pieces put together row by row; null where one of them is null."""
     return pc.binary_join_element_wise(*map(_scalar, pieces), "", null_handling="emit_null")
@@ -127,11 +124,6 @@ def or_null(texts: pa.StringArray) -> pa.StringArray:
 def json_string(text: str) -> str:
     """A JSON string, ASCII only; its text as `clean_text` gives it."""
     return json.dumps(clean_text(text))
-
-
-def clean_text(text: str) -> str:
-    """Text in which each byte that is not UTF-8 is spelled as a backslash, x and its digits."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def text_bytes(texts: pa.StringArray) -> pa.Buffer:

@@ -15,12 +15,13 @@ from je_tools import findings
 from je_tools.commands.main import group, run
 from je_tools.errors import EXIT_MEANINGS
 from je_tools.explain_entry import EntryExplanation, Part, explain_bytes
-from je_tools.field_texts import escaped, expiration_text, time_text
+from je_tools.field_texts import expiration_text, time_text
 from je_tools.formats.je.layout import Field, layout
 from je_tools.formats.je.types import ENTRY_TYPES
 from je_tools.formats.je.walk import Checksum
 from je_tools.masking import DataMode, Masking
 from je_tools.meanings import CODING_MEANINGS, CODINGS, FIELDS, condition_text
+from je_tools.plain import printable
 from je_tools.sinks.explanations import make_console, print_entry
 from tests.corpus import FIXTURES, VECTORS, environment, log_files
 from tests.formats.logs import log_rows
@@ -218,7 +219,7 @@ def test_times_and_expirations() -> None:
 
 def test_nothing_can_steer_the_terminal() -> None:
     text = "a\x1b[2J\n\x9b\u202eb\udcffc"
-    assert escaped(text) == "a\\x1b[2J\\n\\x9b\\u202eb\\xffc"
+    assert printable(text) == "a\\x1b[2J\\n\\x9b\\u202eb\\xffc"
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 132])

@@ -110,7 +110,7 @@ def of_csv(cells: Row) -> Row:
 
 
 def csv_rows(out: bytes) -> list[Row]:
-    table = list(csv.reader(io.StringIO(out.decode("ascii"), newline=""), strict=True))
+    table = list(csv.reader(io.StringIO(out.decode("utf-8"), newline=""), strict=True))
     return [dict(zip(table[0], cells, strict=True)) for cells in table[1:]]
 
 

@@ -1,0 +1,42 @@
+"""Text of others, made safe for a terminal, a spreadsheet or a line of JSON; and names of fields.
+
+Names of files and databases are bytes that somebody else chose.
+"""
+
+from __future__ import annotations
+
+_FORMULA = ("=", "+", "-", "@")
+
+
+def clean_text(text: str) -> str:
+    """Text in which each byte that is not UTF-8 is spelled as a backslash, x and its digits."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def printable(text: str) -> str:
+    r"""Text on one line without anything that a terminal would obey.
+
+    What does not print is spelled \n, \x1b and so on; bytes that are not UTF-8 as `clean_text`
+    spells them.
+    """
+    return text if text.isprintable() else "".join(map(_printable_character, text))
+
+
+def _printable_character(character: str) -> str:
+    if character.isprintable():
+        return character
+    if 0xDC80 <= ord(character) <= 0xDCFF:
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def safe_cell(text: str) -> str:
+    """Text for a cell of CSV: printable, and nothing that a spreadsheet takes for a formula."""
+    cell = printable(text)
+    # Spaces in front do not keep every spreadsheet from it.
+    return "'" + cell if cell.lstrip().startswith(_FORMULA) else cell
+
+
+def is_lsn(name: str) -> bool:
+    """Whether a field of this name holds log sequence numbers."""
+    return name == "lsn" or name.endswith("_lsn")

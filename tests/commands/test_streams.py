@@ -1,0 +1,123 @@
+"""Standard output and standard error that are closed, full or gone, of every command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from je_tools.commands.main import COMMANDS
+from tests.builders.logs import write_log
+from tests.corpus import FIXTURES
+from tests.test_golden import damaged_log
+
+HOME = FIXTURES / "v17-erase-after" / "env"
+TOOLS = Path(sys.executable).parent
+HELP = [
+    ("je-tools", "--help"),
+    ("je-tools", "--version"),
+    ("db-dump", "--help"),
+    *(("je-tools", name, "--help") for name in COMMANDS),
+]
+PRINTING = [
+    *(("je-tools", "dump", HOME, "--format", name) for name in ("table", "jsonl", "csv")),
+    ("je-tools", "dump", HOME, "--limit", "1"),
+    ("db-dump", HOME),
+    *(("je-tools", "summary", HOME, "--format", name) for name in ("table", "jsonl", "csv")),
+    *(("je-tools", "files", HOME, "--format", name) for name in ("table", "jsonl", "csv")),
+    ("je-tools", "verify", HOME, "--all"),
+    ("je-tools", "explain", "type:", "exit:"),
+    ("je-tools", "explain", "type:BIN", "--format", "jsonl"),
+    ("je-tools", "explain", "0x0/0x26", "--env", HOME),
+]
+Words = Sequence[str | Path]
+FULL = "je-tools: standard output: cannot be written: No space left on device"
+
+
+def name_of(words: Words) -> str:
+    return " ".join(str(word) for word in words if word != HOME)
+
+
+def started(words: Words, stdout: int, *, unbuffered: bool = False) -> tuple[int, str]:
+    """Exit code and standard error of a command that writes to `stdout`."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1" if unbuffered else ""}
+    done = subprocess.run(
+        [TOOLS / words[0], *words[1:]],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+def closed_pipe() -> int:
+    """The end of a pipe whose reader has gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@pytest.mark.parametrize("words", [*HELP, *PRINTING], ids=name_of)
+def test_a_closed_pipe_is_no_error(words: Words) -> None:
+    writer = closed_pipe()
+    try:
+        assert started(words, writer) == (0, "")
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("words", [*HELP, *PRINTING], ids=name_of)
+def test_an_output_without_room_is_said(words: Words) -> None:
+    with Path("/dev/full").open("wb") as full:
+        code, told = started(words, full.fileno())
+    assert (code, told.splitlines()) == (6, [FULL])
+
+
+@pytest.mark.parametrize("words", [HELP[0], HELP[3], PRINTING[0], PRINTING[-1]], ids=name_of)
+def test_nothing_depends_on_a_buffer(words: Words) -> None:
+    writer = closed_pipe()
+    assert started(words, writer, unbuffered=True) == (0, "")
+    os.close(writer)
+    with Path("/dev/full").open("wb") as full:
+        code, told = started(words, full.fileno(), unbuffered=True)
+    assert (code, told.splitlines()) == (6, [FULL])
+
+
+def shell(line: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", line, "bash", TOOLS / "je-tools", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_head_of_a_dump() -> None:
+    done = shell('"$@" | head -n 1; echo "${PIPESTATUS[@]}"', "dump", HOME, "--format", "jsonl")
+    line, codes = done.stdout.splitlines()
+    assert line.startswith('{"file_no":0,"offset":0,')
+    assert (codes, done.stderr) == ("0 0", "")
+
+
+def test_without_a_standard_output() -> None:
+    done = shell('"$@" >&-', "dump", HOME)
+    assert done.returncode == 6
+    assert done.stderr == "je-tools: standard output: is closed; name a file with --output\n"
+    assert shell('"$@" >&-', "verify", HOME, "--stats", os.devnull).returncode == 6
+    assert shell('"$@" >&-', "--help").returncode == 0
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "2>&1 >/dev/null | true"])
+@pytest.mark.parametrize("verb", ["verify", "summary", "files"])
+def test_notes_that_nobody_reads_change_nothing(
+    verb: str, redirection: str, tmp_path: Path
+) -> None:
+    home = write_log(tmp_path / "damaged", damaged_log())
+    done = shell(f'"$@" {redirection}; exit "${{PIPESTATUS[0]}}"', verb, home)
+    assert done.returncode == 3
