@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.environment import Environment, LogFile
+from je_tools.environment import Environment, LogFile, reopened
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
@@ -29,7 +29,6 @@ from je_tools.formats.je.types import (
     Family,
 )
 from je_tools.formats.je.walk import NO_OFFSET, Checksum
-from je_tools.formats.source import Source
 from je_tools.scan import FileState
 
 _KEY_SIZE = 8
@@ -50,33 +49,26 @@ def finding(
 class Files:
     """The checks over headers and numbers of all files of an environment.
 
-    Attributes:
-        ends: indexes of the files in which the log may end: see `_last_files`.
-        missing: ranges (first, last) of numbers of which there are no files.
+    What each says of one file needs no other to have been asked before.
     """
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
-        self.ends = _last_files(environment)
-        self.missing = _missing_ranges(environment) if environment.is_directory else []
-        self._whole_from = self.missing[-1][1] + 1 if self.missing else 0
+        missing = environment.missing
+        self._whole_from = missing[-1][1] + 1 if missing else 0
         self._live: dict[tuple[int, int], bool] = {}
         self._recovery: tuple[int, str] | None = None
-        self._version = 0
 
-    def of_file(self, index: int, before: FileState | None) -> Iterator[Finding]:
-        """What is wrong with one file's header, number, place and version, in the files' order.
+    def of_file(self, index: int) -> Iterator[Finding]:
+        """What is wrong with one file's header, number, place and version.
 
         Args:
             index: in `Environment.files`.
-            before: state of the file before it; None for the first.
         """
         file = self.environment.files[index]
-        if before is not None:
-            yield from self._of_link(before, file)
-        yield from self._of_header(file, unfinished=index in self.ends)
+        yield from self._of_header(file, unfinished=index in self.environment.ends)
         yield from self._of_place(index, file)
-        yield from self._of_version(file)
+        yield from self._of_version(index, file)
 
     def _of_header(self, file: LogFile, *, unfinished: bool) -> Iterator[Finding]:
         header = file.header
@@ -117,27 +109,40 @@ class Files:
                     found=found,
                 )
 
-    def _of_version(self, file: LogFile) -> Iterator[Finding]:
-        if not file.header.good:
+    def _of_version(self, index: int, file: LogFile) -> Iterator[Finding]:
+        files = self.environment.files
+        before = (files[i] for i in range(index - 1, -1, -1) if files[i].header.good)
+        last = next(before, None) if file.header.good else None
+        if last is None or file.version == last.version:
             return
-        if self._version and file.version != self._version:
-            severity = Severity.WARNING if file.version < self._version else Severity.NOTE
-            yield finding(
-                self.environment,
-                "version-step",
-                severity,
-                file_no=file.file_no,
-                offset=0,
-                expected=f"log version {self._version}, as in the files before",
-                found=f"log version {file.version}",
-            )
-        self._version = file.version
+        severity = Severity.WARNING if file.version < last.version else Severity.NOTE
+        yield finding(
+            self.environment,
+            "version-step",
+            severity,
+            file_no=file.file_no,
+            offset=0,
+            expected=f"log version {last.version}, as in the files before",
+            found=f"log version {file.version}",
+        )
 
-    def _of_link(self, before: FileState, file: LogFile) -> Iterator[Finding]:
-        """Whether the file before ends with the entry that the header of `file` names."""
-        named = file.header.last_entry_in_prev_file_offset
-        follows = file.file_no == before.file.file_no + 1
-        if not (follows and file.header.good and before.file.header.good) or named is None:
+    def follower(self, index: int) -> LogFile | None:
+        """The file with the next number, where its header tells of the file at `index`."""
+        files = self.environment.files
+        if index + 1 == len(files) or files[index + 1].file_no != files[index].file_no + 1:
+            return None
+        return files[index + 1] if files[index + 1].header.good else None
+
+    def of_link(self, index: int, before: FileState) -> Iterator[Finding]:
+        """Whether a file ends with the entry that the next file's header names.
+
+        Args:
+            index: in `Environment.files`.
+            before: state of that file.
+        """
+        file = self.follower(index)
+        named = file.header.last_entry_in_prev_file_offset if file else None
+        if file is None or named is None or not before.file.header.good:
             return
         # What the header names is damaged where it lies in a gap or in the tail.
         if any(gap.start <= named < gap.stop for gap in before.gaps):
@@ -164,7 +169,7 @@ class Files:
         Only files behind which all others are present are asked: a record of a file being in use
         that stands before a gap may have been taken back in the gap.
         """
-        if not self.missing or rows.file_no < self._whole_from:
+        if not self.environment.missing or rows.file_no < self._whole_from:
             return None
         good = rows.checksum != Checksum.BAD
         summaries = np.flatnonzero((rows.type == FILE_SUMMARY_NO) & good)
@@ -179,7 +184,7 @@ class Files:
         if not len(rows):
             return []
         found = _summaries(rows, fast)
-        firsts, lasts = np.array(self.missing).T
+        firsts, lasts = np.array(self.environment.missing).T
         i = np.searchsorted(firsts, found.file_no, side="right") - 1
         keep = (i >= 0) & (found.file_no <= lasts[i])
         columns = (found.file_no, found.sequence, found.live)
@@ -198,7 +203,7 @@ class Files:
     def of_missing(self) -> Iterator[Finding]:
         """Missing files, once the whole log has been taken."""
         in_use = sorted({file_no for (file_no, _), live in self._live.items() if live})
-        for first, last in self.missing:
+        for first, last in self.environment.missing:
             used = in_use[bisect_left(in_use, first) : bisect_right(in_use, last)]
             for file_no in used:
                 found = "a utilization record that counts the file as in use"
@@ -220,7 +225,7 @@ class Files:
         marker = self.environment.marker
         if marker is None:
             return
-        with Source(marker.path) as source:
+        with reopened(marker.path) as source:
             data = memoryview(source.read_bytes(0, _MARKER_SIZE_MAX))
         whole = len(data) > FILE_HEADER_SIZE and data[4] == FILE_HEADER_NO
         reason = restore_reason(data[FILE_HEADER_SIZE if whole else 0 :], marker.version)
@@ -258,35 +263,6 @@ def restore_reason(entry: bytes | memoryview, version: int) -> str | None:
     lines = str(decoded.fields["properties"] or "").splitlines()
     kept = [line for line in lines if not line.startswith("#")]
     return f"{decoded.fields['failure_type']} at {when}Z" + "".join(f", {line}" for line in kept)
-
-
-def _last_files(environment: Environment) -> frozenset[int]:
-    """Indexes of the files in which the log may end, so that a torn tail there is no damage.
-
-    A crash right after a file was begun leaves it empty, or with a header alone; the engine then
-    takes the file before it for the last. Of files named one by one, each is a last one that is
-    not followed by the next number.
-    """
-    files = environment.files
-    ends: set[int] = set()
-    if not environment.is_directory:
-        numbers = {file.file_no for file in files}
-        ends = {i for i, file in enumerate(files) if file.file_no + 1 not in numbers}
-    for i in reversed(range(len(files))):
-        ends.add(i)
-        if files[i].size > FILE_HEADER_SIZE:
-            break
-    return frozenset(ends)
-
-
-def _missing_ranges(environment: Environment) -> list[tuple[int, int]]:
-    ranges = []
-    expected = 0
-    for file in environment.files:
-        if file.file_no > expected:
-            ranges.append((expected, file.file_no - 1))
-        expected = file.file_no + 1
-    return ranges
 
 
 def _fields(rows: Rows, row: int) -> Mapping[str, Any]:

@@ -9,12 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.continuity import finding, restore_reason
-from je_tools.environment import Environment, LogFile
+from je_tools.environment import Environment, LogFile, reopened
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.entries import EntryError, entry_checksum, read_header
 from je_tools.formats.je.header import FILE_HEADER_SIZE, MAX_HEADER_SIZE, MIN_HEADER_SIZE
 from je_tools.formats.je.reader import FILE_SIZE_MAX, ChainBreak, Gap, Rows
-from je_tools.formats.je.types import ENTRY_TYPES, RESTORE_REQUIRED_NO, type_name
+from je_tools.formats.je.types import (
+    ENTRY_TYPES,
+    MODERN_READ_MIN,
+    OLD_BIN_DELTA_NO,
+    RESTORE_REQUIRED_NO,
+    type_name,
+)
 from je_tools.formats.je.walk import NO_OFFSET, Checksum, erased_no
 from je_tools.formats.source import Source
 from je_tools.scan import FileState
@@ -75,6 +81,38 @@ def row_damage(rows: Rows, type_counts: Ints) -> RowDamage | None:
         reason = restore_reason(rows.entry_bytes(int(row)), rows.version)
         damage.restore.append(_spot(rows, int(row), found=reason))
     return damage
+
+
+@dataclass(frozen=True, slots=True)
+class OldDeltas:
+    """Old BIN-deltas in a file that a modern engine opens, and cuts off at the first of them.
+
+    Attributes:
+        count: how many.
+        first: offset of the first.
+    """
+
+    count: int
+    first: int
+
+    def behind(self, before: OldDeltas | None) -> OldDeltas:
+        """With those that stand in front of them in the file."""
+        return self if before is None else OldDeltas(before.count + self.count, before.first)
+
+
+def old_deltas(rows: Rows, type_counts: Ints) -> OldDeltas | None:
+    """The old BIN-deltas in `rows`, in the versions that have them and that modern engines read.
+
+    Args:
+        rows: entries of one file.
+        type_counts: int64 (256,); how many there are of each type.
+    """
+    last_version = ENTRY_TYPES[OLD_BIN_DELTA_NO].last_version
+    if not (type_counts[OLD_BIN_DELTA_NO] and MODERN_READ_MIN <= rows.version <= last_version):
+        return None
+    good = (rows.type == OLD_BIN_DELTA_NO) & (rows.checksum != Checksum.BAD)
+    offsets = rows.offset[good]
+    return OldDeltas(len(offsets), int(offsets[0])) if len(offsets) else None
 
 
 def _unknown_types(version: int) -> npt.NDArray[np.bool_]:
@@ -162,7 +200,7 @@ class FileDamage:
         """Findings of entries of which only the places are known; see `FileState.bad`."""
         if not ranges:
             return
-        with Source(self.file.path) as source:
+        with reopened(self.file.path, ranges[-1][1]) as source:
             for start, stop in ranges:
                 if start:
                     words = self._header_words(source, start, stop)[0]
@@ -173,7 +211,7 @@ class FileDamage:
         """Findings of gaps behind which entries go on."""
         if not gaps:
             return
-        with Source(self.file.path) as source:
+        with reopened(self.file.path, gaps[-1].stop) as source:
             for gap in gaps:
                 start = self._behind_header(gap.start)
                 if start >= gap.stop:
@@ -190,6 +228,17 @@ class FileDamage:
             found = f"prevOffset {each.found:#x}{moved}"
             spot = Spot(each.offset, MIN_HEADER_SIZE, f"prevOffset {each.expected:#x}", found)
             yield self._of_spot("prev-offset-mismatch", spot)
+
+    def of_old_deltas(self, deltas: OldDeltas | None) -> Iterator[Finding]:
+        """The finding of a file that modern engines cut off; a bad header keeps them from it."""
+        if deltas is not None and self.file.header.good:
+            yield finding(
+                self.environment,
+                "old-delta-in-v8",
+                file_no=self.file.file_no,
+                offset=deltas.first,
+                found=f"{deltas.count:,} old BIN-deltas, this the first",
+            )
 
     def of_end(self, state: FileState, named_last: int | None) -> Iterator[Finding]:
         """What is behind the last good entry, and what could not be read.
@@ -216,7 +265,7 @@ class FileDamage:
 
     def _of_tail(self, state: FileState, named_last: int | None) -> Finding:
         start = self._behind_header(state.tail)
-        with Source(self.file.path) as source:
+        with reopened(self.file.path, state.size) as source:
             blank = _is_blank(source, start, min(state.size, FILE_SIZE_MAX))
             words, is_whole = self._header_words(source, start, state.size)
         expected = None

@@ -7,9 +7,12 @@ Source: je-log-format 1.1 and 2; FileManager, JE 7.5.11 and 25.3.17.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from je_tools.errors import InputError, StoppedError
@@ -69,7 +72,7 @@ class LogFile:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Environment:
     """A directory of log files, or files named one by one.
 
@@ -92,19 +95,53 @@ class Environment:
         """Bytes of all files."""
         return sum(file.size for file in self.files)
 
-    def is_last(self, file: LogFile) -> bool:
-        """Whether the log ends in this file, so that its tail may be torn by a dead writer.
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """Indexes of the files in which the log may end, so that a torn tail there is no damage.
 
-        Of files named one by one each may be the last.
+        A crash right after a file was begun leaves it empty, or with a header alone; the engine
+        then takes the file before it for the last. Of files named one by one, each is a last one
+        that is not followed by the next number.
         """
-        return not self.is_directory or file.file_no == self.files[-1].file_no
+        files = self.files
+        ends: set[int] = set()
+        if not self.is_directory:
+            numbers = {file.file_no for file in files}
+            ends = {i for i, file in enumerate(files) if file.file_no + 1 not in numbers}
+        for i in reversed(range(len(files))):
+            ends.add(i)
+            if files[i].size > FILE_HEADER_SIZE:
+                break
+        return frozenset(ends)
+
+    @cached_property
+    def missing(self) -> tuple[tuple[int, int], ...]:
+        """Ranges (first, last) of numbers of which a whole environment has no files."""
+        ranges = []
+        expected = 0
+        for file in self.files if self.is_directory else ():
+            if file.file_no > expected:
+                ranges.append((expected, file.file_no - 1))
+            expected = file.file_no + 1
+        return tuple(ranges)
+
+    @cached_property
+    def places(self) -> Mapping[Path, int]:
+        """Where in `files` each path is."""
+        return {file.path: i for i, file in enumerate(self.files)}
 
 
-def open_environment(paths: Sequence[Path]) -> Environment:
+def open_environment(paths: Sequence[Path], known: Environment | None = None) -> Environment:
     """Open a log: one directory (with its data001… directories), or one or more files.
+
+    Args:
+        paths: what the user named.
+        known: the same log at an earlier look. Only names are looked at then, and files opened
+            that are new, were the last one, or had no good header.
 
     Raises:
         InputError: nothing there, not a log, or a mixture of directories and files.
+        StoppedError: a file vanished between listing and opening it.
     """
     if not paths:
         raise InputError("no environment directory and no log file was named")
@@ -116,12 +153,38 @@ def open_environment(paths: Sequence[Path]) -> Environment:
         if not exists:
             raise InputError(f"{path}: no such file or directory")
     name = " ".join(str(path) for path in paths)
+    complete = _complete_files(known)
     if len(paths) == 1 and paths[0].is_dir():
-        return _open_directory(paths[0], name)
+        return _open_directory(paths[0], name, complete)
     for path in paths:
         if not path.is_file():
             raise InputError(f"{path}: name one directory, or log files, not several of both")
-    return _make(name, [_open_file(path) for path in paths], is_directory=False)
+    return _make(name, _open_files(paths, complete), is_directory=False)
+
+
+@contextmanager
+def reopened(path: Path, size: int = 0) -> Iterator[Source]:
+    """A file that has been read, once more.
+
+    Args:
+        path: the file.
+        size: bytes that it had.
+
+    Raises:
+        StoppedError: it has vanished or is shorter now, also while it is in use.
+        InputError: it cannot be read any more.
+    """
+    try:
+        with Source(path) as source:
+            if source.size < size:
+                raise StoppedError(
+                    f"{path}: shrank from {size} to {source.size} bytes while the log was read"
+                )
+            yield source
+    except SourceChangedError as error:
+        raise StoppedError(str(error)) from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
 
 
 def log_file_no(path: Path) -> int | None:
@@ -159,39 +222,50 @@ def read_file_header(source: Source) -> FileHeader:
     )
 
 
-def _open_directory(path: Path, name: str) -> Environment:
+def _complete_files(known: Environment | None) -> dict[Path, LogFile]:
+    """The files that an engine does not write to any more, and that need no second look."""
+    files = known.files if known is not None else ()
+    return {file.path: file for file in files[:-1] if file.header.good}
+
+
+def _open_directory(path: Path, name: str, complete: Mapping[Path, LogFile]) -> Environment:
     try:
-        folders = sorted(p for p in path.iterdir() if _is_data_directory(p))
-        found = [p for folder in (path, *folders) for p in folder.iterdir() if _is_log(p)]
+        folders = sorted(_names(path, _is_data_directory))
+        found = [p for folder in (path, *folders) for p in _names(folder, _is_log)]
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+        raise InputError(f"{error.filename or path}: {error.strerror}") from error
     if not found:
         raise InputError(
             f"{path}: no .jdb files here. Name the environment's home, the directory that holds "
             "00000000.jdb and its like (of a StarRocks or Doris front end: meta/bdb)."
         )
-    files = [_open_file(p) for p in found]
+    files = _open_files(found, complete)
     return _make(name, files, is_directory=True, folders=tuple(p.name for p in folders))
 
 
-def _is_data_directory(path: Path) -> bool:
-    return _DATA_DIRECTORY.fullmatch(path.name) is not None and path.is_dir()
+def _names(folder: Path, is_wanted: Callable[[os.DirEntry[str]], bool]) -> list[Path]:
+    """What a folder holds of a kind; a name costs no look at its file."""
+    with os.scandir(folder) as entries:
+        return [folder / entry.name for entry in entries if is_wanted(entry)]
 
 
-def _is_log(path: Path) -> bool:
-    match = _LOG_NAME.fullmatch(path.name)
-    return match is not None and match[2].lower() == "jdb" and path.is_file()
+def _is_data_directory(entry: os.DirEntry[str]) -> bool:
+    return _DATA_DIRECTORY.fullmatch(entry.name) is not None and entry.is_dir()
+
+
+def _is_log(entry: os.DirEntry[str]) -> bool:
+    match = _LOG_NAME.fullmatch(entry.name)
+    return match is not None and match[2].lower() == "jdb" and entry.is_file()
+
+
+def _open_files(paths: Iterable[Path], complete: Mapping[Path, LogFile]) -> list[LogFile]:
+    return [complete.get(path) or _open_file(path) for path in paths]
 
 
 def _open_file(path: Path) -> LogFile:
-    try:
-        with Source(path) as source:
-            header = read_file_header(source)
-            size = source.size
-    except SourceChangedError as error:
-        raise StoppedError(f"{path}: vanished while the directory was read") from error
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+    with reopened(path) as source:
+        header = read_file_header(source)
+        size = source.size
     file_no = log_file_no(path)
     if file_no is None:
         file_no = header.file_no if header.good and header.file_no is not None else 0

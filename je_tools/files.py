@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from je_tools.continuity import Files, finding
-from je_tools.damage import FileDamage
 from je_tools.environment import Environment, LogFile
 from je_tools.findings import Finding, Severity
 from je_tools.formats.je.header import lsn_of
@@ -20,27 +18,37 @@ from je_tools.formats.je.types import (
     LOG_VERSION_MAX,
     MODERN_READ_MIN,
     MODERN_RELEASE,
-    OLD_BIN_DELTA_NO,
     RELEASES,
 )
 from je_tools.formats.je.walk import Checksum
-from je_tools.scan import FileState, Scanner
+from je_tools.scan import Scanner
+from je_tools.verify import Judge, Seen, Totals
 
 _NO_VLSN = (1 << 63) - 1
+
+_INSIDE = {
+    "damaged-entry",
+    "damaged-gap",
+    "erased-not-zero",
+    "prev-offset-mismatch",
+    "unknown-type",
+    "unreadable",
+    "vlsn-backward",
+    "vlsn-duplicate",
+    "vlsn-gap",
+}
+"""Codes of which a file may have any number: only counted here."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """What some rows hold, in plain numbers; offsets are -1 and VLSNs 0 where there are none."""
 
-    entries: int
-    damaged: int
     first_offset: int
     last_offset: int
     first_vlsn: int
     last_vlsn: int
-    old_deltas: int
-    old_delta_offset: int
+    judged: Seen
 
 
 @dataclass
@@ -50,12 +58,12 @@ class FileRow:
     Attributes:
         file: which one.
         entry_count: good entries.
-        damage_count: places that are damaged: entries, gaps, and a tail that is an error.
+        damage_count: what is wrong with it: the errors that `verify` finds in it.
         first_lsn, last_lsn: of its good entries, the header the first; None without any.
         first_vlsn, last_vlsn: smallest and largest in the replication stream; None without any.
-        old_delta_count: old BIN-deltas (type 22).
-        old_delta_offset: where the first of them is.
-        findings: what is to be said of the file.
+        old_delta_count: old BIN-deltas (type 22) in a file that modern engines open.
+        findings: what is to be said of the file as a whole: errors, warnings, and steps of the
+            version; behind those of the last file the directory's.
     """
 
     file: LogFile
@@ -66,7 +74,6 @@ class FileRow:
     first_vlsn: int | None = None
     last_vlsn: int | None = None
     old_delta_count: int = 0
-    old_delta_offset: int = -1
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -98,27 +105,33 @@ class FileRow:
     @property
     def cuts_off(self) -> bool:
         """Whether a modern engine would take an old BIN-delta in it for the end of the log."""
-        return (
-            self.version is not None
-            and self.version >= MODERN_READ_MIN
-            and bool(self.old_delta_count)
-        )
+        return self.version is not None and bool(self.old_delta_count)
 
     def take(self, seen: _Seen) -> None:
         """Add what some rows hold, in the order of the file."""
-        self.entry_count += seen.entries
-        self.damage_count += seen.damaged
+        self.entry_count += seen.judged.entries
         file_no = self.file.file_no
-        if seen.entries:
+        if seen.judged.entries:
             if self.first_lsn is None:
                 self.first_lsn = lsn_of(file_no, seen.first_offset)
             self.last_lsn = lsn_of(file_no, seen.last_offset)
         if seen.last_vlsn:
             self.first_vlsn = min(seen.first_vlsn, self.first_vlsn or _NO_VLSN)
             self.last_vlsn = max(seen.last_vlsn, self.last_vlsn or 0)
-        if seen.old_deltas and not self.old_delta_count:
-            self.old_delta_offset = seen.old_delta_offset
-        self.old_delta_count += seen.old_deltas
+        if seen.judged.old_deltas is not None:
+            self.old_delta_count += seen.judged.old_deltas.count
+
+    def tell(self, found: list[Finding]) -> None:
+        """Count what is wrong with the file, and keep what is to be said of it."""
+        self.damage_count += sum(each.severity is Severity.ERROR for each in found)
+        self.findings += _told(found)
+
+
+def _told(found: list[Finding]) -> Iterator[Finding]:
+    for each in found:
+        is_note = each.severity is Severity.NOTE and each.code != "version-step"
+        if not is_note and each.code not in _INSIDE:
+            yield each
 
 
 def releases_text(version: int) -> str:
@@ -132,62 +145,38 @@ def releases_text(version: int) -> str:
 def list_files(environment: Environment, scanner: Scanner) -> Iterator[FileRow]:
     """Read a log and give a row for each of its files, in order.
 
+    Args:
+        environment: the log.
+        scanner: how it is read; it must check sums.
+
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    files = Files(environment)
-    before: FileState | None = None
-    index, row = 0, FileRow(environment.files[0])
-    for part in scanner.scan(environment, _work):
+    judge = Judge(environment, Totals(environment.name), fast=scanner.is_fast(environment.size))
+    left = len(environment.files)
+    row: FileRow | None = None
+    for part in scanner.scan(environment, lambda rows: _work(rows, judge)):
+        row = row or FileRow(part.file)
         for seen in part.results:
             row.take(seen)
-        row.damage_count += len(part.gaps)
+        row.tell(judge.take(part, [seen.judged for seen in part.results]))
         if part.end is not None:
-            row.findings = _findings(environment, files, index, before, part.end, row)
+            left -= 1
+            if not left:
+                row.findings += _told(judge.finish())
             yield row
-            before, index = part.end, index + 1
-            if index < len(environment.files):
-                row = FileRow(environment.files[index])
+            row = None
 
 
-def _work(rows: Rows) -> _Seen:
+def _work(rows: Rows, judge: Judge) -> _Seen:
     good = rows.checksum != Checksum.BAD
     index = np.flatnonzero(good)
     vlsns = rows.vlsn[good & rows.replicated & ~rows.invisible & (rows.vlsn > 0)]
-    deltas = rows.offset[good & (rows.type == OLD_BIN_DELTA_NO)]
     return _Seen(
-        len(index),
-        len(rows) - len(index),
         int(rows.offset[index[0]]) if len(index) else -1,
         int(rows.offset[index[-1]]) if len(index) else -1,
         int(vlsns.min()) if len(vlsns) else 0,
         int(vlsns.max()) if len(vlsns) else 0,
-        len(deltas),
-        int(deltas[0]) if len(deltas) else -1,
+        judge.look(rows),
     )
-
-
-def _findings(
-    environment: Environment,
-    files: Files,
-    index: int,
-    before: FileState | None,
-    state: FileState,
-    row: FileRow,
-) -> list[Finding]:
-    found = list(files.of_file(index, before))
-    if row.cuts_off:
-        found.append(
-            finding(
-                environment,
-                "old-delta-in-v8",
-                file_no=row.file.file_no,
-                offset=row.old_delta_offset,
-                found=f"{row.old_delta_count:,} old BIN-deltas, this the first",
-            )
-        )
-    end = FileDamage(environment, row.file, is_last=index in files.ends).of_end(state, None)
-    tail = [each for each in end if each.severity is Severity.ERROR]
-    row.damage_count += len(tail)
-    return found + tail

@@ -98,7 +98,7 @@ class _Follower(Generic[E]):
         self.at = state.tail if state else 0
 
     def look(self) -> list[LogFile]:
-        """Open the log again; the last file, if it has grown, and those behind it."""
+        """Look at the log again; the last file, if it has grown, and those behind it."""
         environment = self.reading.environment = self._open()
         order = _order(self.last)
         again = next((file for file in environment.files if _order(file) == order), None)
@@ -129,10 +129,10 @@ class _Follower(Generic[E]):
         """The log as it is now; the engine's cleaner may be deleting old files of it."""
         for _ in range(_OPEN_TRIES):
             try:
-                return open_environment(self.reading.paths)
+                return open_environment(self.reading.paths, self.reading.environment)
             except StoppedError:
                 continue
-        return open_environment(self.reading.paths)
+        return open_environment(self.reading.paths, self.reading.environment)
 
     def _with_times(self, one: Environment) -> Selection:
         """The selection with the times of the rest of a file, and the last time before it."""

@@ -23,6 +23,7 @@ from je_tools.names import NamePart, collect_names, resolve
 from je_tools.references import read_references
 from je_tools.scan import Part, Scanner
 from je_tools.transactions import TransactionPart, Transactions, collect_transactions
+from je_tools.verify import Damage, Judge, Seen, Totals
 
 Ints = npt.NDArray[np.int64]
 
@@ -84,7 +85,7 @@ class RangePart:
     """What one `Rows` adds; what is not wanted is None."""
 
     tally: Tally
-    damaged: int
+    judged: Seen
     first_lsn: int
     last_lsn: int
     databases: dict[int | None, Ints] | None
@@ -105,44 +106,6 @@ class FileSummary:
     vlsns: Vlsns = field(default_factory=Vlsns)
 
 
-@dataclass(slots=True)
-class Damage:
-    """What of a log could not be counted.
-
-    Attributes:
-        entries: entries with a wrong checksum.
-        gaps, gap_size: ranges without entries, and their bytes; a file before the last that does
-            not end with an entry has one at its end.
-        breaks: places where bytes are missing or were put in.
-    """
-
-    entries: int = 0
-    gaps: int = 0
-    gap_size: int = 0
-    breaks: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.entries or self.gaps or self.breaks)
-
-    def text(self) -> str:
-        """The damage in words."""
-        said = []
-        if self.entries:
-            said.append(_several(self.entries, "damaged entry", "damaged entries"))
-        if self.gaps:
-            gaps = _several(self.gaps, "damaged range", "damaged ranges")
-            said.append(f"{gaps} of {self.gap_size:,} bytes")
-        breaks = _several(self.breaks, "place", "places")
-        text = f"not counted: {', '.join(said)}" if said else ""
-        if self.breaks:
-            text += f"{'; ' if text else ''}bytes are missing or were put in at {breaks}"
-        return text
-
-
-def _several(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
-
-
 @dataclass
 class Summary:
     """The totals of a log. Damaged entries do not count.
@@ -155,7 +118,7 @@ class Summary:
         names: database names by id.
         intervals: of checkpoints, the last up to the end of the log.
         transactions: None where not wanted.
-        damage: what could not be counted.
+        totals: of a verification: what could not be counted, and what else is wrong.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -164,7 +127,12 @@ class Summary:
     names: dict[int, str] = field(default_factory=dict)
     intervals: list[Interval] = field(default_factory=list)
     transactions: Transactions | None = None
-    damage: Damage = field(default_factory=Damage)
+    totals: Totals = field(default_factory=lambda: Totals(""))
+
+    @property
+    def damage(self) -> Damage:
+        """The errors that `verify` finds."""
+        return self.totals.damage
 
     @property
     def undecoded(self) -> int:
@@ -190,15 +158,18 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
         InputError: a file cannot be read.
     """
     fast = scanner.is_fast(environment.size)
-    summary = Summary()
+    summary = Summary(totals=Totals(environment.name))
+    judge = Judge(environment, summary.totals, fast=fast)
     if wanted.largest is not None:
         summary.transactions = Transactions(wanted.largest)
     names: list[NamePart] = []
     checkpoints: list[CheckpointPart] = []
-    for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, fast)):
-        _add_part(summary, part, environment)
+    for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, judge, fast)):
+        _add_part(summary, part)
+        judge.take(part, [result.judged for result in part.results])
         names += [result.names for result in part.results if result.names]
         checkpoints += [result.checkpoints for result in part.results if result.checkpoints]
+    judge.finish()
     for file in summary.files:
         summary.tally.add(file.tally)
     summary.names = resolve(names)
@@ -206,11 +177,11 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
     return summary
 
 
-def _collect(rows: Rows, wanted: Wanted, fast: bool) -> RangePart:
+def _collect(rows: Rows, wanted: Wanted, judge: Judge, fast: bool) -> RangePart:
     named = wanted.databases or wanted.largest is not None
     return RangePart(
         tally=tally_rows(rows, fast=fast),
-        damaged=int(np.count_nonzero(rows.checksum == Checksum.BAD)),
+        judged=judge.look(rows),
         first_lsn=int(rows.offset[0]) | rows.file_no << 32,
         last_lsn=int(rows.offset[-1]) | rows.file_no << 32,
         databases=_by_database(rows, fast) if wanted.databases else None,
@@ -261,7 +232,7 @@ def _by_database(rows: Rows, fast: bool) -> dict[int | None, Ints]:
     return {key: line for key, line in zip(keys, totals, strict=True) if line[ENTRIES]}
 
 
-def _add_part(summary: Summary, part: Part[RangePart], environment: Environment) -> None:
+def _add_part(summary: Summary, part: Part[RangePart]) -> None:
     if not summary.files or summary.files[-1].file is not part.file:
         summary.files.append(FileSummary(part.file))
     file = summary.files[-1]
@@ -270,15 +241,6 @@ def _add_part(summary: Summary, part: Part[RangePart], environment: Environment)
         if result.transactions and summary.transactions:
             summary.transactions.add(result.transactions)
         _add_databases(summary.databases, (result.databases or {}).items())
-    damage = summary.damage
-    damage.entries += sum(result.damaged for result in part.results)
-    damage.gaps += len(part.gaps)
-    damage.gap_size += sum(gap.stop - gap.start for gap in part.gaps)
-    damage.breaks += len(part.chain_breaks)
-    end = part.end
-    if end is not None and end.tail < end.size and not environment.is_last(part.file):
-        damage.gaps += 1
-        damage.gap_size += end.size - end.tail
 
 
 def _add_to_file(file: FileSummary, result: RangePart) -> None:

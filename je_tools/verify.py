@@ -1,12 +1,17 @@
-"""Verification of a whole log: every damaged range, and what the files say of each other."""
+"""Verification of a whole log: every damaged range, and what the files say of each other.
+
+What counts as damage is defined here alone, by `Judge`: a command that reads a log for another
+purpose has it look at what it reads, and says in the end what `verify` would.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import struct
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from je_tools.continuity import Evidence, Files, finding
-from je_tools.damage import FileDamage, RowDamage, row_damage
+from je_tools.damage import FileDamage, OldDeltas, RowDamage, old_deltas, row_damage
 from je_tools.environment import Environment, LogFile
 from je_tools.findings import Finding, Severity
 from je_tools.formats.je.reader import Rows
@@ -24,8 +29,30 @@ from je_tools.stream import Runs, Stream, runs_of
 
 LOCK_NAME = "je.lck"
 
-_OF_LOST_ENDS = {"truncated-file", "last-entry-mismatch"}
-"""Codes that say, with a file, that entries of the one before it are missing."""
+FIRST = 20
+"""Findings that are kept, for commands that tell some of them."""
+
+UNKNOWN_PROCESS = 0
+"""Holder of a lock that cannot be named: of another pid namespace, or not one process alone."""
+
+
+@dataclass
+class Damage:
+    """The errors of a log, counted, for commands that do not list them.
+
+    Attributes:
+        codes: how many of each code.
+    """
+
+    codes: Counter[str] = field(default_factory=Counter)
+
+    def __bool__(self) -> bool:
+        return bool(self.codes)
+
+    def text(self) -> str:
+        """The errors in words."""
+        codes = ", ".join(f"{count:,} {code}" for code, count in sorted(self.codes.items()))
+        return f"{_counted(self.codes.total(), 'error')}: {codes}"
 
 
 @dataclass
@@ -39,6 +66,8 @@ class Totals:
         damaged_size: bytes in damaged entries, gaps and tails.
         findings: how many of each severity.
         codes: how many of each code.
+        damage: the errors.
+        first: the first FIRST warnings and errors.
     """
 
     env: str
@@ -48,6 +77,8 @@ class Totals:
     damaged_size: int = 0
     findings: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
+    damage: Damage = field(default_factory=Damage)
+    first: list[Finding] = field(default_factory=list)
 
     @property
     def errors(self) -> int:
@@ -58,6 +89,10 @@ class Totals:
         """Take a finding into account."""
         self.findings[found.severity] += 1
         self.codes[found.code] += 1
+        if found.severity is Severity.ERROR:
+            self.damage.codes[found.code] += 1
+        if found.severity is not Severity.NOTE and len(self.first) < FIRST:
+            self.first.append(found)
 
     def row(self) -> dict[str, Any]:
         """The totals as plain values, for JSON."""
@@ -90,11 +125,17 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What some rows have shown, in plain numbers, so that the rows can go."""
+class Seen:
+    """What some rows have shown, in plain numbers, so that the rows can go.
+
+    Attributes:
+        entries: good ones.
+        old_deltas: those that make modern engines cut the file off.
+    """
 
     entries: int
     damage: RowDamage | None
+    old_deltas: OldDeltas | None
     runs: Runs | None
     evidence: Evidence | None
 
@@ -103,6 +144,9 @@ def verify(
     environment: Environment, scanner: Scanner, totals: Totals, *, everything: bool = False
 ) -> Iterator[Finding]:
     """Read a whole log and give its findings in log order, those of the directory last.
+
+    Of a file those of its header come first, then the others in the order of their offsets; old
+    BIN-deltas are told when all have been counted.
 
     Args:
         environment: the log.
@@ -114,156 +158,204 @@ def verify(
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    totals.files, totals.size = len(environment.files), environment.size
-    for found in _Verification(environment, scanner, totals).findings():
-        if everything or found.code != "clean-end":
-            totals.count(found)
-            yield found
+    judge = Judge(environment, totals, fast=scanner.is_fast(environment.size))
+    judge.everything = everything
+    size = 0
+    for part in scanner.scan(environment, judge.look):
+        yield from judge.take(part, part.results)
+        size = part.end.size if part.end else size
+    yield from judge.finish()
+    for found in _of_writer(environment, size):
+        totals.count(found)
+        yield found
 
 
-class _Verification:
-    """One pass over a log."""
+class Judge:
+    """Turns what a scan shows of a log into findings.
 
-    def __init__(self, environment: Environment, scanner: Scanner, totals: Totals) -> None:
+    Attributes:
+        totals: what has been read and found.
+        everything: also give what is in order, as `clean-end`.
+    """
+
+    def __init__(self, environment: Environment, totals: Totals, *, fast: bool = False) -> None:
         self.environment = environment
-        self.scanner = scanner
         self.totals = totals
-        self.files = Files(environment)
-        self.stream = Stream(environment.name)
-        self.fast = scanner.is_fast(environment.size)
+        self.everything = False
+        self._fast = fast
+        self._files = Files(environment)
+        self._stream = Stream(environment.name)
+        self._index = 0
+        self._is_begun = False
+        self._old_deltas: OldDeltas | None = None
+        totals.files, totals.size = len(environment.files), environment.size
 
-    def findings(self) -> Iterator[Finding]:
-        """All findings; of a file those of its header first, then in the order of offsets."""
-        before: FileState | None = None
-        index, begun = 0, False
-        for part in self.scanner.scan(self.environment, self._work):
-            if not begun:
-                found = list(self.files.of_file(index, before))
-                yield from found
-                # Where files or their ends are missing, so are VLSNs.
-                is_cut = any(each.code in _OF_LOST_ENDS for each in found)
-                self.stream.is_broken |= is_cut or _is_apart(before, part.file)
-                begun = True
-            yield from self._of_part(part, is_last=index in self.files.ends)
-            if part.end is not None:
-                yield from self._of_end(index, part.end)
-                before, index, begun = part.end, index + 1, False
-        yield from self.files.of_missing()
-        yield from self.files.of_marker()
-        yield from self._of_writer(before)
-
-    def _work(self, rows: Rows) -> _Seen:
-        """Look at the rows of a range; runs in any thread."""
+    def look(self, rows: Rows) -> Seen:
+        """Look at the rows of a range; runs in any thread, keeps no view of the bytes."""
         counts = np.bincount(rows.type, minlength=256)
         bad = int((rows.checksum == Checksum.BAD).sum())
-        return _Seen(
+        return Seen(
             len(rows) - bad,
             row_damage(rows, counts),
+            old_deltas(rows, counts),
             runs_of(rows),
-            self.files.evidence(rows, fast=self.fast),
+            self._files.evidence(rows, fast=self._fast),
         )
 
-    def _of_part(self, part: Part[_Seen], *, is_last: bool) -> Iterator[Finding]:
-        damage = FileDamage(self.environment, part.file, is_last=is_last)
+    def take(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
+        """The findings of a part; all parts of the log are to be given, in log order.
+
+        Args:
+            part: what the scan gave.
+            seen: what `look` gave for the rows of the part, in their order.
+
+        Raises:
+            StoppedError: the file vanished or shrank since it was scanned.
+            InputError: it cannot be read any more.
+        """
+        found: list[Finding] = []
+        if not self._is_begun:
+            found += self._files.of_file(self._index)
+            # Where files are missing, so are VLSNs.
+            self._stream.is_broken |= self._is_apart(part.file)
+            self._is_begun = True
+        found += self._of_part(part, seen)
+        if part.end is not None:
+            found += self._of_end(part.end)
+            self._index, self._is_begun, self._old_deltas = self._index + 1, False, None
+        return self._counted(found)
+
+    def finish(self) -> list[Finding]:
+        """The findings of the directory, when all parts have been taken."""
+        return self._counted([*self._files.of_missing(), *self._files.of_marker()])
+
+    def _counted(self, found: Iterable[Finding]) -> list[Finding]:
+        told = [each for each in found if self.everything or each.code != "clean-end"]
+        for each in told:
+            self.totals.count(each)
+        return told
+
+    def _is_apart(self, file: LogFile) -> bool:
+        index = self._index
+        return index > 0 and file.file_no != self.environment.files[index - 1].file_no + 1
+
+    def _damage(self, file: LogFile) -> FileDamage:
+        return FileDamage(self.environment, file, is_last=self._index in self.environment.ends)
+
+    def _of_part(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
+        damage = self._damage(part.file)
         found = [*damage.of_gaps(part.gaps), *damage.of_breaks(part.chain_breaks)]
         lost = [gap.start for gap in part.gaps]
         self.totals.damaged_size += sum(gap.stop - gap.start for gap in part.gaps)
-        for seen in part.results:
-            self.totals.entries += seen.entries
-            if seen.damage is not None:
-                found += damage.of_rows(seen.damage)
-                self.totals.damaged_size += sum(spot.length for spot in seen.damage.bad)
-                lost += [spot.offset for spot in seen.damage.bad]
-            if seen.evidence is not None:
-                self.files.take(seen.evidence)
-        found += self._of_stream(part, lost)
-        yield from sorted(found, key=lambda each: each.offset or 0)
+        for each in seen:
+            self.totals.entries += each.entries
+            if each.damage is not None:
+                found += damage.of_rows(each.damage)
+                self.totals.damaged_size += sum(spot.length for spot in each.damage.bad)
+                lost += [spot.offset for spot in each.damage.bad]
+            if each.evidence is not None:
+                self._files.take(each.evidence)
+            if each.old_deltas is not None:
+                self._old_deltas = each.old_deltas.behind(self._old_deltas)
+        found += self._of_stream(part.file, seen, lost)
+        return sorted(found, key=lambda each: each.offset or 0)
 
-    def _of_stream(self, part: Part[_Seen], lost: list[int]) -> Iterator[Finding]:
+    def _of_stream(self, file: LogFile, seen: Sequence[Seen], lost: list[int]) -> Iterator[Finding]:
         waiting = deque(sorted(lost))
-        for seen in part.results:
-            if seen.runs is not None:
-                yield from self.stream.take(part.file.file_no, seen.runs, waiting)
-        self.stream.is_broken |= bool(waiting)
+        for each in seen:
+            if each.runs is not None:
+                yield from self._stream.take(file.file_no, each.runs, waiting)
+        self._stream.is_broken |= bool(waiting)
 
-    def _of_end(self, index: int, state: FileState) -> Iterator[Finding]:
-        damage = FileDamage(self.environment, state.file, is_last=index in self.files.ends)
-        behind = self.environment.files[index + 1 : index + 2]
-        named_last = None
-        if behind and behind[0].header.good and behind[0].file_no == state.file.file_no + 1:
-            named_last = behind[0].header.last_entry_in_prev_file_offset
+    def _of_end(self, state: FileState) -> list[Finding]:
+        follower = self._files.follower(self._index)
+        named_last = follower.header.last_entry_in_prev_file_offset if follower else None
+        link = list(self._files.of_link(self._index, state))
         if state.tail < state.size:
-            self.stream.is_broken = True
             self.totals.damaged_size += state.size - state.tail
-        yield from damage.of_end(state, named_last)
-
-    def _of_writer(self, last: FileState | None) -> Iterator[Finding]:
-        """Whether an engine is writing to the log."""
-        if last is None or not self.environment.is_directory:
-            return
-        holder = lock_holder(Path(self.environment.name) / LOCK_NAME)
-        grown = last.file.path.stat().st_size - last.size if last.file.path.exists() else 0
-        if holder or grown > 0:
-            words = [f"process {holder} holds {LOCK_NAME}"] if holder else []
-            words += [f"{last.file.path.name} grew by {grown:,} bytes"] if grown > 0 else []
-            yield finding(
-                self.environment,
-                "live-writer",
-                file_no=last.file.file_no,
-                offset=last.size,
-                found=", ".join(words),
-            )
+        # Where the end of a file is missing, so are VLSNs.
+        self._stream.is_broken |= state.tail < state.size or bool(link)
+        damage = self._damage(state.file)
+        old = damage.of_old_deltas(self._old_deltas)
+        return [*old, *damage.of_end(state, named_last), *link]
 
 
 def file_findings(environment: Environment, state: FileState) -> list[Finding]:
-    """What is wrong with one file, as far as its state tells.
+    """What is wrong with one file, as far as its state tells: what `Judge` says without rows.
 
-    For commands that list entries, to say on stderr what they could not list, and what not to
-    trust of what they list.
+    For a log that is followed, whose files are read in pieces. Nothing is said of the end of a
+    file that has grown since, nor of one that the cleaner has deleted.
     """
     files = Files(environment)
-    paths = [file.path for file in environment.files]
-    index = paths.index(state.file.path)
-    is_last = index in files.ends
-    damage = FileDamage(environment, state.file, is_last=is_last)
+    index = environment.places.get(state.file.path)
+    if index is None:
+        return []
+    follower = files.follower(index)
+    damage = FileDamage(environment, state.file, is_last=index in environment.ends)
     damaged = [
         *damage.of_bad(state.bad),
         *damage.of_gaps(state.gaps),
         *damage.of_breaks(state.chain_breaks),
     ]
-    found = [
-        *files.of_file(index, None),
-        *sorted(damaged, key=lambda each: each.offset or 0),
-        *damage.of_end(state, None),
-    ]
+    found = [*files.of_file(index), *sorted(damaged, key=lambda each: each.offset or 0)]
+    named_last = follower.header.last_entry_in_prev_file_offset if follower else None
+    found += damage.of_end(state, named_last)
+    if state.size >= environment.files[index].size:
+        found += files.of_link(index, state)
     return [each for each in found if each.code != "clean-end"]
 
 
-def lock_holder(path: Path) -> int:
-    """The process that holds a write lock on a lock file, 0 for none; takes no lock itself.
+def _of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
+    """Whether an engine is writing to the log, of whose last file so many bytes were read."""
+    if not environment.is_directory:
+        return
+    holder = lock_holder(Path(environment.name) / LOCK_NAME)
+    last = environment.files[-1]
+    try:
+        grown = last.path.stat().st_size - size_read
+    except OSError:
+        # It was there a moment ago, and has been read.
+        grown = 0
+    if holder is None and grown <= 0:
+        return
+    words = []
+    if holder is not None:
+        process = "a process" if holder == UNKNOWN_PROCESS else f"process {holder}"
+        words.append(f"{process} holds {LOCK_NAME}")
+    if grown > 0:
+        words.append(f"{last.path.name} grew by {grown:,} bytes")
+    yield finding(
+        environment,
+        "live-writer",
+        file_no=last.file_no,
+        offset=size_read,
+        found=", ".join(words),
+    )
 
-    -1 where the holder is not a process that can be named.
+
+def lock_holder(path: Path) -> int | None:
+    """The process that holds a write lock on a lock file, None for none; takes no lock itself.
+
+    UNKNOWN_PROCESS where the system does not name it. What is no regular file is not opened.
     Source: je-log-format 1.2; the engine locks byte 0 for the life of a writable environment.
     """
     flock = struct.Struct("hhqqi")
+    descriptor = -1
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return None
+        # What lies there may have become a pipe since, and opening that would wait.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         asked = flock.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0)
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
     except OSError:
-        return 0
+        return None
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
     kind, _, _, _, holder = flock.unpack(answer[: flock.size])
-    return 0 if kind == fcntl.F_UNLCK else int(holder)
+    return None if kind == fcntl.F_UNLCK else max(int(holder), UNKNOWN_PROCESS)
 
 
 def _counted(number: int, word: str) -> str:
     return f"{number:,} {word}" + "s" * (number != 1)
-
-
-def _is_apart(before: FileState | None, file: LogFile) -> bool:
-    return before is not None and file.file_no != before.file.file_no + 1

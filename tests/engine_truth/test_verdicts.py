@@ -40,7 +40,9 @@ def check(env: Environment, stats: Path, *, fast: bool) -> None:
     with kernels(fast=fast):
         code, findings = json_rows("verify", env.home, "--stats", str(stats))
     assert code == 0
-    assert {finding["severity"] for finding in findings} <= {"note"}
+    # The tool of the log's own engine does not say what a newer one does with it.
+    told = [each for each in findings if each["code"] != "old-delta-in-v8"]
+    assert {finding["severity"] for finding in told} <= {"note"}
     totals = json.loads(stats.read_bytes())
     assert totals["files"] == len(log_files(env.home))
     if passed[1] is not None:

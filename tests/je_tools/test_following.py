@@ -17,6 +17,7 @@ from je_tools.errors import StoppedError
 from je_tools.following import Reading, follow
 from je_tools.scan import Scanner
 from je_tools.selection import Selection, parse_types
+from je_tools.times import Window
 from tests.builders.logs import CREATED_MS, LogFile, packed, random_log
 from tests.je_tools.dumped import dump_rows, je_tools, rows_of
 
@@ -161,7 +162,7 @@ def test_times_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted.append(record(4))  # unfinished: the last time before it is another look's
     grower = Grower(tmp_path / "env", [file], iter([first, second, third, 1 << 20]))
     monkeypatch.setattr(following.time, "sleep", grower.grow)
-    _, pieces = followed(grower.home, Selection(since_ms=late))
+    _, pieces = followed(grower.home, Selection(window=Window(late, None)))
     assert collect(pieces) == wanted
 
 
@@ -194,8 +195,8 @@ def test_old_files_may_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     grower = Grower(tmp_path / "env", files, cuts_of(rng))
     real = following.open_environment
 
-    def opened(paths: Any) -> Any:
-        environment = real(paths)
+    def opened(paths: Any, known: Any) -> Any:
+        environment = real(paths, known)
         if len(environment.files) > 2:
             environment.files[0].path.unlink()
             raise StoppedError("vanished while the directory was read")
