@@ -37,7 +37,7 @@ threads_option = click.option(
     type=click.IntRange(min=0),
     metavar="N",
     default=0,
-    help="Threads that read (dump: processes); 0: one a core (at most 4 processes).",
+    help="Threads that read, or processes; 0: one a core (dump: at most 4).",
 )
 
 output_option = click.option(
