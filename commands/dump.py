@@ -219,9 +219,12 @@ def _check_combination(options: dict[str, Any]) -> None:
 
 def _selection(options: dict[str, Any]) -> Any:
     from je_tools import selection as s
+    from je_tools.times import Window
 
     def optional(parse: Any, value: Any) -> Any:
         return None if value is None else parse(value)
+
+    since, until = parse_time(options["since"]), parse_time(options["until"])
 
     return s.Selection(
         types=s.parse_types(options["types"]) if options["types"] else None,
@@ -233,8 +236,7 @@ def _selection(options: dict[str, Any]) -> Any:
         txn_ids=frozenset(options["txns"]) if options["txns"] else None,
         key=optional(s.parse_key, options["key"]),
         grep=optional(s.parse_bytes, options["grep"]),
-        since_ms=parse_time(options["since"]),
-        until_ms=parse_time(options["until"]),
+        window=None if since is None and until is None else Window(since, until),
     )
 
 

@@ -18,8 +18,9 @@ from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.spans import TooLongError
 from je_tools.names import NamePart, collect_names, resolve
-from je_tools.scan import FileState, Part, Scanner
-from je_tools.selection import Selection, TimeMarks, collect_times, time_index
+from je_tools.scan import ENCODERS_MAX, FileState, Part, Scanner
+from je_tools.selection import Selection
+from je_tools.times import TimeMarks, collect_times, time_index
 from je_tools.workers import PROCESSES_FROM
 
 E = TypeVar("E")
@@ -60,18 +61,26 @@ def read_names_and_times(
     """Names of databases, and times where the selection needs them, from the whole log."""
     fast = scanner.is_fast(environment.size)
 
+    window = selection.window
+    names: list[NamePart] = []
+
     def collect(rows: Rows) -> _Told:
-        times = collect_times(rows, fast=fast) if selection.needs_times else None
+        times = None if window is None else collect_times(rows, window, fast=fast)
         return _Told(collect_names(rows, fast=fast), times)
 
-    # Times would keep much of their rows.
-    scanner = replace(scanner, wide=not selection.needs_times)
-    told = [result for part in scanner.scan(environment, collect) for result in part.results]
-    names = resolve(one.names for one in told)
-    if selection.needs_times:
-        marks = time_index(one.times for one in told if one.times is not None)
-        selection = replace(selection, times=marks)
-    return Prepared(names, selection)
+    def times() -> Iterator[TimeMarks]:
+        # Decoding times takes many times the memory of a range.
+        for part in replace(scanner, wide=window is None).scan(environment, collect):
+            for told in part.results:
+                names.append(told.names)
+                if told.times is not None:
+                    yield told.times
+
+    if window is None:
+        list(times())
+    else:
+        selection = replace(selection, times=time_index(times(), window))
+    return Prepared(resolve(names), selection)
 
 
 @dataclass(frozen=True)
@@ -122,17 +131,15 @@ class Dump(Generic[E]):
         if self.backward:
             return self.scanner.scan_backward(environment, work)
         processes = self.scanner.processes or self._suits_processes(environment)
-        scanner = replace(self.scanner, processes=processes)
+        threads = self.scanner.threads or min(self.scanner.thread_count(), ENCODERS_MAX)
+        scanner = replace(self.scanner, processes=processes, threads=threads)
         return scanner.scan(environment, work)
 
     def _suits_processes(self, environment: Environment) -> bool:
-        """Whether processes are worth their start: encoding is mostly Python, in small steps.
-
-        Not where each would need a copy of the times, nor where the encoding is done here.
-        """
+        """Whether processes are worth their start: encoding is mostly Python, in small steps."""
         is_long = sum(file.size for file in environment.files) >= PROCESSES_FROM
         encodes_there = self.ships and self.limit is None and self.notice is None
-        return is_long and encodes_there and self.selection.times is None
+        return is_long and encodes_there
 
     def _run_limited(
         self, environment: Environment, ended: Callable[[FileState], None], fast: bool

@@ -127,8 +127,9 @@ def _with_row_columns(table: EntryTable) -> EntryTable:
         if fields.has("txn_id"):
             table.txn_id[index] = fields.number("txn_id")
             table.has_txn[index] = fields.is_present("txn_id")
-        if part.family is Family.LN:
+        if fields.has("key"):
             table.key_start[index], table.key_size[index] = fields.span("key")
+        if fields.has("data"):
             table.data_start[index], table.data_size[index] = fields.span("data")
         for name in reversed(TIME_FIELDS):
             if fields.has(name):

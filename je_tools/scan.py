@@ -44,14 +44,16 @@ KEPT = 1000
 
 
 WIDE_RANGE = 16 << 20
-WIDE_MEMORY = 128 << 20
-"""Of wide ranges, the most bytes one has, and the most that all threads hold."""
+"""Bytes of a wide range."""
+
+READ_MEMORY, RANGE_MIN = 128 << 20, 1 << 20
+"""The most bytes that the ranges of all threads have together, and the least that one has."""
 
 NARROW_RANGE = 768 << 10
 """What a worker process reads at once: each makes many times that of it."""
 
-PROCESSES_MAX = 4
-"""Worker processes that are used unless more are asked for: each takes up to 90 MB."""
+ENCODERS_MAX = 4
+"""Threads or processes that encode entries unless more are asked for: each takes up to 90 MB."""
 
 
 @dataclass
@@ -141,15 +143,14 @@ class Scanner:
     def thread_count(self) -> int:
         """How many threads, or processes, read a log that is not small."""
         cores = len(os.sched_getaffinity(0))
-        return self.threads or (min(cores, PROCESSES_MAX) if self.processes else cores)
+        return self.threads or (min(cores, ENCODERS_MAX) if self.processes else cores)
 
     def range_size(self) -> int:
         """Bytes that a thread reads at once."""
         if self.processes:
             return min(reader.RANGE_SIZE, NARROW_RANGE)
-        if not self.wide:
-            return reader.RANGE_SIZE
-        return max(reader.RANGE_SIZE, min(WIDE_RANGE, WIDE_MEMORY // self.thread_count()))
+        wanted = max(reader.RANGE_SIZE, WIDE_RANGE) if self.wide else reader.RANGE_SIZE
+        return min(wanted, max(READ_MEMORY // self.thread_count(), RANGE_MIN))
 
     def scan(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
         """Call `work` with the rows of every range, and give the results in log order.

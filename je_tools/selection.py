@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.entries import NO_TIME, EntryTable, build_table
+from je_tools.entries import EntryTable, build_table
 from je_tools.errors import UsageError
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.tuples import int_key, long_key, string_key
-from je_tools.formats.je.types import ENTRY_TYPES, Family, Group
-from je_tools.formats.je.walk import Checksum
-from je_tools.formats.spans import Ints, contains, starts_with
+from je_tools.formats.je.types import ENTRY_TYPES, Group
+from je_tools.formats.spans import contains, starts_with
+from je_tools.times import TIME_COLUMNS, TimeIndex, Window
 
 Mask = npt.NDArray[np.bool_]
 
-_KEY_FIELDS = frozenset({"db_id", "txn_id", "key", "data", "time_ms", "modified_ms", "created_ms"})
+_KEY_FIELDS = TIME_COLUMNS | {"key", "data"}
 _EARLIER_FIELDS = ("abort_key", "abort_data")
 """Key and value that a record had before; bytes that are searched for are in them too."""
 
@@ -145,88 +145,6 @@ def _unknown_type(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class TimeIndex:
-    """Times that entries without one of their own take over.
-
-    Attributes:
-        txn_ids, txn_times: int64, sorted by id; when each transaction ended.
-        mark_lsns, mark_times: int64, sorted by LSN; every entry that has a time of its own.
-    """
-
-    txn_ids: Ints
-    txn_times: Ints
-    mark_lsns: Ints
-    mark_times: Ints
-
-    def times_of(self, table: EntryTable) -> Ints:
-        """When each entry was written, ms; NO_TIME where nothing before it tells."""
-        times = table.time_ms.copy()
-        ended = _looked_up(self.txn_ids, self.txn_times, table.txn_id)
-        use = (times == NO_TIME) & table.has_txn & (ended != NO_TIME)
-        times[use] = ended[use]
-        before = np.searchsorted(self.mark_lsns, table.rows.lsn, side="right") - 1
-        use = (times == NO_TIME) & (before >= 0)
-        times[use] = self.mark_times[before[use]]
-        return times
-
-    def behind(self, before: TimeIndex) -> TimeIndex:
-        """The same, with the last time that the log told before these."""
-        return replace(
-            self,
-            mark_lsns=np.concatenate((before.mark_lsns[-1:], self.mark_lsns)),
-            mark_times=np.concatenate((before.mark_times[-1:], self.mark_times)),
-        )
-
-
-def _looked_up(keys: Ints, values: Ints, wanted: Ints) -> Ints:
-    if not len(keys):
-        return np.full(len(wanted), NO_TIME, np.int64)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, values[at], NO_TIME)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeMarks:
-    """Times that the entries of one range tell; see TimeIndex."""
-
-    txn_ids: Ints
-    txn_times: Ints
-    lsns: Ints
-    times: Ints
-
-
-def collect_times(rows: Rows, *, fast: bool) -> TimeMarks:
-    """The times of a range, for `time_index`."""
-    table = build_table(rows, fast=fast, wanted=_KEY_FIELDS)
-    # What a damaged entry says of the time would move all those behind it.
-    told = (table.time_ms != NO_TIME) & (rows.checksum != Checksum.BAD)
-    lsns, times = rows.lsn[told], table.time_ms[told]
-    ends = told & _is_family(rows.type, Family.TXN_END)
-    return TimeMarks(table.txn_id[ends], table.time_ms[ends], lsns, times)
-
-
-def time_index(marks: Iterable[TimeMarks]) -> TimeIndex:
-    """Join the times of all ranges; of several ends of one transaction the last counts."""
-    every = list(marks)
-    empty = np.empty(0, np.int64)
-    ids = np.concatenate([empty, *(m.txn_ids for m in every)])
-    ends = np.concatenate([empty, *(m.txn_times for m in every)])
-    # A stable sort of the reversed arrays puts the last end of each id first.
-    order = np.argsort(ids[::-1], kind="stable")
-    unique, first = np.unique(ids[::-1][order], return_index=True)
-    lsns = np.concatenate([empty, *(m.lsns for m in every)])
-    times = np.concatenate([empty, *(m.times for m in every)])
-    by_lsn = np.argsort(lsns, kind="stable")
-    return TimeIndex(unique, ends[::-1][order][first], lsns[by_lsn], times[by_lsn])
-
-
-def _is_family(types: npt.NDArray[np.uint8], family: Family) -> Mask:
-    lookup = np.zeros(256, np.bool_)
-    lookup[[t.no for t in ENTRY_TYPES.values() if t.family is family]] = True
-    return lookup[types]
-
-
-@dataclass(frozen=True)
 class Selection:
     """Filters, all of which an entry must pass; None or empty filters nothing.
 
@@ -237,8 +155,8 @@ class Selection:
         db_ids, txn_ids: databases and transactions.
         key: what an LN's key must be.
         grep: bytes in an LN's key or data, present or earlier; of others anywhere in the item.
-        since_ms, until_ms: inclusive bounds of the time, which need `times`.
-        times: times of the whole log.
+        window: when entries were written, which needs `times`.
+        times: what the whole log tells of that.
     """
 
     types: frozenset[int] | None = None
@@ -251,14 +169,13 @@ class Selection:
     txn_ids: frozenset[int] | None = None
     key: KeyPattern | None = None
     grep: bytes | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
+    window: Window | None = None
     times: TimeIndex | None = None
 
     @property
     def needs_times(self) -> bool:
         """Whether `times` must be given."""
-        return self.since_ms is not None or self.until_ms is not None
+        return self.window is not None
 
     @property
     def needs_payloads(self) -> bool:
@@ -309,10 +226,7 @@ class Selection:
         if self.needs_times:
             if self.times is None:
                 raise ValueError("a selection by time needs the times of the log")
-            times = self.times.times_of(table)
-            mask &= times != NO_TIME
-            mask &= times >= self.since_ms if self.since_ms is not None else mask
-            mask &= times <= self.until_ms if self.until_ms is not None else mask
+            mask &= self.times.is_inside(table)
         return rows if mask.all() else rows.take(np.flatnonzero(mask))
 
     def _ids(self, table: EntryTable) -> Mask:

@@ -1,0 +1,188 @@
+"""Which entries were written in a span of time, though most do not tell when they were.
+
+An entry's time is its own, else that of its transaction's end, which comes later, else the last
+one before it in the log. A pass in advance keeps of all times only on which side of the bounds
+they are, and of that only where it changes: little, since times and transaction ids go up
+together, however long the log is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.entries import NO_TIME, EntryTable, build_table
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ENTRY_TYPES, Family
+from je_tools.formats.je.walk import Checksum
+from je_tools.formats.spans import Ints
+
+Mask = npt.NDArray[np.bool_]
+Sides = npt.NDArray[np.int8]
+
+UNKNOWN, OUTSIDE, INSIDE = 0, 1, 2
+"""Where a time is."""
+
+TIME_COLUMNS = frozenset({"db_id", "txn_id", "time_ms", "modified_ms", "created_ms"})
+"""Fields that must be decoded for it."""
+
+_IS_END = np.zeros(256, np.bool_)
+_IS_END[[t.no for t in ENTRY_TYPES.values() if t.family is Family.TXN_END]] = True
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A span of time: inclusive bounds in ms since 1970, None for no bound."""
+
+    since_ms: int | None
+    until_ms: int | None
+
+    def sides(self, times: Ints) -> Sides:
+        """INSIDE, OUTSIDE, or UNKNOWN where there is no time."""
+        inside = times != NO_TIME
+        if self.since_ms is not None:
+            inside &= times >= self.since_ms
+        if self.until_ms is not None:
+            inside &= times <= self.until_ms
+        return np.where(times == NO_TIME, UNKNOWN, np.where(inside, INSIDE, OUTSIDE)).astype(
+            np.int8
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A side for every number: that of the last of `starts` (int64, ascending) at or before it.
+
+    `last` is the largest number that was given.
+    """
+
+    starts: Ints = field(default_factory=_NONE.copy)
+    sides: Sides = field(default_factory=lambda: np.empty(0, np.int8))
+    last: int = -1
+
+    def of(self, numbers: Ints) -> Sides:
+        """The sides of some numbers; UNKNOWN before the first start."""
+        at = np.searchsorted(self.starts, numbers, side="right") - 1
+        return np.append(self.sides, np.int8(UNKNOWN))[at]
+
+    def with_points(self, numbers: Ints, sides: Sides) -> Steps:
+        """The same but for some numbers, none below 0, unique and ascending, and their sides.
+
+        Numbers in between that were never given take any side: nobody asks for them.
+        """
+        if not len(numbers):
+            return self
+        is_new = numbers > self.last
+        differs = ~is_new & (self.of(numbers) != sides)
+        late = numbers[differs]
+        behind = np.setdiff1d(late + 1, late)
+        new, new_sides = numbers[is_new], sides[is_new]
+        first = np.append(True, new_sides[1:] != new_sides[:-1])[: len(new)]
+        starts = np.concatenate((late, new[first], behind, self.starts))
+        every = np.concatenate((sides[differs], new_sides[first], self.of(behind), self.sides))
+        # Of equal starts the first counts.
+        unique, where = np.unique(starts, return_index=True)
+        return Steps(unique, every[where], max(self.last, int(numbers[-1])))
+
+
+@dataclass(frozen=True, slots=True)
+class TimeMarks:
+    """What the entries of one range tell of times; see `collect_times`.
+
+    Attributes:
+        ended, ended_sides: transactions that ended, int64 ascending, and the side of their end.
+        open: int64, ascending; those that have entries without a time behind their last end.
+        lsns, sides: int64, in log order; where the side of the last time changes.
+    """
+
+    ended: Ints
+    ended_sides: Sides
+    open: Ints
+    lsns: Ints
+    sides: Sides
+
+
+def collect_times(rows: Rows, window: Window, *, fast: bool) -> TimeMarks:
+    """The times of a range, for `time_index`; keeps no view of the bytes."""
+    table = build_table(rows, fast=fast, wanted=TIME_COLUMNS)
+    lacks = table.time_ms == NO_TIME
+    # What a damaged entry says of the time would move all those behind it.
+    told = np.flatnonzero(~lacks & (rows.checksum != Checksum.BAD))
+    sides = window.sides(table.time_ms[told])
+    is_end = _IS_END[rows.type[told]]
+    ended, last_end = _last_of_each(table.txn_id, told[is_end])
+    waiting, last_waiting = _last_of_each(table.txn_id, np.flatnonzero(lacks & table.has_txn))
+    at = np.searchsorted(ended, waiting)
+    ends_later = np.append(ended, 0)[at] == waiting
+    ends_later &= np.append(last_end, -1)[at] > last_waiting
+    changes = np.append(True, sides[1:] != sides[:-1])[: len(told)]
+    return TimeMarks(
+        ended,
+        window.sides(table.time_ms[last_end]),
+        waiting[~ends_later],
+        rows.lsn[told[changes]],
+        sides[changes],
+    )
+
+
+def _last_of_each(ids: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """The ids that occur at some ascending rows, sorted, and the last row of each."""
+    unique, first = np.unique(ids[rows][::-1], return_index=True)
+    return unique, rows[::-1][first]
+
+
+@dataclass(frozen=True)
+class TimeIndex:
+    """On which side of the bounds entries without a time of their own are.
+
+    Attributes:
+        window: the bounds.
+        local, replicated: by transaction id, and by that of replicated ones, which count down.
+        open: int64, ascending; transactions whose end is not in the log.
+        marks: by LSN; the side of the last time.
+    """
+
+    window: Window
+    local: Steps
+    replicated: Steps
+    open: Ints
+    marks: Steps
+
+    def is_inside(self, table: EntryTable) -> Mask:
+        """Which entries were written in the window; not those before the first time."""
+        sides = self.window.sides(table.time_ms)
+        ids = table.txn_id
+        ended = np.where(ids < 0, self.replicated.of(-ids), self.local.of(ids))
+        use = (sides == UNKNOWN) & table.has_txn & ~np.isin(ids, self.open)
+        sides[use] = ended[use]
+        use = sides == UNKNOWN
+        sides[use] = self.marks.of(table.rows.lsn)[use]
+        return sides == INSIDE
+
+    def behind(self, before: TimeIndex) -> TimeIndex:
+        """The same, with the last time that the log told before these."""
+        starts = np.concatenate((before.marks.starts[-1:], self.marks.starts))
+        sides = np.concatenate((before.marks.sides[-1:], self.marks.sides))
+        return replace(self, marks=Steps(starts, sides))
+
+
+def time_index(marks: Iterable[TimeMarks], window: Window) -> TimeIndex:
+    """Join the times of all ranges, in log order; of several ends of a transaction the last."""
+    local, replicated, still_open = Steps(), Steps(), _NONE
+    lsns, sides = [_NONE], [np.empty(0, np.int8)]
+    for one in marks:
+        is_local = one.ended >= 0
+        local = local.with_points(one.ended[is_local], one.ended_sides[is_local])
+        down = -one.ended[~is_local][::-1]
+        replicated = replicated.with_points(down, one.ended_sides[~is_local][::-1])
+        still_open = np.union1d(np.setdiff1d(still_open, one.ended), one.open)
+        lsns.append(one.lsns)
+        sides.append(one.sides)
+    starts = np.concatenate(lsns)
+    by_lsn = np.argsort(starts, kind="stable")
+    told = Steps(starts[by_lsn], np.concatenate(sides)[by_lsn])
+    return TimeIndex(window, local, replicated, still_open, told)
