@@ -161,7 +161,8 @@ class TimeIndex:
         sides[use] = ended[use]
         use = sides == UNKNOWN
         sides[use] = self.marks.of(table.rows.lsn)[use]
-        return sides == INSIDE
+        inside: Mask = sides == INSIDE
+        return inside
 
     def behind(self, before: TimeIndex) -> TimeIndex:
         """The same, with the last time that the log told before these."""
