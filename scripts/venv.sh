@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 . scripts/apt.sh
 
 what=${1:-base}
+# .venv must not be made by the Python that is in it, where somebody has activated it.
+PATH=$(printf '%s' "$PATH" | tr ':' '\n' | grep -vxF -- "$PWD/.venv/bin" | paste -sd: -)
 python=""
 for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
     if command -v "$candidate" >/dev/null &&
