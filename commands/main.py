@@ -116,10 +116,11 @@ def _output_failed(error: OSError) -> int:
     Raises:
         OSError: the error, when standard output is not to blame.
     """
-    from je_tools.sinks.output import drop_standard_output
+    from je_tools.sinks.output import ClosedPipeError, drop_standard_output, is_closed_pipe
 
+    is_closed = is_closed_pipe(sys.stdout)
     is_broken = drop_standard_output()
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, ClosedPipeError) or (isinstance(error, BrokenPipeError) and is_closed):
         return EXIT_OK
     # Unbuffered, it keeps nothing that could fail again. What is read has a name.
     if not is_broken and (error.filename is not None or error.errno not in UNWRITABLE):

@@ -6,13 +6,14 @@ import errno
 import io
 import os
 import secrets
+import select
 import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar, cast
 
 from je_tools.errors import RefusedError
 
@@ -25,6 +26,10 @@ T = TypeVar("T")
 _STANDARD_OUTPUT = "standard output"
 
 
+class ClosedPipeError(BrokenPipeError):
+    """Nobody reads an output any more: told from pipes between processes of ours."""
+
+
 @contextmanager
 def open_output(path: Path | None, environment: Environment | None = None) -> Iterator[BinaryIO]:
     """A binary file for results, written beside `path`, which it gets as its name at the end.
@@ -35,7 +40,7 @@ def open_output(path: Path | None, environment: Environment | None = None) -> It
 
     Raises:
         RefusedError: `path` exists, lies inside the environment being read, or cannot be written.
-        BrokenPipeError: nobody reads what is written.
+        ClosedPipeError: nobody reads what is written.
     """
     if path is None:
         output = _Output(_STANDARD_OUTPUT, _standard_output())
@@ -111,13 +116,13 @@ class _Output(io.BufferedIOBase):
     It stays open for whoever closes it by the interface of files: its owner calls `finish`.
 
     Attributes:
-        failure: the last error of the file itself.
+        failure: the last error of the file itself: its number, and what the system says of it.
     """
 
     def __init__(self, name: str, file: BinaryIO) -> None:
         super().__init__()
         self.name = name
-        self.failure: OSError | None = None
+        self.failure: tuple[int, str] | None = None
         self._file = file
 
     def write(self, data: Any) -> int:
@@ -160,7 +165,8 @@ class _Output(io.BufferedIOBase):
         try:
             return call(*arguments, **named)
         except OSError as error:
-            self.failure = error
+            # Not the error: with its frames it would keep what is read from being closed.
+            self.failure = (error.errno or 0, error.strerror or str(error))
             raise
 
     @contextmanager
@@ -173,14 +179,14 @@ class _Output(io.BufferedIOBase):
                 raise
             if self.name == _STANDARD_OUTPUT:
                 drop_standard_output()
-            if self.failure.errno == errno.EPIPE:
-                raise self.failure from None
-            raise unwritable(self.name, self.failure) from error
+            if self.failure[0] == errno.EPIPE:
+                raise ClosedPipeError(*self.failure) from None
+            raise unwritable(self.name, self.failure[1]) from error
 
 
-def unwritable(name: str, error: OSError) -> RefusedError:
+def unwritable(name: str, reason: str | None) -> RefusedError:
     """What an error of an output means for whoever asked for it."""
-    return RefusedError(f"{name}: cannot be written: {error.strerror or error}")
+    return RefusedError(f"{name}: cannot be written: {reason}")
 
 
 def drop_standard_output() -> bool:
@@ -196,6 +202,18 @@ def drop_standard_output() -> bool:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return True
     return False
+
+
+def is_closed_pipe(file: IO[Any] | None) -> bool:
+    """Whether a standard stream is a pipe that nobody reads any more."""
+    try:
+        if file is None:
+            return False
+        poll = select.poll()
+        poll.register(file.fileno(), 0)
+    except OSError:  # not a file of the system
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _standard_output() -> BinaryIO:
@@ -248,7 +266,7 @@ def _refusing(path: Path) -> Iterator[None]:
     except FileExistsError as error:
         raise _exists(path) from error
     except OSError as error:
-        raise unwritable(str(path), error) from error
+        raise unwritable(str(path), error.strerror) from error
 
 
 def _exists(path: Path) -> RefusedError:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.commands.main import COMMANDS
+from je_tools.commands.main import COMMANDS, group, run
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.test_golden import damaged_log
@@ -121,3 +121,18 @@ def test_notes_that_nobody_reads_change_nothing(
     home = write_log(tmp_path / "damaged", damaged_log())
     done = shell(f'"$@" {redirection}; exit "${{PIPESTATUS[0]}}"', verb, home)
     assert done.returncode == 3
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(32, "Broken pipe"), OSError(12, "No memory")])
+def test_an_error_that_is_not_the_outputs_is_a_bug(
+    error: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker's pipe that breaks must not end in 0 with half of the output."""
+
+    def opened(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("je_tools.environment.open_environment", opened)
+    with pytest.raises(OSError, match=str(error.strerror)) as caught:
+        run(group, ["files", str(HOME)])
+    assert caught.value is error
