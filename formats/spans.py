@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from je_tools.formats.arrays import Ints as Ints
+from je_tools.formats.arrays import Mask
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.source import Bytes, as_plain
 
-Ints = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int32]
 
 GATHERED_MAX = (1 << 31) - (1 << 27)
@@ -183,7 +184,7 @@ def spell_lsns(lsns: Ints, *, fast: bool) -> tuple[Offsets, Bytes]:
 
 def starts_with(
     data: Bytes, starts: Ints, sizes: Ints, needle: bytes, *, whole: bool, fast: bool
-) -> npt.NDArray[np.bool_]:
+) -> Mask:
     """Which spans begin with `needle`, or with `whole` are equal to it."""
     out = np.zeros(len(starts), np.bool_)
     wanted = np.frombuffer(needle, np.uint8)
@@ -193,9 +194,7 @@ def starts_with(
     return out
 
 
-def contains(
-    data: Bytes, starts: Ints, sizes: Ints, needle: bytes, *, fast: bool
-) -> npt.NDArray[np.bool_]:
+def contains(data: Bytes, starts: Ints, sizes: Ints, needle: bytes, *, fast: bool) -> Mask:
     """Which spans hold `needle` somewhere."""
     if not fast:
         view = as_plain(data)

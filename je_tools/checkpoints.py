@@ -19,10 +19,8 @@ from typing import Any
 import numpy as np
 
 from je_tools.environment import Environment
-from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.types import BY_NAME, CKPT_END_NO, CKPT_START_NO, ENTRY_TYPES
-from je_tools.formats.je.walk import Checksum
+from je_tools.formats.je.types import BY_NAME, CKPT_END_NO, CKPT_START_NO, ENTRY_TYPES, mask_of
 
 LN_TXN, LN, MAP_LN_TXN, MAP_LN = range(4)
 """What is counted in an interval: user records in and outside transactions, MapLNs likewise."""
@@ -42,8 +40,7 @@ for _entry_type in ENTRY_TYPES.values():
     if _entry_type.user_ln:
         _COUNTED[_entry_type.no] = LN_TXN if _entry_type.transactional else LN
 _COUNTED[BY_NAME["MapLN_TX"].no], _COUNTED[BY_NAME["MapLN"].no] = MAP_LN_TXN, MAP_LN
-_MARKS = np.zeros(256, np.bool_)
-_MARKS[[CKPT_START_NO, CKPT_END_NO]] = True
+_MARKS = mask_of((CKPT_START_NO, CKPT_END_NO))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +63,14 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPart:
-    """The marks of some rows, what was counted behind the last, and the LSN of the last row."""
+    """The marks of some rows, what was counted behind the last, and the LSN of the last good row.
+
+    That is None where all of them are damaged.
+    """
 
     marks: tuple[Mark, ...]
     after: Counts
-    last_lsn: int
+    last_lsn: int | None
 
 
 @dataclass(slots=True)
@@ -118,25 +118,20 @@ def collect_checkpoints(rows: Rows) -> CheckpointPart:
 
     Damaged entries do not count.
     """
-    good = rows.checksum != Checksum.BAD
+    good = rows.good
     kinds = np.where(good, _COUNTED[rows.type], np.uint8(_OTHERS))
     marks = []
     start = 0
     for row in np.flatnonzero(_MARKS[rows.type] & good).tolist():
-        fields = _fields(rows, row)
+        fields = rows.fields(row)
         is_end = bool(rows.type[row] == CKPT_END_NO)
         before = _count(kinds[start:row])
         lsn = int(rows.lsn[row])
         marks.append(Mark(lsn, is_end, before, fields.get("time_ms"), fields.get("invoker")))
         start = row
-    return CheckpointPart(tuple(marks), _count(kinds[start:]), int(rows.lsn[-1]))
-
-
-def _fields(rows: Rows, row: int) -> dict[str, Any]:
-    try:
-        return dict(decode_entry(rows.entry_bytes(row), rows.version).fields)
-    except EntryError:
-        return {}
+    last = np.flatnonzero(good)[-1:].tolist()
+    last_lsn = int(rows.lsn[last[0]]) if last else None
+    return CheckpointPart(tuple(marks), _count(kinds[start:]), last_lsn)
 
 
 def _count(kinds: np.ndarray[Any, np.dtype[np.uint8]]) -> Counts:
@@ -239,7 +234,7 @@ def _counters(parts: Iterable[CheckpointPart]) -> tuple[list[_Counter], int | No
             else:
                 current.start = mark
         counters[-1].add(part.after)
-        last_lsn = part.last_lsn
+        last_lsn = last_lsn if part.last_lsn is None else part.last_lsn
     return counters, last_lsn
 
 

@@ -9,17 +9,12 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import decode, in_columns
-from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.layout import layout
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
-from je_tools.formats.je.walk import Checksum
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _RECORDS = (Family.LN, Family.DEL_DUP_LN)
 _FAMILIES = tuple(Family)
@@ -61,7 +56,7 @@ def read_references(
         {name: np.zeros(n, np.bool_) for name in numbers},
         {name: np.full(n, -1, np.int64) for name in sizes},
     )
-    looked_at = types[rows.type] & (rows.checksum != Checksum.BAD)
+    looked_at = types[rows.type] & rows.good
     families = np.where(looked_at, _FAMILY_OF[rows.type], np.int8(-1))
     for code in np.flatnonzero(np.bincount(families + 1, minlength=1)[1:]).tolist():
         family = _FAMILIES[code]
@@ -109,12 +104,9 @@ def _read_columns(
 
 
 def _read_singles(found: References, rows: Rows, index: Ints, wanted: frozenset[str]) -> None:
-    """Entries whose fields lie behind what only `decode_entry` knows: rare, or of old versions."""
+    """Entries whose fields lie behind what only single entries know: rare, or of old versions."""
     for row in index.tolist():
-        try:
-            fields = decode_entry(rows.entry_bytes(row), rows.version).fields
-        except EntryError:
-            continue
+        fields = rows.fields(row)
         for name in wanted & found.numbers.keys() & fields.keys():
             found.numbers[name][row] = fields[name]
             found.present[name][row] = True

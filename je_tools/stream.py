@@ -16,16 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from je_tools.findings import CODES, Finding
-from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import REPLICATED
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ROLLBACK_START_NO
-from je_tools.formats.je.walk import Checksum
-
-Ints = npt.NDArray[np.int64]
 
 SPANS_MAX = 4096
 """Separate spans of VLSNs that are remembered; a log made of nothing else is hostile."""
@@ -51,10 +47,10 @@ ROLLBACK = -1
 
 def runs_of(rows: Rows) -> Runs | None:
     """The runs and rollbacks in `rows`; None when there are none. Damaged entries do not count."""
-    rollbacks = np.flatnonzero((rows.type == ROLLBACK_START_NO) & (rows.checksum != Checksum.BAD))
+    rollbacks = np.flatnonzero((rows.type == ROLLBACK_START_NO) & rows.good)
     if not len(rollbacks) and not (rows.flags & REPLICATED).any():
         return None
-    visible = rows.replicated & ~rows.invisible & (rows.checksum != Checksum.BAD)
+    visible = rows.replicated & ~rows.invisible & rows.good
     index = np.flatnonzero(visible & (rows.vlsn > 0))
     vlsns = rows.vlsn[index]
     # A run ends where a VLSN is not the next one, and where a rollback lies between.
@@ -74,11 +70,7 @@ def runs_of(rows: Rows) -> Runs | None:
 
 def _matchpoint(rows: Rows, row: int) -> int:
     """The VLSN that a RollbackStart goes back to; NULL (-1) and damage count as the beginning."""
-    try:
-        fields = decode_entry(rows.entry_bytes(row), rows.version).fields
-    except EntryError:
-        return 0
-    return max(int(fields.get("matchpoint_vlsn", 0)), 0)
+    return max(int(rows.fields(row).get("matchpoint_vlsn", 0)), 0)
 
 
 @dataclass

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from je_tools.formats.je.tally import COUNT, DATA, KEY, MAX, MIN, PROVISIONAL, TOTAL, Ints
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.tally import COUNT, DATA, KEY, MAX, MIN, PROVISIONAL, TOTAL
 from je_tools.formats.je.types import Group, type_name
 from je_tools.sinks.sections import Cell, Column, Kind, Section
 from je_tools.summary import (

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
@@ -29,20 +29,14 @@ from je_tools.formats.je.types import (
     COMMIT_NO,
     ENTRY_TYPES,
     ROLLBACK_START_NO,
+    mask_of,
 )
-from je_tools.formats.je.walk import Checksum
 from je_tools.references import read_references
 
-Ints = npt.NDArray[np.int64]
-
-_OF_TXN = np.zeros(256, np.bool_)
-for _entry_type in ENTRY_TYPES.values():
-    _OF_TXN[_entry_type.no] = _entry_type.transactional
-_IS_END = np.zeros(256, np.bool_)
-_IS_END[[COMMIT_NO, ABORT_NO]] = True
+_OF_TXN = mask_of(each.no for each in ENTRY_TYPES.values() if each.transactional)
+_IS_END = mask_of((COMMIT_NO, ABORT_NO))
 _PREPARE_NO = BY_NAME["Prepare"].no
-_MARKS = np.zeros(256, np.bool_)
-_MARKS[[ROLLBACK_START_NO, CKPT_END_NO]] = True
+_MARKS = mask_of((ROLLBACK_START_NO, CKPT_END_NO))
 
 
 class Outcome(StrEnum):
@@ -154,11 +148,8 @@ def collect_transactions(rows: Rows, largest: int, *, fast: bool) -> Transaction
 def _marks(rows: Rows) -> tuple[tuple[Rollback, ...], int | None]:
     rollbacks = []
     first_active_lsn = None
-    for row in np.flatnonzero(_MARKS[rows.type] & (rows.checksum != Checksum.BAD)).tolist():
-        try:
-            fields = decode_entry(rows.entry_bytes(row), rows.version).fields
-        except EntryError:
-            continue
+    for row in np.flatnonzero(_MARKS[rows.type] & rows.good).tolist():
+        fields = rows.fields(row)
         if "first_active_lsn" in fields:
             first_active_lsn = fields["first_active_lsn"]
         elif "active_txns" in fields:
@@ -187,10 +178,10 @@ class _Segments:
     entries: Ints
     size: Ints
     invisible: Ints
-    begins: npt.NDArray[np.bool_]
+    begins: Mask
     end_type: npt.NDArray[np.uint8]
     end_ms: Ints
-    prepared: npt.NDArray[np.bool_]
+    prepared: Mask
     db_first: Ints
     db_id: Ints
 
@@ -249,7 +240,7 @@ class _Segments:
         return Outcome.PREPARED if self.prepared[i] else Outcome.UNFINISHED
 
 
-def _changes(values: Ints) -> npt.NDArray[np.bool_]:
+def _changes(values: Ints) -> Mask:
     """Where a value differs from the one before; true at the first."""
     changes = np.ones(len(values), np.bool_)
     changes[1:] = values[1:] != values[:-1]
@@ -263,9 +254,7 @@ def _sums(values: npt.NDArray[Any], starts: Ints) -> Ints:
     return sums
 
 
-def _databases(
-    segment: Ints, db_id: Ints, has_db: npt.NDArray[np.bool_], segments: int
-) -> tuple[Ints, Ints]:
+def _databases(segment: Ints, db_id: Ints, has_db: Mask, segments: int) -> tuple[Ints, Ints]:
     """The different databases of each segment: where they begin, and their ids."""
     segment, db_id = segment[has_db], db_id[has_db]
     # Most transactions write to one database, or go through them in turn.

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from je_tools.formats.arrays import Ints, Mask, cells_of
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOTS_MAX, Coding, Field, Op, layout
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.packed import load_i32, load_i64, load_u32, read_packed
 from je_tools.formats.source import Bytes, as_plain
-
-Ints = npt.NDArray[np.int64]
 
 COLUMN_FAMILIES = (Family.LN, Family.TXN_END, Family.NODE)
 """Families that are decoded in columns; entries of the others are few."""
@@ -183,9 +181,9 @@ class Program:
 
     names: tuple[str, ...]
     sized: tuple[int, ...]
-    op_start: npt.NDArray[np.int64]
-    op_stop: npt.NDArray[np.int64]
-    ops: npt.NDArray[np.int64]
+    op_start: Ints
+    op_stop: Ints
+    ops: Ints
 
     @functools.cached_property
     def plain_ops(self) -> list[int]:
@@ -208,11 +206,11 @@ class Columns:
 
     program: Program
     data: Bytes
-    values: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    present: npt.NDArray[np.int64]
+    values: Ints
+    sizes: Ints
+    present: Ints
 
-    def number(self, name: str) -> npt.NDArray[np.int64]:
+    def number(self, name: str) -> Ints:
         """The values of a column; where it is absent, anything."""
         values: Ints = self.values[self.program.names.index(name)]
         return values
@@ -225,7 +223,7 @@ class Columns:
     def _present_everywhere(self) -> int:
         return int(np.bitwise_and.reduce(self.present))
 
-    def is_present(self, name: str) -> npt.NDArray[np.bool_]:
+    def is_present(self, name: str) -> Mask:
         """Where a column holds a value; of a byte column also null counts as one."""
         if self.is_complete(name):
             return np.ones(len(self.present), np.bool_)
@@ -239,7 +237,7 @@ class Columns:
         """Whether a column holds a value in every row."""
         return bool(self._present_everywhere >> self.program.names.index(name) & 1)
 
-    def span(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def span(self, name: str) -> tuple[Ints, Ints]:
         """Offsets into `data` and lengths of a byte column; length -1 where null or absent."""
         column = self.program.names.index(name)
         sizes = self.sizes[self.program.sized[column]]
@@ -269,8 +267,8 @@ class Decoded:
 
     fields: Columns
     slots: Columns | None
-    slot_first: npt.NDArray[np.int64]
-    bad: npt.NDArray[np.bool_]
+    slot_first: Ints
+    bad: Mask
 
 
 def decode(
@@ -352,16 +350,16 @@ class _Run:
     """The entries of one `decode`, and how far each has been read."""
 
     rows: Rows
-    at: npt.NDArray[np.int64]
-    end: npt.NDArray[np.int64]
-    status: npt.NDArray[np.int64]
+    at: Ints
+    end: Ints
+    status: Ints
     fast: bool
 
     def columns(
         self,
         program: Program,
-        counts: npt.NDArray[np.int64],
-        firsts: npt.NDArray[np.int64],
+        counts: Ints,
+        firsts: Ints,
         total: int,
         parent: Columns | None,
     ) -> Columns:
@@ -430,7 +428,7 @@ class _Run:
             found,
             lengths,
             bits,
-            _as_dict(parents),
+            cells_of(parents),
             status,
         )
         self.at[:], self.status[:], present[:] = at, status, bits
@@ -438,12 +436,6 @@ class _Run:
             if cells:
                 where = np.array(list(cells), np.int64)
                 array[where[:, 0], where[:, 1]] = list(cells.values())
-
-
-def _as_dict(array: Ints) -> dict[tuple[int, int], int]:
-    """The cells of an array by (row, column)."""
-    lines = enumerate(array.tolist())
-    return {(i, j): cell for i, line in lines for j, cell in enumerate(line)}
 
 
 @functools.cache

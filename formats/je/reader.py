@@ -14,16 +14,17 @@ from there on (`Place.shift`), which is one break of the chain and not one an en
 from __future__ import annotations
 
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je import header as h
 from je_tools.formats.je import walk as w
-from je_tools.formats.je.entries import entry_checksum
+from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
 from je_tools.formats.je.types import FILE_HEADER_NO
 from je_tools.formats.kernels import compiled
 from je_tools.formats.packed import load_i32, load_u32
@@ -72,7 +73,7 @@ class Rows:
     prev_offset: npt.NDArray[np.uint32]
     stored_checksum: npt.NDArray[np.uint32]
     item_size: npt.NDArray[np.int32]
-    vlsn: npt.NDArray[np.int64]
+    vlsn: Ints
     type: npt.NDArray[np.uint8]
     flags: npt.NDArray[np.uint8]
     header_size: npt.NDArray[np.uint8]
@@ -82,31 +83,37 @@ class Rows:
         return len(self.offset)
 
     @property
-    def lsn(self) -> npt.NDArray[np.int64]:
+    def lsn(self) -> Ints:
         """Log sequence numbers, int64: negative from file 0x80000000 on."""
         return self.offset.astype(np.int64) | np.int64(self.file_no) << np.int64(32)
 
     @property
-    def size(self) -> npt.NDArray[np.int64]:
+    def size(self) -> Ints:
         """Bytes of each entry, header counted, int64."""
         return self.item_size.astype(np.int64) + self.header_size
 
     @property
-    def invisible(self) -> npt.NDArray[np.bool_]:
+    def good(self) -> Mask:
+        """Whether nothing is known to be wrong with the entry."""
+        right: Mask = self.checksum != w.Checksum.BAD
+        return right
+
+    @property
+    def invisible(self) -> Mask:
         """Whether a rollback has taken the entry back."""
-        marked: npt.NDArray[np.bool_] = (self.flags & h.invisible_mask(self.version)) != 0
+        marked: Mask = (self.flags & h.invisible_mask(self.version)) != 0
         return marked
 
     @property
-    def replicated(self) -> npt.NDArray[np.bool_]:
+    def replicated(self) -> Mask:
         """Whether the entry is part of the replication stream."""
-        marked: npt.NDArray[np.bool_] = (self.flags & h.REPLICATED) != 0
+        marked: Mask = (self.flags & h.REPLICATED) != 0
         return marked
 
     @property
-    def has_vlsn(self) -> npt.NDArray[np.bool_]:
+    def has_vlsn(self) -> Mask:
         """Whether the header holds a VLSN."""
-        long: npt.NDArray[np.bool_] = self.header_size == h.MAX_HEADER_SIZE
+        long: Mask = self.header_size == h.MAX_HEADER_SIZE
         return long
 
     @property
@@ -125,6 +132,13 @@ class Rows:
         """One whole entry."""
         start = int(self.offset[row]) - self.base
         return self.data[start : start + int(self.size[row])].tobytes()
+
+    def fields(self, row: int) -> Mapping[str, Any]:
+        """The payload of one entry by its fields; empty where it does not decode."""
+        try:
+            return decode_entry(self.entry_bytes(row), self.version).fields
+        except EntryError:
+            return {}
 
 
 COLUMN_NAMES = (

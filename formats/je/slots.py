@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.source import as_plain
-from je_tools.formats.spans import Ints
 
 _EMBEDDED = SLOT_EMBEDDED
 _NO_DATA = SLOT_NO_DATA

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from je_tools.formats.arrays import Ints, cells_of
 from je_tools.formats.je import header as h
 from je_tools.formats.je.layout import Coding, Field, Op, layout
 from je_tools.formats.je.reader import Rows
@@ -24,8 +24,6 @@ from je_tools.formats.je.walk import Checksum
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.packed import load_i32, read_packed
 from je_tools.formats.source import as_plain
-
-Ints = npt.NDArray[np.int64]
 
 COUNT, TOTAL, MIN, MAX, PROVISIONAL = range(5)
 """Columns of a tally: how many, their bytes, the smallest, the largest, how many provisional."""
@@ -209,9 +207,9 @@ def tally_rows(rows: Rows, *, fast: bool) -> Tally:
     if fast:
         compiled(tally_sizes)(rows.data, *arguments, tally.sizes)
         return tally
-    cells = _cells(tally.sizes)
-    tally_sizes(as_plain(rows.data), *[*map(_plain, arguments), cells])
-    _fill(tally.sizes, cells)
+    sizes = cells_of(tally.sizes)
+    tally_sizes(as_plain(rows.data), *[*map(_plain, arguments), sizes])
+    _fill(tally.sizes, sizes)
     return tally
 
 
@@ -222,9 +220,9 @@ def count_types(rows: Rows, start: int, stop: int, *, fast: bool) -> Ints:
     if fast:
         compiled(tally_types)(start, stop, *arguments, out)
         return out
-    cells = _cells(out)
-    tally_types(start, stop, *[*map(_plain, arguments), cells])
-    _fill(out, cells)
+    counts = cells_of(out)
+    tally_types(start, stop, *[*map(_plain, arguments), counts])
+    _fill(out, counts)
     return out
 
 
@@ -232,16 +230,11 @@ def _plain(argument: Any) -> Any:
     """Lists and dicts, which plain Python reads faster than arrays."""
     if not isinstance(argument, np.ndarray):
         return argument
-    return _cells(argument) if argument.ndim == 2 else argument.tolist()
+    return cells_of(argument) if argument.ndim == 2 else argument.tolist()
 
 
-def _cells(array: Ints) -> dict[tuple[int, int], int]:
-    lines = enumerate(array.tolist())
-    return {(i, j): cell for i, line in lines for j, cell in enumerate(line)}
-
-
-def _fill(array: Ints, cells: dict[tuple[int, int], int]) -> None:
-    array[:] = np.fromiter(cells.values(), np.int64, array.size).reshape(array.shape)
+def _fill(array: Ints, filled: dict[tuple[int, int], int]) -> None:
+    array[:] = np.fromiter(filled.values(), np.int64, array.size).reshape(array.shape)
 
 
 @functools.cache

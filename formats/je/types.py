@@ -6,8 +6,13 @@ Source: LogEntryType and the classes it names, JE 7.5.11 (versions up to 15) and
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+import numpy as np
+
+from je_tools.formats.arrays import Mask
 
 LOG_VERSION_MAX = 26
 """The newest log version this reader knows (JE 25.2 and later)."""
@@ -231,6 +236,13 @@ MODERN_READ_MIN = 8
 
 MODERN_RELEASE = "20.1"
 """From this release on the engine no longer knows the entry types that ended with log version 8."""
+
+
+def mask_of(numbers: Iterable[int]) -> Mask:
+    """Bool (256,): whether a type's number is one of these."""
+    mask = np.zeros(256, np.bool_)
+    mask[list(numbers)] = True
+    return mask
 
 
 def type_name(no: int) -> str:
