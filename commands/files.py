@@ -87,11 +87,12 @@ def _exit_code(rows: list[FileRow], exit_zero: bool) -> int:
     """Say what is to be known of the files; 3 where there is damage."""
     from je_tools.findings import Severity
 
-    findings = [found for row in rows for found in row.findings]
-    for found in findings:
+    of_directory = [found for row in rows for found in row.of_directory]
+    for found in [*(found for row in rows for found in row.findings), *of_directory]:
         say(f"je-tools: {found.text()}")
-    damaged = sum(row.damage_count for row in rows)
-    if damaged:
-        say(f"je-tools: {damaged:,} damaged places; je-tools verify tells where")
-    is_error = damaged or any(found.severity is Severity.ERROR for found in findings)
-    return EXIT_DAMAGE if is_error and not exit_zero else EXIT_OK
+    errors = sum(row.damage_count for row in rows)
+    errors += sum(found.severity is Severity.ERROR for found in of_directory)
+    if errors:
+        counted = f"{errors:,} error{'s' * (errors > 1)}"
+        say(f"je-tools: damaged, {counted}; je-tools verify tells where")
+    return EXIT_DAMAGE if errors and not exit_zero else EXIT_OK

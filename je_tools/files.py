@@ -63,7 +63,8 @@ class FileRow:
         first_vlsn, last_vlsn: smallest and largest in the replication stream; None without any.
         old_delta_count: old BIN-deltas (type 22) in a file that modern engines open.
         findings: what is to be said of the file as a whole: errors, warnings, and steps of the
-            version; behind those of the last file the directory's.
+            version.
+        of_directory: what is to be said of the whole directory, with its last file.
     """
 
     file: LogFile
@@ -75,6 +76,7 @@ class FileRow:
     last_vlsn: int | None = None
     old_delta_count: int = 0
     findings: list[Finding] = field(default_factory=list)
+    of_directory: list[Finding] = field(default_factory=list)
 
     @property
     def version(self) -> int | None:
@@ -164,7 +166,7 @@ def list_files(environment: Environment, scanner: Scanner) -> Iterator[FileRow]:
         if part.end is not None:
             left -= 1
             if not left:
-                row.findings += _told(judge.finish())
+                row.of_directory += _told(judge.finish())
             yield row
             row = None
 

@@ -52,7 +52,7 @@ class Damage:
     def text(self) -> str:
         """The errors in words."""
         codes = ", ".join(f"{count:,} {code}" for code, count in sorted(self.codes.items()))
-        return f"{_counted(self.codes.total(), 'error')}: {codes}"
+        return f"damaged, {_counted(self.codes.total(), 'error')}: {codes}"
 
 
 @dataclass

@@ -1,0 +1,120 @@
+"""Logs whose damage lies between files, or that are only a part of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.builders.logs import OLD_DELTA, LogFile, write_log
+from tests.damage.planted_findings import log
+
+UNKNOWN_VERSION = 27
+
+Paths = list[Path]
+"""What is named on the command line."""
+
+
+def torn_last_file_then_an_empty_one(folder: Path) -> Paths:
+    """What a writer leaves that died when it had begun the next file."""
+    file = log()
+    del file.data[-5:]
+    home = write_log(folder, [file])
+    (home / "00000001.jdb").touch()
+    return [home]
+
+
+def empty_file_alone(folder: Path) -> Paths:
+    home = write_log(folder, [])
+    (home / "00000000.jdb").touch()
+    return [home]
+
+
+def empty_file_in_front(folder: Path) -> Paths:
+    first = log()
+    second = first.follower()
+    second.trace(30)
+    home = write_log(folder, [first, second])
+    (home / first.name).write_bytes(b"")
+    return [home]
+
+
+def empty_loose_file(folder: Path) -> Paths:
+    return [empty_file_alone(folder)[0] / "00000000.jdb"]
+
+
+def later_version(folder: Path) -> Paths:
+    """A whole header, of a version that is not known."""
+    first = log()
+    second = LogFile(1, UNKNOWN_VERSION, first.last)
+    second.trace(20)
+    return [write_log(folder, [first, second])]
+
+
+def cut_between_entries(folder: Path) -> Paths:
+    """Only the next file's header tells."""
+    first = log()
+    second = first.follower()
+    second.trace(30)
+    del first.data[first.last :]
+    return [write_log(folder, [first, second])]
+
+
+def entry_inserted_twice(folder: Path) -> Paths:
+    file = log()
+    start, stop = file.placed[3]
+    file.data[stop:stop] = file.data[start:stop]
+    return [write_log(folder, [file])]
+
+
+def loose_files_the_first_cut(folder: Path) -> Paths:
+    first = log()
+    second = first.follower()
+    second.trace(30)
+    del first.data[-5:]
+    home = write_log(folder, [first, second])
+    return [home / first.name, home / second.name]
+
+
+def loose_files_that_do_not_touch(folder: Path) -> Paths:
+    """Each may be the last one."""
+    first, third = log(), log(no=2)
+    del first.data[-5:]
+    del third.data[-5:]
+    home = write_log(folder, [first, third])
+    return [home / first.name, home / third.name]
+
+
+def old_deltas(folder: Path) -> Paths:
+    file = LogFile(0, 8)
+    file.add(OLD_DELTA, bytes(5))
+    return [write_log(folder, [file])]
+
+
+def data_directories(folder: Path) -> Paths:
+    """File f lies in number (f modulo 3) + 1."""
+    files = [log()]
+    for _ in range(4):
+        files.append(files[-1].follower())
+        files[-1].trace(30)
+    for file in files:
+        write_log(folder / f"data{file.no % 3 + 1:03}", [file])
+    return [folder]
+
+
+CASES: dict[str, tuple[Callable[[Path], Paths], int]] = {
+    make.__name__.replace("_", "-"): (make, code)
+    for make, code in (
+        (torn_last_file_then_an_empty_one, 0),
+        (empty_file_alone, 0),
+        (empty_file_in_front, 3),
+        (empty_loose_file, 0),
+        (later_version, 3),
+        (cut_between_entries, 3),
+        (entry_inserted_twice, 3),
+        (loose_files_the_first_cut, 3),
+        (loose_files_that_do_not_touch, 0),
+        (old_deltas, 0),
+        (data_directories, 0),
+    )
+}
+"""By name; the exit code that each command has."""
