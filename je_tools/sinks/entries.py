@@ -77,52 +77,52 @@ class ParquetSink:
         # What stops the pieces or the file would reach us as a text of the foreign writer.
         stopped: list[BaseException] = []
         batches = _until_stopped(pieces, stopped)
-        try:
-            write_parquet(
-                pa.RecordBatchReader.from_batches(self.schema, batches),
-                cast(BinaryIO, _Guarded(out, stopped)),
-                compression="snappy",
-                dictionary_enabled=False,
-                max_row_group_size=ROW_GROUP_SIZE,
-                data_page_size_limit=PAGE_SIZE,
-                data_page_row_count_limit=ROW_GROUP_SIZE,
-            )
-        except Exception:
-            if stopped:
-                raise stopped[0] from None
-            raise
+        write_parquet(
+            pa.RecordBatchReader.from_batches(self.schema, batches),
+            cast(BinaryIO, _Guarded(out, stopped)),
+            compression="snappy",
+            dictionary_enabled=False,
+            max_row_group_size=ROW_GROUP_SIZE,
+            data_page_size_limit=PAGE_SIZE,
+            data_page_row_count_limit=ROW_GROUP_SIZE,
+        )
+        if stopped:
+            raise stopped[0]
 
 
 def _until_stopped(pieces: Iterable[Any], stopped: list[BaseException]) -> Iterator[Any]:
+    """The pieces, as far as they come and can be written."""
     try:
-        yield from pieces
+        for piece in pieces:
+            if stopped:
+                return
+            yield piece
+            del piece
     except BaseException as error:
         stopped.append(error)
-        raise
 
 
 @dataclass(frozen=True)
 class _Guarded:
-    """A file for a foreign writer, which keeps what goes wrong."""
+    """A file for a foreign writer that would panic: what goes wrong is kept, the rest dropped."""
 
     file: BinaryIO
     stopped: list[BaseException]
 
     def write(self, data: Any) -> int:
         try:
-            return self.file.write(data)
+            return len(data) if self.stopped else self.file.write(data)
         except BaseException as error:
             self.stopped.append(error)
-            raise
+            return len(data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
         return self.file.seek(offset, whence)
 
     def flush(self) -> None:
-        self.file.flush()
+        """Left to the file's owner, as is closing it."""
 
-    def close(self) -> None:
-        """The file stays open: it is its owner's."""
+    close = flush
 
 
 def open_sink(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
+import errno
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from je_tools import parts, scan
 from je_tools.formats import spans
 from je_tools.formats.je import reader
 from je_tools.formats.je.types import ENTRY_TYPES
+from je_tools.sinks.entries import ParquetSink
 from tests.builders.logs import LogFile, packed, write_log
 from tests.builders.planted import VERSIONS, planted_log
 from tests.corpus import FIXTURES
@@ -329,3 +333,38 @@ def test_an_entry_too_long_for_the_output_is_named(monkeypatch: pytest.MonkeyPat
     assert done.code == 4
     assert "the entry at 0x0/0x" in done.err
     assert "--data length" in done.err
+
+
+@dataclasses.dataclass
+class FullDisk(io.BytesIO):
+    """A file whose device is full after some bytes."""
+
+    room: int
+
+    def write(self, data: Any) -> int:
+        if self.tell() + len(data) > self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+
+@pytest.mark.parametrize("room", [0, 3, 1000, 20_000])
+def test_a_parquet_file_that_cannot_be_written(
+    room: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The foreign writer would panic, and print that it does."""
+    batches = [pa.RecordBatch.from_pydict({"number": list(range(10_000))})] * 9
+    sink = ParquetSink(lambda _: None, batches[0].schema)
+    with pytest.raises(OSError, match="No space left"):
+        sink.write_all(batches, FullDisk(room))
+    assert capfd.readouterr().err == ""
+
+
+def test_pieces_that_fail_stop_a_parquet_file(capfd: pytest.CaptureFixture[str]) -> None:
+    def pieces() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"number": [1]})
+        raise KeyboardInterrupt
+
+    sink = ParquetSink(lambda _: None, pa.schema([("number", pa.int64())]))
+    with pytest.raises(KeyboardInterrupt):
+        sink.write_all(pieces(), io.BytesIO())
+    assert capfd.readouterr().err == ""
