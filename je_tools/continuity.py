@@ -1,7 +1,7 @@
 """What the files of a log say of each other: headers, links, versions, files that are missing.
 
-Source: je-log-format 1.1, 2, 6.2, 8.2, 12.3; FileManager, LastFileReader, RestoreMarker and
-UtilizationProfile, JE 7.5.11, 18.3.12 and 25.3.17.
+Source: je-log.md "Files", "The file header" and "Where a log ends, and what damage costs";
+FileManager, LastFileReader, RestoreMarker and UtilizationProfile, JE 7.5.11, 18.3.12 and 25.3.17.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def _summaries(rows: Rows, fast: bool) -> _Summaries:
     """The keys of FileSummaryLN entries, those left out that do not decode.
 
     The key is the last field before v19, and has its length in front of it since. Source:
-    je-log-format 5.2 and 6.2.
+    je-log.md "Records"; FileSummaryLN.makeFullKey, JE 7.5.11.
     """
     wanted = frozenset({"key", "data"} if rows.version >= _KEY_BEFORE_DATA else {"data"})
     decoded = decode(rows, Family.FILE_SUMMARY_LN, fast=fast, wanted=wanted)

@@ -2,7 +2,7 @@
 
 Opening takes no lock and writes nothing.
 
-Source: je-log-format 1.1 and 2; FileManager, JE 7.5.11 and 25.3.17.
+Source: je-log.md "Files" and "The file header"; FileManager, JE 7.5.11 and 25.3.17.
 """
 
 from __future__ import annotations

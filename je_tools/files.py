@@ -1,6 +1,6 @@
 """The files of a log, one row each: what is in them, and which engines open them.
 
-Source: je-log-format 2, 5.1 and 13.17; FileHeader and LogEntryType, JE 3.3 to 25.3.
+Source: je-log.md "Log versions"; FileHeader and LogEntryType, JE 3.3 to 25.3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the fields of entries mean, in words: for `explain`, and for the format's page.
 
-Source: je-log-format 3, 5 and 6; the classes named in `formats.je.layout`.
+Source: the classes named in `formats.je.layout`.
 """
 
 from __future__ import annotations

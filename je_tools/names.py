@@ -5,7 +5,7 @@
 in the log that was not taken back counts, so that entries of a renamed, emptied or removed
 database still get a name. A log without such entries costs one table look-up a row.
 
-Source: je-log-format 5.3, 5.4, 5.8 and 6.1; DbTree, DatabaseImpl.writeToLog, JE 25.3.17.
+Source: je-log.md "Databases of the engine"; DbTree, DatabaseImpl.writeToLog, JE 25.3.17.
 """
 
 from __future__ import annotations

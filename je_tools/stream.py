@@ -5,7 +5,7 @@ Each takes the next VLSN. A RollbackStart gives back every VLSN above its matchp
 entries whose invisible bit is missing, as it stays in a rollback that had already ended. An entry
 that the cleaner moved keeps its VLSN in some releases, but not the flag, and does not count.
 
-Source: je-log-format 8.9 and 11.7; LNFileReader and RollbackTracker, JE 18.3.12 and 25.3.17.
+Source: LNFileReader and RollbackTracker, JE 18.3.12 and 25.3.17.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ that begins and ends in the same range is settled there, and only the largest of
 `Transactions` joins the others. Memory grows with the transactions that are open at once, not
 with the log.
 
-Source: je-log-format 5.2, 5.10, 8.6 and 8.9.
+Source: je-log.md "Records"; TxnEnd, RollbackStart and RollbackTracker, JE 7.5.11 and 25.3.17.
 """
 
 from __future__ import annotations

@@ -337,7 +337,7 @@ def lock_holder(path: Path) -> int | None:
     """The process that holds a write lock on a lock file, None for none; takes no lock itself.
 
     UNKNOWN_PROCESS where the system does not name it. What is no regular file is not opened.
-    Source: je-log-format 1.2; the engine locks byte 0 for the life of a writable environment.
+    Source: FileManager, JE 7.5.11, which locks byte 0 for the life of a writable environment.
     """
     flock = struct.Struct("hhqqi")
     descriptor = -1

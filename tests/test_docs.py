@@ -233,3 +233,34 @@ def test_bash_completes_by_its_script() -> None:
         check=False,
     )
     assert done.stdout == "verify\n"
+
+
+CITED = re.compile(r'je-log\.md ("[^"]+"(?:(?:,| and|, and)\s+"[^"]+")*)')
+
+
+def sources() -> list[Path]:
+    folders = ("formats", "je_tools", "commands", "tests", "bench", "docs", "fixtures/make")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    return [path for path in files if not {"build", "__pycache__"} & set(path.parts)]
+
+
+def test_cited_headings_of_the_format_page_exist() -> None:
+    headings = set(re.findall(r"^#+ (.+)$", read("docs/formats/je-log.md"), re.MULTILINE))
+    cited = {}
+    for path in sources():
+        for listed in CITED.findall(path.read_text(encoding="utf-8")):
+            cited |= dict.fromkeys(re.findall(r'"([^"]+)"', listed), path)
+    assert {name: path for name, path in cited.items() if name not in headings} == {}
+    assert {"Entries", "Nodes", "Records"} <= cited.keys()
+
+
+def test_no_page_is_cited_that_is_not_here() -> None:
+    """Sections by number, or another name of the page, are those of notes of somebody's own."""
+    elsewhere = re.compile(r"je-log" + r"-format|je-log\.md (?!\")|appendix [A-Z]\b")
+    own = {Path(__file__).resolve()}
+    found = {
+        path: elsewhere.findall(path.read_text(encoding="utf-8"))
+        for path in sources()
+        if path not in own
+    }
+    assert {path: texts for path, texts in found.items() if texts} == {}

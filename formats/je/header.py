@@ -9,7 +9,7 @@
 | 10 | 4 | item size, header not counted |
 | 14 | 8 | VLSN, where the flags say so |
 
-Source: LogEntryHeader, JE 7.5.11 and 25.3.17; je-log-format 3.
+Source: LogEntryHeader, JE 7.5.11 and 25.3.17.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One key at a time; the slots of many nodes are split in columns by `slots`.
 
-Source: je-log-format 7; DupKeyData, IN.getKey, JE 7.5.11 and 25.3.17.
+Source: je-log.md "Nodes"; DupKeyData, IN.getKey, JE 7.5.11 and 25.3.17.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ A field's name says its unit: `_lsn` a log sequence number, `_ms` milliseconds s
 `_count`, `_size` bytes, `_no` a file number. Expirations are as logged: days since 1970, or hours
 where negative, 0 for none.
 
-Source: je-log-format 5.2 to 5.12; the `readEntry`/`readFromLog` methods of the classes named in
-LogEntryType, JE 3.3 to 25.3.
+Source: the `readEntry`/`readFromLog` methods of the classes named in LogEntryType, JE 3.3 to 25.3.
 """
 
 from __future__ import annotations

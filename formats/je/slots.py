@@ -1,6 +1,6 @@
 """Slots of B-tree nodes in columns: keys apart from the data that is embedded with them.
 
-Source: je-log-format 5.7 and 7.1; DupKeyData, IN.getEmbeddedData, JE 7.5.11.
+Source: je-log.md "Nodes"; DupKeyData, IN.getEmbeddedData, JE 7.5.11.
 """
 
 from __future__ import annotations

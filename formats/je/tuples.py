@@ -12,7 +12,7 @@ that are one value have functions of their own.
 | sorted packed | length in the first byte, then big endian: byte order is number order |
 | string | Java's modified UTF-8, then a zero byte; null is FF 00 |
 
-Source: je-log-format 4.2 and 4.4; TupleOutput, LongBinding, StringBinding, UtfOps,
+Source: je-log.md "Codings"; TupleOutput, LongBinding, StringBinding, UtfOps,
 PackedInteger.writeSortedLong, JE 7.5.11.
 """
 

@@ -1,7 +1,7 @@
 """Entry types, log versions and the JE releases that wrote them.
 
 Source: LogEntryType and the classes it names, JE 7.5.11 (versions up to 15) and 25.3.17 (up to
-26); je-log-format 5.1.
+26).
 """
 
 from __future__ import annotations

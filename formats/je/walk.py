@@ -4,7 +4,8 @@ All of them look at one buffer that holds bytes [base, base + len) of a file, ch
 every load, never raise and never size anything by a number read from the log. Offsets in their
 results are offsets in the file.
 
-Source: je-log-format 3 and 8.2; FileReader.readNextEntry, ChecksumValidator, JE 7.5.11 and 25.3.
+Source: je-log.md "Entries" and "Where a log ends, and what damage costs";
+FileReader.readNextEntry, ChecksumValidator, JE 7.5.11 and 25.3.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def test_numbers_beyond_64_bits() -> None:
 
 
 def test_a_reserved_file_record_of_the_engine() -> None:
-    """Its bytes, and what they say, are those of je-log-format 6.3."""
+    """VLSNs 1 to 3991 and six databases, as ReservedFileInfo writes them."""
     reader = TupleReader(bytes.fromhex("800179200f0600888a01888b0205"))
     assert (reader.byte(), reader.packed(), reader.packed()) == (0, 1, 3991)
     ids = [reader.packed() for _ in range(reader.packed())]

@@ -1,6 +1,6 @@
 """Decoded entries in the words of the vector files, so that the two can be compared whole.
 
-The names on the right are those of je-log-format, appendix B; the ones on the left are ours.
+The names on the right are those of the vector files; the ones on the left are ours.
 Nothing here asks `layout` for anything: the vectors were made by an independent decoder.
 """
 
@@ -15,7 +15,7 @@ from je_tools.formats.je.keys import slot_parts
 Fields = Mapping[str, Any]
 
 NO_DATA = 0x20
-"""State of a slot whose record has no data: its key is not two-part (je-log-format 5.7)."""
+"""State of a slot whose record has no data: its key is not two-part (je-log.md "Nodes")."""
 
 COUNTS = frozenset(
     {
@@ -293,7 +293,7 @@ def _ckpt_end(entry: Entry) -> dict[str, Any]:
 
 
 def packed(value: int) -> bytes:
-    """A packed number by the rule of je-log-format 4.1, for non-negative values and -1."""
+    """A packed number by the rule of je-log.md "Codings", for non-negative values and -1."""
     if value <= 119:
         return bytes([value & 0xFF])
     size = max(1, ((value - 119).bit_length() + 7) // 8)

@@ -177,7 +177,7 @@ def vector(**wanted: object) -> EntryExplanation:
 
 
 def test_values_are_spelled_out() -> None:
-    """The last annotated entry of the format page's appendix A, with its flags and times."""
+    """An update of a record by JE 25.3, with flags and times."""
     item = bytes.fromhex("2a1400067d8967e5cf8b0100026b310302020279ee0609ff030101017d897f6e877401")
     data = bytes.fromhex("180b5bdd2300c807000023000000") + item
     values = values_of(explain_bytes(data, Path("00000000.jdb"), 26, 0, SHOW))

@@ -1,6 +1,7 @@
 """A plain walk over the entry headers of whole logs, for comparison with kernels and printers.
 
-It shares no code with the project: what it knows is below and in je-log-format 2 and 3.
+It shares no code with the project: what it knows is below, and in
+je-log.md "Entries" and "The file header".
 """
 
 from __future__ import annotations
