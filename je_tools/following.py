@@ -20,6 +20,7 @@ from je_tools.environment import Environment, LogFile, open_environment
 from je_tools.errors import StoppedError
 from je_tools.scan import FileState
 from je_tools.selection import Selection
+from je_tools.verify import Totals, file_findings
 
 E = TypeVar("E")
 
@@ -37,11 +38,14 @@ class Reading:
         paths: what `open_environment` opens.
         environment: the log as it was at the last look.
         states: of each file that was read to its end, by its path.
+        judged: what is wrong with the log, where all of it was judged before it was read for
+            what is wanted of it.
     """
 
     paths: Sequence[Path]
     environment: Environment
     states: dict[Path, FileState] = field(default_factory=dict)
+    judged: Totals | None = None
 
     def ended(self, state: FileState) -> None:
         """Take note of a file that was read to its end; to what is known of its front, if any."""
@@ -52,6 +56,20 @@ class Reading:
             state.bad[:0] = before.bad
             state.unreadable[:0] = before.unreadable
         self.states[state.file.path] = state
+
+    def totals(self) -> Totals:
+        """What is wrong with the log; of one that was not judged, what its files' states tell.
+
+        These are of files that were read to their end, and know of bytes and headers, but not of
+        what is wrong with entries whose checksum is right.
+        """
+        if self.judged is not None:
+            return self.judged
+        totals = Totals(self.environment.name)
+        for state in self.states.values():
+            for found in file_findings(self.environment, state):
+                totals.count(found)
+        return totals
 
     def goes_on(self, file: LogFile) -> None:
         """Forget the end of a file that has grown: it was torn as seen then, and is none now."""

@@ -30,7 +30,7 @@ from je_tools.stream import Runs, Stream, runs_of
 LOCK_NAME = "je.lck"
 
 FIRST = 20
-"""Findings that are kept, for commands that tell some of them."""
+"""Errors that are kept, for commands that tell some of them."""
 
 UNKNOWN_PROCESS = 0
 """Holder of a lock that cannot be named: of another pid namespace, or not one process alone."""
@@ -67,7 +67,7 @@ class Totals:
         findings: how many of each severity.
         codes: how many of each code.
         damage: the errors.
-        first: the first FIRST warnings and errors.
+        first: the first FIRST errors.
     """
 
     env: str
@@ -91,8 +91,8 @@ class Totals:
         self.codes[found.code] += 1
         if found.severity is Severity.ERROR:
             self.damage.codes[found.code] += 1
-        if found.severity is not Severity.NOTE and len(self.first) < FIRST:
-            self.first.append(found)
+            if len(self.first) < FIRST:
+                self.first.append(found)
 
     def row(self) -> dict[str, Any]:
         """The totals as plain values, for JSON."""
