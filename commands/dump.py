@@ -131,17 +131,13 @@ def execute(**options: Any) -> int:
 
     environment = open_environment(options["paths"])
     _expect_workers(environment.size, options)
-    from je_tools.dump import read_names_and_times
     from je_tools.following import Reading
     from je_tools.scan import Scanner
 
-    selection = _selection(options)
     scanner = Scanner(check=not options["ignore_checksum"], threads=options["threads"])
-    prepared = read_names_and_times(environment, selection, scanner)
-    chosen = _with_databases(prepared.selection, options["databases"], prepared.names)
-    names = dict(prepared.names)
+    chosen, names, look_up = _prepare(_selection(options), environment, scanner, options)
     sink = _sink(names, options, scanner, environment)
-    dump = _dump(chosen, sink, scanner, options)
+    dump = _dump(chosen, sink, scanner, options, look_up)
     reading = Reading(options["paths"], environment)
     try:
         if options["parts"]:
@@ -153,6 +149,20 @@ def execute(**options: Any) -> int:
             _exit_code(reading, exit_zero=True)
         raise
     return _exit_code(reading, options["exit_zero"])
+
+
+def _prepare(selection: Any, environment: Any, scanner: Any, options: dict[str, Any]) -> Any:
+    """The selection, names that may still grow, and what finds them for some entries."""
+    from je_tools.dump import read_names_and_times
+    from je_tools.name_search import NameSearch
+
+    waits_for_names = options["databases"] or options["follow"] or selection.needs_times
+    if options["limit"] is not None and not waits_for_names:
+        search = NameSearch(environment, scanner)
+        return selection, search.names, search.look_up
+    prepared = read_names_and_times(environment, selection, scanner)
+    chosen = _with_databases(prepared.selection, options["databases"], prepared.names)
+    return chosen, dict(prepared.names), None
 
 
 def _expect_workers(size: int, options: dict[str, Any]) -> None:
@@ -268,7 +278,7 @@ def _sink(names: dict[int, str], options: dict[str, Any], scanner: Any, environm
     )
 
 
-def _dump(selection: Any, sink: Any, scanner: Any, options: dict[str, Any]) -> Any:
+def _dump(selection: Any, sink: Any, scanner: Any, options: dict[str, Any], look_up: Any) -> Any:
     from je_tools.dump import Dump
 
     return Dump(
@@ -278,6 +288,7 @@ def _dump(selection: Any, sink: Any, scanner: Any, options: dict[str, Any]) -> A
         backward=options["backward"],
         limit=options["limit"],
         ships=sink.ships,
+        look_up=look_up,
     )
 
 

@@ -95,6 +95,7 @@ class Dump(Generic[E]):
         limit: how many at most; None for all.
         notice: shown all rows before the selection, in the threads that read them.
         ships: what is encoded may be sent from one process to another.
+        look_up: of a limited dump, shown each table before it is encoded.
     """
 
     selection: Selection
@@ -104,6 +105,7 @@ class Dump(Generic[E]):
     limit: int | None = None
     notice: Callable[[Rows], None] | None = None
     ships: bool = False
+    look_up: Callable[[EntryTable], None] | None = None
 
     def run(
         self, environment: Environment, ended: Callable[[FileState], None]
@@ -187,8 +189,11 @@ def _encoded(dump: Dump[E], fast: bool, rows: Rows) -> list[Encoded[E]]:
 
 
 def _encode(dump: Dump[E], rows: Rows, fast: bool) -> Encoded[E]:
+    table = build_table(rows, fast=fast)
+    if dump.look_up is not None:
+        dump.look_up(table)
     try:
-        return Encoded(len(rows), dump.encode(build_table(rows, fast=fast)))
+        return Encoded(len(rows), dump.encode(table))
     except TooLongError as error:
         longest = int(rows.lsn[np.argmax(rows.item_size)])
         where = f"the entry at {lsn_text(longest)}"

@@ -163,6 +163,16 @@ def resolve_databases(parts: Iterable[NamePart]) -> dict[int, Database]:
     return found
 
 
+def settled_ids(parts: Iterable[NamePart]) -> set[int]:
+    """Databases whose names no earlier part of the log can change."""
+    parts = list(parts)
+    records = [record for part in parts for record in part.records]
+    aborted = _aborted_ids(parts, records)
+    kept = (r for r in records if not r.invisible and r.txn_id not in aborted)
+    named = {r.db_id for r in kept if r.name is not None and r.event is not Event.UNNAMED}
+    return named | FIXED_NAMES.keys()
+
+
 def _apply(found: dict[int, Database], record: NameRecord) -> None:
     if record.db_id in FIXED_NAMES:
         return
