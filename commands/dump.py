@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import click
@@ -17,6 +16,7 @@ from je_tools.commands._options import (
     format_option,
     output_option,
     progress_bar,
+    say,
     threads_option,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
@@ -53,7 +53,9 @@ OPTIONS: dict[str, list[Any]] = {
             multiple=True,
             help="Entry type by the engine's name, or a group: LN, IN, TXN, CKPT, REP.",
         ),
-        click.option("--db", "-d", "databases", multiple=True, help="Database, by name or id."),
+        click.option(
+            "--db", "-d", "databases", multiple=True, help="Database, by name or id (id:7)."
+        ),
         click.option("--txn", "txns", type=int, multiple=True, help="Transaction id."),
         click.option(
             "--key",
@@ -153,15 +155,22 @@ def execute(**options: Any) -> int:
 
 def _prepare(selection: Any, environment: Any, scanner: Any, options: dict[str, Any]) -> Any:
     """The selection, names that may still grow, and what finds them for some entries."""
+    from dataclasses import replace
+
     from je_tools.dump import read_names_and_times
     from je_tools.name_search import NameSearch
+    from je_tools.selection import database_ids
 
     waits_for_names = options["databases"] or options["follow"] or selection.needs_times
     if options["limit"] is not None and not waits_for_names:
         search = NameSearch(environment, scanner)
         return selection, search.names, search.look_up
     prepared = read_names_and_times(environment, selection, scanner)
-    chosen = _with_databases(prepared.selection, options["databases"], prepared.names)
+    chosen = prepared.selection
+    if options["databases"]:
+        must_exist = not options["follow"]
+        ids = database_ids(options["databases"], prepared.names, must_exist=must_exist)
+        chosen = replace(chosen, db_ids=ids)
     return chosen, dict(prepared.names), None
 
 
@@ -189,7 +198,7 @@ def _write(
         progress_bar(environment.size, "dump") as progress,
     ):
         shown = replace(dump, scanner=replace(dump.scanner, progress=progress))
-        pieces = _all(shown, reading, names if options["follow"] else None)
+        pieces = _all(shown, reading, names, options)
         sink.write_all(contents(pieces), out)
 
 
@@ -250,16 +259,6 @@ def _selection(options: dict[str, Any]) -> Any:
     )
 
 
-def _with_databases(selection: Any, wanted: tuple[str, ...], names: Any) -> Any:
-    from dataclasses import replace
-
-    from je_tools.selection import resolve_databases
-
-    if not wanted:
-        return selection
-    return replace(selection, db_ids=resolve_databases(wanted, names))
-
-
 def _sink(names: dict[int, str], options: dict[str, Any], scanner: Any, environment: Any) -> Any:
     from je_tools.masking import Masking
     from je_tools.sinks.entries import EntryFormat, open_sink
@@ -292,27 +291,24 @@ def _dump(selection: Any, sink: Any, scanner: Any, options: dict[str, Any], look
     )
 
 
-def _all(dump: Any, reading: Any, names: dict[int, str] | None) -> Iterator[Any]:
-    """What is there, and where there are `names` to add to, what comes."""
+def _all(dump: Any, reading: Any, names: dict[int, str], options: dict[str, Any]) -> Iterator[Any]:
+    """What is there, and what comes where it is followed."""
     from dataclasses import replace
 
-    from je_tools.following import follow
+    from je_tools.following import Databases, follow
 
-    left = dump.limit
+    left, count = dump.limit, 0
     for encoded in dump.run(reading.environment, reading.ended):
         left = None if left is None else left - encoded.count
+        count += encoded.count
         yield encoded
-    if names is not None and left != 0:
-        # One thread: the names that it finds are those that it shows.
+    if options["follow"] and left != 0:
+        # One thread: what it shows names of is what it has found them in.
         scanner = replace(dump.scanner, threads=1)
-        following = replace(dump, scanner=scanner, notice=partial(_notice, names))
-        yield from follow(following, reading, left)
-
-
-def _notice(names: dict[int, str], rows: Any) -> None:
-    from je_tools.names import collect_names, resolve
-
-    names.update(resolve([collect_names(rows)]))
+        databases = Databases(names, options["databases"])
+        yield from follow(replace(dump, scanner=scanner), reading, left, databases)
+    elif not count:
+        say("je-tools: no entry matches")
 
 
 def _exit_code(reading: Any, exit_zero: bool) -> int:
@@ -320,17 +316,16 @@ def _exit_code(reading: Any, exit_zero: bool) -> int:
     from dataclasses import replace
 
     from je_tools.findings import Severity
-    from je_tools.sinks.sections import printable
     from je_tools.verify import file_findings
 
     states = reading.states.values()
     findings = [f for state in states for f in file_findings(reading.environment, state)]
     told = [finding for finding in findings if finding.severity is not Severity.NOTE]
     for finding in told[:TOLD]:
-        click.echo(f"je-tools: {printable(replace(finding, hint='').text())}", err=True)
+        say(f"je-tools: {replace(finding, hint='').text()}")
     if told:
         more = f"{len(told) - TOLD:,} more; " if len(told) > TOLD else ""
-        click.echo(f"je-tools: {more}je-tools verify tells all, and what to do", err=True)
+        say(f"je-tools: {more}je-tools verify tells all, and what to do")
     damaged = any(finding.severity is Severity.ERROR for finding in told)
     return EXIT_DAMAGE if damaged and not exit_zero else EXIT_OK
 

@@ -93,7 +93,6 @@ class Dump(Generic[E]):
         scanner: how the log is read.
         backward: from the end of the log to its beginning.
         limit: how many at most; None for all.
-        notice: shown all rows before the selection, in the threads that read them.
         ships: what is encoded may be sent from one process to another.
         look_up: of a limited dump, shown each table before it is encoded.
     """
@@ -103,7 +102,6 @@ class Dump(Generic[E]):
     scanner: Scanner
     backward: bool = False
     limit: int | None = None
-    notice: Callable[[Rows], None] | None = None
     ships: bool = False
     look_up: Callable[[EntryTable], None] | None = None
 
@@ -140,7 +138,7 @@ class Dump(Generic[E]):
     def _suits_processes(self, environment: Environment) -> bool:
         """Whether processes are worth their start: encoding is mostly Python, in small steps."""
         is_long = sum(file.size for file in environment.files) >= PROCESSES_FROM
-        encodes_there = self.ships and self.limit is None and self.notice is None
+        encodes_there = self.ships and self.limit is None
         return is_long and encodes_there
 
     def _run_limited(
@@ -160,8 +158,6 @@ class Dump(Generic[E]):
 
     def choose(self, rows: Rows, fast: bool) -> Iterator[Rows]:
         """What is selected of `rows`, in pieces of at most MAX_ROWS, in the order of the dump."""
-        if self.notice is not None:
-            self.notice(rows)
         rows = self.selection.of_headers(rows)
         starts = range(0, len(rows), MAX_ROWS)
         for start in reversed(starts) if self.backward else starts:

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from je_tools.dump import Dump, Encoded, read_names_and_times
 from je_tools.environment import Environment, LogFile, open_environment
-from je_tools.errors import StoppedError
+from je_tools.errors import InputError, StoppedError
 from je_tools.scan import FileState
-from je_tools.selection import Selection
+from je_tools.selection import Selection, database_ids
 from je_tools.verify import Totals, file_findings
 
 E = TypeVar("E")
@@ -78,8 +79,26 @@ class Reading:
             state.size = state.tail
 
 
-def follow(dump: Dump[E], reading: Reading, limit: int | None = None) -> Iterator[Encoded[E]]:
-    """Entries behind those that were read, for ever.
+@dataclass(frozen=True)
+class Databases:
+    """Databases as they become known.
+
+    Attributes:
+        names: by id; those that are made meanwhile are added.
+        wanted: names and ids of those whose entries are selected; empty for all.
+    """
+
+    names: dict[int, str] = field(default_factory=dict)
+    wanted: Sequence[str] = ()
+
+
+def follow(
+    dump: Dump[E],
+    reading: Reading,
+    limit: int | None = None,
+    databases: Databases | None = None,
+) -> Iterator[Encoded[E]]:
+    """Entries behind those that were read; without an end, but where nothing more can match.
 
     Times are looked up in what a look has found: an entry whose transaction ends later has the
     last time before it.
@@ -88,14 +107,15 @@ def follow(dump: Dump[E], reading: Reading, limit: int | None = None) -> Iterato
         dump: how entries are chosen and encoded.
         reading: where to go on; kept up to date.
         limit: how many entries at most; None for no end.
+        databases: what is known of them, kept up to date.
 
     Raises:
-        StoppedError: the log was cut back, or the file that was being read is gone.
+        StoppedError: the log was cut back, or the file that was being read is gone or another.
         InputError: a file cannot be read.
     """
     left = limit
-    follower = _Follower(dump, reading)
-    while True:
+    follower = _Follower(dump, reading, databases or Databases())
+    while not follower.is_past():
         for file in follower.look():
             for encoded in follower.read_on(file, left):
                 yield encoded
@@ -108,12 +128,19 @@ def follow(dump: Dump[E], reading: Reading, limit: int | None = None) -> Iterato
 class _Follower(Generic[E]):
     """Where following stands: the last file, and how far it has been read."""
 
-    def __init__(self, dump: Dump[E], reading: Reading) -> None:
+    def __init__(self, dump: Dump[E], reading: Reading, databases: Databases) -> None:
         self.dump = dump
         self.reading = reading
+        self.databases = databases
         self.last = reading.environment.files[-1]
+        self.inode = _inode(self.last)
         state = reading.states.get(self.last.path)
         self.at = state.tail if state else 0
+
+    def is_past(self) -> bool:
+        """Whether all that comes lies behind the last LSN that is selected."""
+        to_lsn = self.dump.selection.to_lsn
+        return to_lsn is not None and self.last.file_no << 32 | self.at > to_lsn
 
     def look(self) -> list[LogFile]:
         """Look at the log again; the last file, if it has grown, and those behind it."""
@@ -122,7 +149,9 @@ class _Follower(Generic[E]):
         again = next((file for file in environment.files if _order(file) == order), None)
         later = [file for file in environment.files if _order(file) > order]
         if again is None and not later:
-            raise StoppedError(f"{self.last.path}: vanished while it was followed")
+            raise self._vanished()
+        if again is not None and _inode(again) != self.inode:
+            raise StoppedError(f"{again.path}: replaced while it was followed")
         if again is not None and again.size < self.at:
             raise StoppedError(
                 f"{again.path}: cut back from {self.at} to {again.size} bytes while it was "
@@ -133,11 +162,11 @@ class _Follower(Generic[E]):
     def read_on(self, file: LogFile, limit: int | None) -> Iterator[Encoded[E]]:
         """The entries of one file behind those that were read."""
         if _order(file) != _order(self.last):
-            self.last, self.at = file, 0
+            self.last, self.at, self.inode = file, 0, _inode(file)
         self.reading.goes_on(file)
         one = replace(self.reading.environment, files=(file,))
         scanner = replace(self.dump.scanner, start=self.at)
-        selection = self._with_times(one)
+        selection = self._look_ahead(one)
         dump = replace(self.dump, scanner=scanner, selection=selection, limit=limit)
         yield from dump.run(one, self.reading.ended)
         state = self.reading.states.get(file.path)
@@ -145,24 +174,41 @@ class _Follower(Generic[E]):
 
     def _open(self) -> Environment:
         """The log as it is now; the engine's cleaner may be deleting old files of it."""
-        for _ in range(_OPEN_TRIES):
-            try:
-                return open_environment(self.reading.paths, self.reading.environment)
-            except StoppedError:
-                continue
-        return open_environment(self.reading.paths, self.reading.environment)
+        try:
+            for _ in range(_OPEN_TRIES):
+                with suppress(StoppedError):
+                    return open_environment(self.reading.paths, self.reading.environment)
+            return open_environment(self.reading.paths, self.reading.environment)
+        except InputError as error:
+            if self.last.path.exists():
+                raise
+            raise self._vanished() from error
 
-    def _with_times(self, one: Environment) -> Selection:
-        """The selection with the times of the rest of a file, and the last time before it."""
+    def _vanished(self) -> StoppedError:
+        return StoppedError(f"{self.last.path}: vanished while it was followed")
+
+    def _look_ahead(self, one: Environment) -> Selection:
+        """The selection with the databases and the times that the rest of a file tells of."""
         selection = self.dump.selection
         before = selection.times
-        if before is None:
-            return selection
         scanner = replace(self.dump.scanner, start=self.at, progress=None)
-        told = read_names_and_times(one, selection, scanner).selection.times
-        selection = replace(selection, times=told.behind(before) if told else before)
+        told = read_names_and_times(one, selection, scanner)
+        self.databases.names.update(told.names)
+        if before is not None and told.selection.times is not None:
+            selection = replace(selection, times=told.selection.times.behind(before))
+        if self.databases.wanted:
+            ids = database_ids(self.databases.wanted, self.databases.names, must_exist=False)
+            selection = replace(selection, db_ids=ids)
         self.dump = replace(self.dump, selection=selection)
         return selection
+
+
+def _inode(file: LogFile) -> int:
+    """What tells a file from another of its name; 0 where there is none."""
+    try:
+        return file.path.stat().st_ino
+    except FileNotFoundError:
+        return 0
 
 
 def _order(file: LogFile) -> tuple[int, str]:

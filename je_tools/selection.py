@@ -27,6 +27,9 @@ _KEY_FIELDS = TIME_COLUMNS | {"key", "data"}
 _EARLIER_FIELDS = ("abort_key", "abort_data")
 """Key and value that a record had before; bytes that are searched for are in them too."""
 
+NAMED = 12
+"""Databases that an error names at most."""
+
 _LSN = re.compile(r"0[xX]([0-9a-fA-F]{1,8})/0[xX]([0-9a-fA-F]{1,8})")
 _NUMBER_KEYS: dict[str, tuple[Callable[[int], bytes], int]] = {
     "int": (int_key, 32),
@@ -263,19 +266,25 @@ def _grep_earlier(table: EntryTable, needle: bytes, fast: bool) -> Mask:
     return found
 
 
-def resolve_databases(wanted: Iterable[str], names: Mapping[int, str]) -> frozenset[int]:
-    """Ids of databases given by name or by id.
+def database_ids(
+    wanted: Iterable[str], names: Mapping[int, str], *, must_exist: bool = True
+) -> frozenset[int]:
+    """Ids of databases given by name, by id, or as `id:7` where a name is a number too.
 
     Raises:
-        UsageError: the log knows no such database; the text names those that it knows.
+        UsageError: the log knows no such database, and one `must_exist`; the text names those
+            that it knows.
     """
     ids: set[int] = set()
     for text in wanted:
         found = {id_ for id_, name in names.items() if name == text}
-        if not found and re.fullmatch(r"-?[0-9]+", text):
-            found = {int(text)}
-        if not found:
-            known = ", ".join(sorted({n for n in names.values() if not n.startswith("_je")})[:12])
-            raise UsageError(f"--db {text}: not in this log, which has: {known or 'none by name'}")
+        number = re.fullmatch(r"(?:id:)?(-?[0-9]+)", text)
+        if not found and number:
+            found = {int(number[1])}
+        if not found and must_exist:
+            known = sorted({name for name in names.values() if not name.startswith("_je")})
+            more = f" and {len(known) - NAMED:,} more" if len(known) > NAMED else ""
+            listed = ", ".join(known[:NAMED]) + more or "none by name"
+            raise UsageError(f"--db {text}: not in this log, which has: {listed}")
         ids |= found
     return frozenset(ids)

@@ -227,15 +227,59 @@ def test_interrupted_it_has_shown_all(tmp_path: Path, monkeypatch: pytest.Monkey
     assert rows_of(done.out) == dump_rows(home)
 
 
-def test_names_of_databases_that_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [LogFile(0, 17)]
+def with_a_new_database() -> list[LogFile]:
+    """A log in which database 77 gets the name `news` in front of its only record."""
+    file = LogFile(0, 17)
     name_ln = bytes(2) + packed(1) + packed(0) + packed(77) + b"\0" + packed(4) + b"news" + b"\0"
-    files[0].trace(3000)
-    files[0].add(6, name_ln)
-    files[0].trace(3000)
-    files[0].add(34, bytes(2) + packed(77) + packed(1) + b"vk")
+    file.trace(3000)
+    file.add(6, name_ln)
+    file.trace(3000)
+    file.add(34, bytes(2) + packed(77) + packed(1) + b"vk")
+    return [file]
+
+
+def test_names_of_databases_that_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = with_a_new_database()
     done = follow_by_command(tmp_path / "env", files, monkeypatch, "--format", "jsonl")
     assert rows_of(done.out)[-1]["db_name"] == "news"
+
+
+def test_a_database_may_be_made_while_its_entries_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--format", "jsonl", "--db", "news"]
+    done = follow_by_command(tmp_path / "env", with_a_new_database(), monkeypatch, *options)
+    assert [(row["db_id"], row["db_name"]) for row in rows_of(done.out)] == [(77, "news")]
+
+
+def test_behind_the_last_lsn_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = random_log(random.Random(2), 3, 30)
+    last = files[1].placed[4]
+    options = ["--format", "jsonl", "--to-lsn", f"0x{files[1].no:x}/0x{last.start:x}"]
+    done = follow_by_command(tmp_path / "env", files, monkeypatch, *options)
+    assert done.code == 0
+    assert len(rows_of(done.out)) == len(files[0].placed) + 5
+
+
+@pytest.mark.parametrize("what", ["replaced", "vanished"])
+def test_another_file_in_its_place_or_none_stops_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    (file,) = random_log(random.Random(1), 1, 30)
+    home = tmp_path / "env"
+    home.mkdir()
+    path = home / file.name
+    path.write_bytes(file.data)
+
+    def change(_: float) -> None:
+        path.rename(tmp_path / "kept")
+        if what == "replaced":
+            path.write_bytes(file.data + file.data)
+
+    monkeypatch.setattr(following.time, "sleep", change)
+    done = je_tools("dump", home, "--follow", "--format", "jsonl")
+    assert done.code == 5
+    assert f"{what} while it was followed" in done.err
 
 
 @pytest.mark.parametrize("limit", ["1", "5", "50"])
