@@ -87,6 +87,7 @@ def test_old_deltas_are_counted_over_ranges(
     first = files[1].add(OLD_DELTA, bytes(5)).start
     files[1].trace(300)
     files[1].add(OLD_DELTA, bytes(5))
+    files.append(files[1].follower())
     home = write_log(tmp_path / "env", files)
     step, told = je_tools("verify", home, "--format", "jsonl").rows
     assert step["code"] == "version-step"
@@ -96,17 +97,6 @@ def test_old_deltas_are_counted_over_ranges(
 
 
 # Logs that change, and inputs that cannot be read
-
-TAIL, GAP = "torn-tail", "damaged-gap"
-
-
-def hurt_log(folder: Path) -> tuple[Path, LogFile]:
-    """A gap, and a torn end."""
-    file = log()
-    start, stop = file.placed[2].start, file.placed[3].stop
-    file.data[start:stop] = b"\xa5" * (stop - start)
-    del file.data[-5:]
-    return write_log(folder, [file]), file
 
 
 def remove(path: Path) -> None:
@@ -130,12 +120,17 @@ def when_scanned(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None]) ->
 
 
 @pytest.mark.parametrize("change", [remove, shorten])
+@pytest.mark.parametrize("hurt", ["damaged-gap", "torn-tail"])
 @pytest.mark.parametrize("command", ["verify", "summary", "files", "dump"])
 def test_a_file_that_changes_behind_the_scan_stops_it(
-    command: str, change: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str,
+    hurt: str,
+    change: Callable[[Path], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    home, file = hurt_log(tmp_path / "env")
-    path = home / file.name
+    home, _ = PLANTED[hurt](tmp_path / "env")
+    path = home / "00000000.jdb"
     when_scanned(monkeypatch, lambda: change(path))
     outcome = je_tools(command, home)
     assert outcome.code == 5, outcome.err
@@ -221,11 +216,21 @@ def test_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lock_holder(home / "je.lck") is None
 
 
-def test_a_lock_file_that_is_a_pipe(tmp_path: Path) -> None:
-    """Opening it would wait for a writer for ever."""
+def test_a_lock_file_that_is_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening it would wait for a writer for ever, or take what was written for another."""
     home = write_log(tmp_path / "env", [log()])
     os.mkfifo(home / "je.lck")
+    opened = []
+    real = os.open
+
+    def noted(path: Any, *rest: Any, **named: Any) -> int:
+        opened.append(Path(path).name)
+        return real(path, *rest, **named)
+
+    monkeypatch.setattr(os, "open", noted)
     assert je_tools("verify", home).code == 0
+    assert "00000000.jdb" in opened
+    assert "je.lck" not in opened
 
 
 def test_a_last_file_that_went_when_all_was_read(
