@@ -22,6 +22,9 @@ from je_tools.commands._options import (
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.masking import DataMode
 
+PIPED_WIDTH = 200
+"""Characters of a table's line where no terminal says how wide it is."""
+
 HELP = """Print the entries of a log, in log order.
 
 Reads past damage: what is not listed is said on stderr, and the exit code is then 3.
@@ -265,7 +268,7 @@ def _sink(names: dict[int, str], options: dict[str, Any], scanner: Any, environm
     from je_tools.workers import keep_little_memory
 
     keep_little_memory()
-    width = shutil.get_terminal_size((120, 24)).columns
+    width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
     masking = Masking(DataMode(options["data_mode"]))
     return open_sink(
         EntryFormat(options["format_"]),

@@ -15,6 +15,7 @@ import click
 import pytest
 
 from je_tools import findings
+from je_tools.commands._options import CONTEXT
 from je_tools.commands.main import COMMANDS, group, run
 from je_tools.errors import EXIT_MEANINGS
 from je_tools.formats.je.types import ENTRY_TYPES
@@ -59,7 +60,7 @@ def test_every_command_and_option_has_its_page(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_examples_in_its_help(name: str) -> None:
     command = command_named(name)
-    text = command.get_help(click.Context(command, info_name=name))
+    text = command.get_help(click.Context(command, info_name=name, **CONTEXT))
     assert re.search(rf"^  Examples:\n    je-tools {name} ", text, re.MULTILINE)
 
 
