@@ -71,8 +71,8 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _write(rows: list[FileRow], out: BinaryIO, options: Options) -> None:
-    from je_tools.file_tables import file_section
     from je_tools.sinks import sections as sink
+    from je_tools.sinks.file_tables import file_section
 
     section = file_section(rows)
     if options["format_"] == "csv":

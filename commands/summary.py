@@ -120,8 +120,8 @@ def _check_combination(options: Options) -> None:
 
 
 def _write(summary: Summary, out: BinaryIO, options: Options) -> None:
-    from je_tools import summary_tables as tables
     from je_tools.sinks import sections as sink
+    from je_tools.sinks import summary_tables as tables
 
     chosen: list[Section] = []
     if options["by_file"]:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.formats.arrays import Ints as Ints
-from je_tools.formats.arrays import Mask
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.source import Bytes, as_plain
 

@@ -28,7 +28,7 @@ from je_tools.formats.je.types import (
     RESTORE_REQUIRED_NO,
     Family,
 )
-from je_tools.formats.je.walk import NO_OFFSET, Checksum
+from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.scan import FileState
 
 _KEY_SIZE = 8
@@ -171,12 +171,12 @@ class Files:
         """
         if not self.environment.missing or rows.file_no < self._whole_from:
             return None
-        good = rows.checksum != Checksum.BAD
+        good = rows.good
         summaries = np.flatnonzero((rows.type == FILE_SUMMARY_NO) & good)
         ends = np.flatnonzero((rows.type == CKPT_END_NO) & good)
         if rows.version < PAYLOAD_VERSION_MIN or not len(summaries) + len(ends):
             return None
-        ckpt_end = _fields(rows, int(ends[-1])) if len(ends) else {}
+        ckpt_end = rows.fields(int(ends[-1])) if len(ends) else {}
         lsn = int(rows.lsn[ends[-1]]) if len(ends) else None
         return Evidence(self._of_missing_files(rows.take(summaries), fast), ckpt_end, lsn)
 
@@ -263,13 +263,6 @@ def restore_reason(entry: bytes | memoryview, version: int) -> str | None:
     lines = str(decoded.fields["properties"] or "").splitlines()
     kept = [line for line in lines if not line.startswith("#")]
     return f"{decoded.fields['failure_type']} at {when}Z" + "".join(f", {line}" for line in kept)
-
-
-def _fields(rows: Rows, row: int) -> Mapping[str, Any]:
-    try:
-        return decode_entry(rows.entry_bytes(row), rows.version).fields
-    except EntryError:
-        return {}
 
 
 @dataclass(frozen=True, slots=True)

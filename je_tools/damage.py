@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from je_tools.continuity import finding, restore_reason
 from je_tools.environment import Environment, LogFile, reopened
 from je_tools.findings import CODES, Finding, Severity
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.entries import EntryError, entry_checksum, read_header
 from je_tools.formats.je.header import FILE_HEADER_SIZE, MAX_HEADER_SIZE, MIN_HEADER_SIZE
 from je_tools.formats.je.reader import FILE_SIZE_MAX, ChainBreak, Gap, Rows
@@ -21,11 +21,9 @@ from je_tools.formats.je.types import (
     RESTORE_REQUIRED_NO,
     type_name,
 )
-from je_tools.formats.je.walk import NO_OFFSET, Checksum, erased_no
+from je_tools.formats.je.walk import NO_OFFSET, erased_no
 from je_tools.formats.source import Source
 from je_tools.scan import FileState
-
-Ints = npt.NDArray[np.int64]
 
 _PIECE = 1 << 20
 
@@ -64,14 +62,14 @@ def row_damage(rows: Rows, type_counts: Ints) -> RowDamage | None:
         rows: entries of one file.
         type_counts: int64 (256,); how many there are of each type.
     """
-    bad = np.flatnonzero(rows.checksum == Checksum.BAD)
+    bad = np.flatnonzero(~rows.good)
     unknown = _unknown_types(rows.version)
     with_unknown = bool(type_counts[unknown].any())
     erased = int(type_counts[erased_no(rows.version) % 256]) if rows.version >= 17 else 0
     if not (len(bad) or with_unknown or erased or type_counts[RESTORE_REQUIRED_NO]):
         return None
     damage = RowDamage(bad=[_bad_spot(rows, int(row)) for row in bad])
-    good = rows.checksum != Checksum.BAD
+    good = rows.good
     if with_unknown:
         index = np.flatnonzero(unknown[rows.type] & good)
         damage.unknown = [_unknown_spot(rows, int(row)) for row in index]
@@ -110,12 +108,12 @@ def old_deltas(rows: Rows, type_counts: Ints) -> OldDeltas | None:
     last_version = ENTRY_TYPES[OLD_BIN_DELTA_NO].last_version
     if not (type_counts[OLD_BIN_DELTA_NO] and MODERN_READ_MIN <= rows.version <= last_version):
         return None
-    good = (rows.type == OLD_BIN_DELTA_NO) & (rows.checksum != Checksum.BAD)
+    good = (rows.type == OLD_BIN_DELTA_NO) & rows.good
     offsets = rows.offset[good]
     return OldDeltas(len(offsets), int(offsets[0])) if len(offsets) else None
 
 
-def _unknown_types(version: int) -> npt.NDArray[np.bool_]:
+def _unknown_types(version: int) -> Mask:
     unknown = np.ones(256, np.bool_)
     for no, entry_type in ENTRY_TYPES.items():
         unknown[no] = not entry_type.first_version <= version <= entry_type.last_version

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import COLUMN_FAMILIES, Decoded, decode
 from je_tools.formats.je.entries import EntryError, Span, decode_entry
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
-from je_tools.formats.je.walk import Checksum
-from je_tools.formats.spans import Ints
 
 ROW_FIELDS = frozenset({"key", "data"})
 """Payload fields that are columns of the row itself, and so are left out of `entry`."""
@@ -65,9 +63,9 @@ class EntryTable:
     parts: list[FamilyPart]
     singles: dict[int, Single]
     db_id: Ints
-    has_db: npt.NDArray[np.bool_]
+    has_db: Mask
     txn_id: Ints
-    has_txn: npt.NDArray[np.bool_]
+    has_txn: Mask
     key_start: Ints
     key_size: Ints
     data_start: Ints
@@ -156,8 +154,7 @@ def _decode_single(rows: Rows, row: int) -> Single:
     try:
         entry = decode_entry(rows.entry_bytes(row), rows.version, spans=True)
     except EntryError as error:
-        damaged = rows.checksum[row] == Checksum.BAD
-        return Single({}, {}, ("damaged: " if damaged else "") + str(error))
+        return Single({}, {}, ("" if rows.good[row] else "damaged: ") + str(error))
     start = int(rows.offset[row]) - rows.base
     spans = {s.path: _value_span(s, start) for s in entry.spans if s.path in ROW_FIELDS}
     return Single(entry.fields, spans)

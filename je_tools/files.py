@@ -20,7 +20,6 @@ from je_tools.formats.je.types import (
     MODERN_RELEASE,
     RELEASES,
 )
-from je_tools.formats.je.walk import Checksum
 from je_tools.scan import Scanner
 from je_tools.verify import Judge, Seen, Totals
 
@@ -172,7 +171,7 @@ def list_files(environment: Environment, scanner: Scanner) -> Iterator[FileRow]:
 
 
 def _work(rows: Rows, judge: Judge) -> _Seen:
-    good = rows.checksum != Checksum.BAD
+    good = rows.good
     index = np.flatnonzero(good)
     vlsns = rows.vlsn[good & rows.replicated & ~rows.invisible & (rows.vlsn > 0)]
     return _Seen(

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from je_tools.formats.arrays import Ints
 from je_tools.formats.source import Bytes
-from je_tools.formats.spans import Ints
 
 HASH_SIZE = 16
 """Bytes of a salted hash."""

@@ -16,23 +16,21 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.types import ABORT_NO, BY_NAME, ENTRY_TYPES, Family
-from je_tools.formats.je.walk import Checksum
+from je_tools.formats.je.types import ABORT_NO, BY_NAME, ENTRY_TYPES, Family, mask_of
 
 FIXED_NAMES: Mapping[int, str] = {0: "_jeIdMap", 1: "_jeNameMap", -1: "_jeBeforeImagesDb"}
 """Internal databases whose ids never change; all others are named by the log."""
 
-_NAMING = np.zeros(256, np.bool_)
-for _entry_type in ENTRY_TYPES.values():
-    if _entry_type.family in (Family.NAME_LN, Family.MAP_LN):
-        _NAMING[_entry_type.no] = True
-_NAMING_OR_ABORT = _NAMING.copy()
-_NAMING_OR_ABORT[ABORT_NO] = True
+_NAMING_NOS = [
+    each.no for each in ENTRY_TYPES.values() if each.family in (Family.NAME_LN, Family.MAP_LN)
+]
+_NAMING = mask_of(_NAMING_NOS)
+_NAMING_OR_ABORT = mask_of([*_NAMING_NOS, ABORT_NO])
 _MAP_LN_NOS = (BY_NAME["MapLN"].no, BY_NAME["MapLN_TX"].no)
 
 _DELETED = 1
@@ -76,7 +74,7 @@ class NamePart:
     """What some rows say of names: the records, and int64 ids of aborted transactions."""
 
     records: tuple[NameRecord, ...]
-    aborted: npt.NDArray[np.int64]
+    aborted: Ints
 
 
 @dataclass(slots=True)
@@ -113,7 +111,7 @@ def collect_names(rows: Rows, *, fast: bool = False) -> NamePart:
     if not len(found):
         return _NOTHING
     chosen = rows.take(found)
-    chosen = chosen.take(chosen.checksum != Checksum.BAD)
+    chosen = chosen.take(chosen.good)
     aborts = chosen.take(chosen.type == ABORT_NO)
     aborted = _NO_IDS
     if len(aborts):

@@ -15,7 +15,7 @@ from je_tools.errors import StoppedError
 from je_tools.scan import FileState, Progress
 from je_tools.sinks.entries import EntrySink
 from je_tools.sinks.output import open_part
-from je_tools.workers import open_workers
+from je_tools.workers import open_workers, told
 
 PARTS_WANTED = 32
 PART_SIZES = (16 << 20, 256 << 20)
@@ -63,7 +63,7 @@ def write_parts(
     groups = list(_groups(part_dump.dump.wanted_files(environment)))
     paths = [directory / f"part-{i:05}{part_dump.suffix}" for i in range(len(groups))]
     states: dict[Path, list[FileState]] = {}
-    with open_workers(min(threads, len(groups)), _begin_worker, part_dump) as pool:
+    with open_workers(min(threads, len(groups)), part_dump) as pool:
         running = {
             pool.submit(_write_in_worker, group, path): (group, path)
             for group, path in zip(groups, paths, strict=True)
@@ -99,14 +99,6 @@ def _groups(environment: Environment) -> Iterator[Environment]:
             return
 
 
-_workers: list[PartDump] = []
-"""Of this process, when it is a worker."""
-
-
-def _begin_worker(part_dump: PartDump) -> None:
-    _workers[:] = [part_dump]
-
-
 def _write_in_worker(environment: Environment, path: Path) -> list[FileState]:
-    (part_dump,) = _workers
+    part_dump: PartDump = told()
     return part_dump.write(environment, path)

@@ -184,7 +184,7 @@ class Scanner:
         from je_tools.workers import open_workers
 
         alone = replace(self, progress=None)
-        return open_workers(threads, _begin_worker, alone, work, fast)
+        return open_workers(threads, _Told(alone, work, fast))
 
     def scan_backward(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
         """As `scan`, ranges from the last to the first; rows inside each are in log order.
@@ -327,7 +327,7 @@ def _read(
 
 
 @dataclass(frozen=True, slots=True)
-class _Worker:
+class _Told:
     """What a worker process is told once."""
 
     scanner: Scanner
@@ -335,17 +335,11 @@ class _Worker:
     fast: bool
 
 
-_workers: list[_Worker] = []
-"""Of this process, when it is a worker."""
-
-
-def _begin_worker(scanner: Scanner, work: Work[Any], fast: bool) -> None:
-    _workers[:] = [_Worker(scanner, work, fast)]
-
-
 def _read_in_worker(file: LogFile, source: Source, wanted: _Range) -> _Outcome[Any]:
-    (told,) = _workers
-    outcome = _read(told.scanner, file, source, told.work, told.fast, wanted)
+    from je_tools.workers import told
+
+    by: _Told = told()
+    outcome = _read(by.scanner, file, source, by.work, by.fast, wanted)
     source.close()
     return replace(outcome, unreadable=source.unreadable)
 

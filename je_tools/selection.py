@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from je_tools.entries import EntryTable, build_table
 from je_tools.errors import UsageError
+from je_tools.formats.arrays import Mask
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.tuples import int_key, long_key, string_key
-from je_tools.formats.je.types import ENTRY_TYPES, Group
+from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
 from je_tools.formats.spans import contains, starts_with
 from je_tools.times import TIME_COLUMNS, TimeIndex, Window
-
-Mask = npt.NDArray[np.bool_]
 
 _KEY_FIELDS = TIME_COLUMNS | {"key", "data"}
 _EARLIER_FIELDS = ("abort_key", "abort_data")
@@ -196,9 +194,7 @@ class Selection:
         """The rows that pass the filters on headers."""
         mask = np.ones(len(rows), np.bool_)
         if self.types is not None:
-            lookup = np.zeros(256, np.bool_)
-            lookup[list(self.types)] = True
-            mask &= lookup[rows.type]
+            mask &= mask_of(self.types)[rows.type]
         if self.replicated:
             mask &= rows.replicated
         for bound, values, at_least in (

@@ -11,21 +11,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from je_tools.checkpoints import CheckpointPart, Interval, collect_checkpoints, intervals
 from je_tools.environment import Environment, LogFile
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.header import lsn_of
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.tally import BROKEN, COUNT, TOTAL, Tally, tally_rows
-from je_tools.formats.je.types import ENTRY_TYPES, Group
-from je_tools.formats.je.walk import Checksum
+from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
 from je_tools.names import NamePart, collect_names, resolve
 from je_tools.references import read_references
 from je_tools.scan import Part, Scanner
 from je_tools.transactions import TransactionPart, Transactions, collect_transactions
 from je_tools.verify import Damage, Judge, Seen, Totals
-
-Ints = npt.NDArray[np.int64]
 
 ENTRIES, BYTES, LNS, LN_BYTES, INS, IN_BYTES, KEY_BYTES, DATA_BYTES = range(8)
 """Columns of a database's totals; keys and values are those of user records."""
@@ -34,17 +32,14 @@ NO_DATABASE = None
 """Stands for the entries that belong to no database: commits, checkpoints, traces and others."""
 
 
-def types_of(group: Group) -> npt.NDArray[np.bool_]:
+def types_of(group: Group) -> Mask:
     """Bool (256,): the entry types of a group."""
-    mask = np.zeros(256, np.bool_)
-    mask[[no for no, entry_type in ENTRY_TYPES.items() if group in entry_type.groups]] = True
-    return mask
+    return mask_of(each.no for each in ENTRY_TYPES.values() if group in each.groups)
 
 
 _LN_TYPES, _IN_TYPES = types_of(Group.LN), types_of(Group.IN)
 _OF_DATABASE = _LN_TYPES | _IN_TYPES
-_USER_TYPES = np.zeros(256, np.bool_)
-_USER_TYPES[[no for no, entry_type in ENTRY_TYPES.items() if entry_type.user_ln]] = True
+_USER_TYPES = mask_of(each.no for each in ENTRY_TYPES.values() if each.user_ln)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +81,8 @@ class RangePart:
 
     tally: Tally
     judged: Seen
-    first_lsn: int
-    last_lsn: int
+    first_lsn: int | None
+    last_lsn: int | None
     databases: dict[int | None, Ints] | None
     names: NamePart | None
     vlsns: Vlsns | None
@@ -97,7 +92,7 @@ class RangePart:
 
 @dataclass(slots=True)
 class FileSummary:
-    """One file: its tally, LSNs of its first and last entry, and its VLSNs."""
+    """One file: its tally, LSNs of its first and last good entry, and its VLSNs."""
 
     file: LogFile
     tally: Tally = field(default_factory=Tally)
@@ -179,11 +174,12 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
 
 def _collect(rows: Rows, wanted: Wanted, judge: Judge, fast: bool) -> RangePart:
     named = wanted.databases or wanted.largest is not None
+    first_lsn, last_lsn = _ends(rows)
     return RangePart(
         tally=tally_rows(rows, fast=fast),
         judged=judge.look(rows),
-        first_lsn=int(rows.offset[0]) | rows.file_no << 32,
-        last_lsn=int(rows.offset[-1]) | rows.file_no << 32,
+        first_lsn=first_lsn,
+        last_lsn=last_lsn,
         databases=_by_database(rows, fast) if wanted.databases else None,
         names=collect_names(rows, fast=fast) if named else None,
         vlsns=_vlsns(rows) if wanted.vlsns else None,
@@ -196,8 +192,17 @@ def _collect(rows: Rows, wanted: Wanted, judge: Judge, fast: bool) -> RangePart:
     )
 
 
+def _ends(rows: Rows) -> tuple[int | None, int | None]:
+    """The LSNs of the first and the last good row."""
+    good = np.flatnonzero(rows.good)
+    if not len(good):
+        return None, None
+    first, last = rows.offset[good[[0, -1]]].tolist()
+    return lsn_of(rows.file_no, first), lsn_of(rows.file_no, last)
+
+
 def _vlsns(rows: Rows) -> Vlsns:
-    replicated = np.flatnonzero(rows.replicated & (rows.checksum != Checksum.BAD))
+    replicated = np.flatnonzero(rows.replicated & rows.good)
     if not len(replicated):
         return Vlsns()
     first, last = rows.vlsn[replicated[[0, -1]]].tolist()
@@ -211,12 +216,12 @@ def _by_database(rows: Rows, fast: bool) -> dict[int | None, Ints]:
     ids, place = np.unique(found.numbers["db_id"][rows_with_db], return_inverse=True)
     group = np.full(len(rows), len(ids))
     group[rows_with_db] = place
-    good = rows.checksum != Checksum.BAD
+    good = rows.good
     sizes = rows.size
     user = _USER_TYPES[rows.type]
     totals = np.zeros((len(ids) + 1, 8), np.int64)
 
-    def fill(count: int | None, total: int, mask: npt.NDArray[np.bool_], size: Ints) -> None:
+    def fill(count: int | None, total: int, mask: Mask, size: Ints) -> None:
         chosen = group[mask]
         if count is not None:
             totals[:, count] = np.bincount(chosen, minlength=len(totals))
@@ -247,7 +252,8 @@ def _add_to_file(file: FileSummary, result: RangePart) -> None:
     file.tally.add(result.tally)
     if file.first_lsn is None:
         file.first_lsn = result.first_lsn
-    file.last_lsn = result.last_lsn
+    if result.last_lsn is not None:
+        file.last_lsn = result.last_lsn
     if result.vlsns:
         file.vlsns.add(result.vlsns)
 

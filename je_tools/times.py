@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.entries import NO_TIME, EntryTable, build_table
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.types import ENTRY_TYPES, Family
-from je_tools.formats.je.walk import Checksum
-from je_tools.formats.spans import Ints
+from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
 
-Mask = npt.NDArray[np.bool_]
 Sides = npt.NDArray[np.int8]
 
 UNKNOWN, OUTSIDE, INSIDE = 0, 1, 2
@@ -29,8 +27,7 @@ UNKNOWN, OUTSIDE, INSIDE = 0, 1, 2
 TIME_COLUMNS = frozenset({"db_id", "txn_id", "time_ms", "modified_ms", "created_ms"})
 """Fields that must be decoded for it."""
 
-_IS_END = np.zeros(256, np.bool_)
-_IS_END[[t.no for t in ENTRY_TYPES.values() if t.family is Family.TXN_END]] = True
+_IS_END = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.TXN_END)
 _NONE = np.empty(0, np.int64)
 
 
@@ -111,7 +108,7 @@ def collect_times(rows: Rows, window: Window, *, fast: bool) -> TimeMarks:
     table = build_table(rows, fast=fast, wanted=TIME_COLUMNS)
     lacks = table.time_ms == NO_TIME
     # What a damaged entry says of the time would move all those behind it.
-    told = np.flatnonzero(~lacks & (rows.checksum != Checksum.BAD))
+    told = np.flatnonzero(~lacks & rows.good)
     sides = window.sides(table.time_ms[told])
     is_end = _IS_END[rows.type[told]]
     ended, last_end = _last_of_each(table.txn_id, told[is_end])

@@ -23,7 +23,6 @@ from je_tools.damage import FileDamage, OldDeltas, RowDamage, old_deltas, row_da
 from je_tools.environment import Environment, LogFile
 from je_tools.findings import Finding, Severity
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.walk import Checksum
 from je_tools.scan import FileState, Part, Scanner
 from je_tools.stream import Runs, Stream, runs_of
 
@@ -193,7 +192,7 @@ class Judge:
     def look(self, rows: Rows) -> Seen:
         """Look at the rows of a range; runs in any thread, keeps no view of the bytes."""
         counts = np.bincount(rows.type, minlength=256)
-        bad = int((rows.checksum == Checksum.BAD).sum())
+        bad = int(np.count_nonzero(~rows.good))
         return Seen(
             len(rows) - bad,
             row_damage(rows, counts),

@@ -30,14 +30,23 @@ _PRELOADED = [
 """What workers share with the process that forks them, and find loaded."""
 
 
-def open_workers(count: int, begin: Callable[..., None], *arguments: Any) -> ProcessPoolExecutor:
-    """`count` processes that each call `begin` with the arguments before anything else.
+_told: list[Any] = []
+"""What this process was told, when it is a worker."""
 
-    They end with the process that opened them, however that ends. `begin`, its arguments, and
-    what is submitted must pickle. A worker that dies makes the results `BrokenProcessPool`.
+
+def open_workers(count: int, what: Any) -> ProcessPoolExecutor:
+    """`count` processes that are each told `what` once, and find it in `told` from then on.
+
+    They end with the process that opened them, however that ends. `what` and what is submitted
+    must pickle. A worker that dies makes the results `BrokenProcessPool`.
     """
     expect_workers()
-    return _Workers(count, mp_context=_context(), initializer=_begin, initargs=(begin, arguments))
+    return _Workers(count, mp_context=_context(), initializer=_begin, initargs=(what,))
+
+
+def told() -> Any:
+    """In a worker, what it was told."""
+    return _told[0]
 
 
 def expect_workers() -> None:
@@ -94,14 +103,14 @@ def keep_little_memory() -> None:
         give_back(0)
 
 
-def _begin(begin: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+def _begin(what: Any) -> None:
     # Where workers are not forked, Ctrl-C can come as early as here; see _without_ctrl_c.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # The parent has said it once.
     warnings.simplefilter("ignore")
     keep_little_memory()
-    begin(*arguments)
+    _told.append(what)
 
 
 def _end_with_parent() -> None:

@@ -244,8 +244,10 @@ def _programs(version: int) -> tuple[Ints, Ints, Ints]:
     steps: list[tuple[int, int, int]] = []
     for entry_type in ENTRY_TYPES.values():
         if entry_type.user_ln and entry_type.first_version <= version <= entry_type.last_version:
+            fields = layout(entry_type.no, version)
             firsts[entry_type.no] = len(steps)
-            steps += _steps(layout(entry_type.no, version))
+            # Before log version 6 not all of them are decoded.
+            steps += _steps(fields) if any(each.name == "key" for each in fields) else ()
             lasts[entry_type.no] = len(steps)
     return firsts, lasts, np.array(steps, np.int64).reshape(len(steps), 3)
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from je_tools.entries import ROW_FIELDS, EntryTable, FamilyPart, Single
+from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import MAX_ROWS, Columns
 from je_tools.formats.je.header import PROVISIONAL_NAMES
 from je_tools.formats.je.layout import Coding, Field, layout
@@ -30,7 +31,7 @@ from je_tools.formats.je.types import (
 )
 from je_tools.formats.je.walk import CHECKSUM_NAMES
 from je_tools.formats.source import Bytes
-from je_tools.formats.spans import Ints, gather
+from je_tools.formats.spans import gather
 from je_tools.masking import KEY_FIELDS, DataMode, Masking
 from je_tools.sinks import texts as t
 

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from je_tools.entries import EntryTable
-from je_tools.formats.je.types import ENTRY_TYPES, Family, type_name
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of, type_name
 from je_tools.formats.je.walk import CHECKSUM_NAMES, Checksum
-from je_tools.formats.spans import Ints, gather, gather_hex, gather_printable
+from je_tools.formats.spans import gather, gather_hex, gather_printable
 from je_tools.masking import DataMode, Masking
 from je_tools.sinks import texts as t
 from je_tools.sinks.jsonl import entry_objects
@@ -20,9 +21,9 @@ from je_tools.sinks.jsonl import entry_objects
 MIN_WIDTH = 40
 _CUT = "~"
 
-_IS_RECORD = np.zeros(256, np.bool_)
-for _entry_type in ENTRY_TYPES.values():
-    _IS_RECORD[_entry_type.no] = _entry_type.family in (Family.LN, Family.DEL_DUP_LN)
+_IS_RECORD = mask_of(
+    each.no for each in ENTRY_TYPES.values() if each.family in (Family.LN, Family.DEL_DUP_LN)
+)
 
 _JSON_MOST = 8
 """Of a payload no more than so many lines is turned into text: the rest would be cut anyway."""
@@ -176,7 +177,7 @@ def _detail(table: EntryTable, masking: Masking, layout: Layout, fast: bool) -> 
     if not layout.shows("key"):
         with_key = t.joined(_keys(table, masking, layout.width, fast), " ", shown)
         shown = pc.coalesce(with_key, shown)
-    bad = table.rows.checksum == Checksum.BAD
+    bad = ~table.rows.good
     if bad.any():
         mark = f"CHECKSUM {CHECKSUM_NAMES[Checksum.BAD].upper()} "
         shown = t.joined(pc.if_else(t.bool_array(bad), mark, ""), shown)

@@ -15,14 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns
 from je_tools.formats.source import Bytes
-from je_tools.formats.spans import Ints, Offsets, gather_hex, spell_lsns
+from je_tools.formats.spans import Offsets, gather_hex, spell_lsns
 from je_tools.masking import DataMode, Masking
 from je_tools.plain import clean_text as clean_text
 from je_tools.plain import is_lsn as is_lsn
-
-Mask = npt.NDArray[np.bool_]
 
 
 def string_array(offsets: Offsets, data: Bytes, valid: Mask | None = None) -> pa.StringArray:
