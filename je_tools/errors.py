@@ -21,8 +21,10 @@ EXIT_MEANINGS: dict[int, str] = {
     EXIT_DAMAGE: "Finished, and damage was found. `--exit-zero` makes this 0, for cron jobs.",
     EXIT_INPUT: "The input is missing, is not this format, or has an unsupported version.",
     EXIT_STOPPED: "Stopped early: a file shrank, vanished or was replaced while it was read.",
-    EXIT_REFUSED: "Refused: something is locked, an output exists or cannot be written, or a confirmation "
-    "is missing.",
+    EXIT_REFUSED: (
+        "Refused: something is locked, an output exists or cannot be written, or a confirmation "
+        "is missing."
+    ),
     EXIT_INTERRUPTED: "Interrupted from the keyboard.",
 }
 """Every exit code of every command, and what it means."""

@@ -156,7 +156,25 @@ def _keys(table: EntryTable, masking: Masking, most: int, fast: bool) -> pa.Stri
     string = t.joined("str:", pc.utf8_slice_codeunits(text, 0, -1))
     is_text = pc.match_substring_regex(first, "^[ -~]*$")
     is_string = pc.match_substring_regex(first, r"^[ -~]+\x00$")
-    return pc.if_else(is_text, text, pc.if_else(is_string, string, t.joined("hex:", digits)))
+    numbers = (_number_keys(table, kind, size) for kind, size in (("long:", 8), ("int:", 4)))
+    others = pc.coalesce(*numbers, t.joined("hex:", digits))
+    return pc.if_else(is_text, text, pc.if_else(is_string, string, others))
+
+
+def _number_keys(table: EntryTable, kind: str, size: int) -> pa.StringArray:
+    """Keys that look as if LongBinding or IntegerBinding wrote them, null elsewhere.
+
+    Numbers whose upper two bytes tell nothing but the sign: of others it cannot be told.
+    """
+    at = np.flatnonzero(table.key_size == size)
+    raw = table.rows.data[table.key_start[at, None] + np.arange(size)]
+    upper = raw[:, :2].astype(np.uint16) @ np.array([256, 1], np.uint16)
+    is_number = (upper == 0x8000) | (upper == 0x7FFF)
+    numbers, valid = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
+    flipped = raw[is_number] ^ np.array([0x80] + [0] * (size - 1), np.uint8)
+    numbers[at[is_number]] = flipped.reshape(-1).view(f">i{size}")
+    valid[at[is_number]] = True
+    return t.joined(kind, t.number_texts(numbers, valid))
 
 
 def _preview(

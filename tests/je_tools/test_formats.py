@@ -368,3 +368,25 @@ def test_pieces_that_fail_stop_a_parquet_file(capfd: pytest.CaptureFixture[str])
     with pytest.raises(KeyboardInterrupt):
         sink.write_all(pieces(), io.BytesIO())
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ((5485 + (1 << 63)).to_bytes(8, "big"), "long:5485"),
+        ((-7 + (1 << 63)).to_bytes(8, "big"), "long:-7"),
+        ((12 + (1 << 31)).to_bytes(4, "big"), "int:12"),
+        ((-1 + (1 << 31)).to_bytes(4, "big"), "int:-1"),
+        (bytes.fromhex("000000007fffffe3"), "hex:000000007fffffe3"),
+        (b"\x80\x00", "hex:8000"),
+        (b"plain", "plain"),
+        (b"name\0", "str:name"),
+    ],
+)
+def test_a_table_spells_keys_as_they_are_asked_for(tmp_path: Path, key: bytes, shown: str) -> None:
+    file = LogFile(0, 17)
+    file.add(34, bytes(2) + packed(77) + packed(1) + b"v" + key)
+    home = write_log(tmp_path / "env", [file])
+    text = dump(home, "--type", "INS_LN").decode()
+    assert f" {shown} " in text
+    assert dump(home, "--type", "INS_LN", "--key", shown).decode() == text
