@@ -9,7 +9,6 @@ import numpy as np
 from je_tools.entries import EntryTable
 from je_tools.environment import Environment
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.walk import Checksum
 from je_tools.names import FIXED_NAMES, NamePart, collect_names, resolve, settled_ids
 from je_tools.scan import Scanner
 
@@ -40,7 +39,7 @@ class NameSearch:
 
     def look_up(self, table: EntryTable) -> None:
         """Find the names of the databases that some entries belong to."""
-        is_sure = table.has_db & (table.rows.checksum != Checksum.BAD)
+        is_sure = table.has_db & table.rows.good
         self.look_up_ids(set(np.unique(table.db_id[is_sure]).tolist()))
 
     def look_up_ids(self, wanted: set[int]) -> None:

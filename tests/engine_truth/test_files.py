@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.corpus import FIXTURES, ROOT, Environment, environments_in, log_files
+from tests.corpus import FIXTURES, ROOT, VECTORS, Environment, environments_in, log_files
 from tests.engine.jars import JE_5, JE_18, engine_jar
 from tests.engine_truth.running import json_rows, kernels
 from tests.engine_truth.selected import PRINTED_FIXTURES, PRINTLOG, over
@@ -102,6 +102,23 @@ def test_time_of_creation_as_printed(env: Environment) -> None:
             row = found[entry.lsn >> 32]
             assert row["created_ms"] == entry.fields["created_ms"]
             assert row["file_no"] == entry.fields["header_file_no"]
+
+
+def header_vectors() -> list[dict[str, Any]]:
+    """Single file headers as engines wrote and print them."""
+    lines = VECTORS.read_text().splitlines()
+    return [row for row in map(json.loads, lines) if row["type_name"] == "FileHeader"]
+
+
+@pytest.mark.parametrize("vector", header_vectors(), ids=lambda row: str(row["log_version"]))
+def test_a_file_of_a_header_alone(tmp_path: Path, vector: dict[str, Any]) -> None:
+    said = vector["decoded"]
+    (tmp_path / f"{said['fileNum']:08x}.jdb").write_bytes(bytes.fromhex(vector["hex"]))
+    row = rows_of(tmp_path)[said["fileNum"]]
+    assert (row["log_version"], row["created_ms"]) == (said["version"], said["time"])
+    assert (row["entry_count"], row["size"], row["last_lsn"]) == (1, 38, vector["lsn"])
+    first = releases_in_the_format_page()[said["version"]]
+    assert row["opened_from"] == f"{first.major}.{first.minor}"
 
 
 # Releases
