@@ -71,7 +71,7 @@ def command(**options: Unpack[Options]) -> int:
     """Count entries and bytes by type, as DbPrintLog -S does.
 
     Each option adds a table. CSV is one table: that of the option, or without one the types.
-    Damaged entries are not counted; stderr says how many places were damaged, and the exit code
+    Damaged entries are not counted; stderr counts the errors that verify finds, and the exit code
     is then 3.
 
     \b
