@@ -114,7 +114,7 @@ def test_without_a_standard_output() -> None:
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "2>&1 >/dev/null | true"])
-@pytest.mark.parametrize("verb", ["verify", "summary", "files"])
+@pytest.mark.parametrize("verb", ["verify", "dump", "summary", "files"])
 def test_notes_that_nobody_reads_change_nothing(
     verb: str, redirection: str, tmp_path: Path
 ) -> None:
