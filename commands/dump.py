@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -201,8 +202,9 @@ def _write(
         progress_bar(environment.size, "dump") as progress,
     ):
         shown = replace(dump, scanner=replace(dump.scanner, progress=progress))
-        pieces = _all(shown, reading, names, options)
-        sink.write_all(contents(pieces), out)
+        # Whatever happens, workers end before what is theirs goes.
+        with closing(_all(shown, reading, names, options)) as pieces:
+            sink.write_all(contents(pieces), out)
 
 
 def _write_parts(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) -> None:
