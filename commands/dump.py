@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -44,9 +44,6 @@ Examples:
 ENTRIES = "Which entries (all filters must hold)"
 OUTPUT = "What is printed, and where to"
 READING = "How the log is read"
-
-TOLD = 20
-"""Damaged places that are told one by one."""
 
 OPTIONS: dict[str, list[Any]] = {
     "": [environment_argument],
@@ -141,10 +138,10 @@ def execute(**options: Any) -> int:
     from je_tools.scan import Scanner
 
     scanner = Scanner(check=not options["ignore_checksum"], threads=options["threads"])
-    chosen, names, look_up = _prepare(_selection(options), environment, scanner, options)
+    reading = Reading(options["paths"], environment)
+    chosen, names, look_up = _prepare(_selection(options), reading, scanner, options)
     sink = _sink(names, options, scanner, environment)
     dump = _dump(chosen, sink, scanner, options, look_up)
-    reading = Reading(options["paths"], environment)
     try:
         if options["parts"]:
             _write_parts(dump, sink, reading, options)
@@ -157,19 +154,29 @@ def execute(**options: Any) -> int:
     return _exit_code(reading, options["exit_zero"])
 
 
-def _prepare(selection: Any, environment: Any, scanner: Any, options: dict[str, Any]) -> Any:
-    """The selection, names that may still grow, and what finds them for some entries."""
+def _prepare(selection: Any, reading: Any, scanner: Any, options: dict[str, Any]) -> Any:
+    """The selection, names that may still grow, and what finds them for some entries.
+
+    Where the whole log is read for that, it is judged too, whatever is selected; a limited dump
+    and one that follows judge what they have read.
+    """
     from dataclasses import replace
 
     from je_tools.dump import read_names_and_times
     from je_tools.name_search import NameSearch
     from je_tools.selection import database_ids
+    from je_tools.verify import Judge, Totals
 
+    environment = reading.environment
     waits_for_names = options["databases"] or options["follow"] or selection.needs_times
     if options["limit"] is not None and not waits_for_names:
         search = NameSearch(environment, scanner)
         return selection, search.names, search.look_up
-    prepared = read_names_and_times(environment, selection, scanner)
+    judge = None
+    if not options["follow"]:
+        reading.judged = Totals(environment.name)
+        judge = Judge(environment, reading.judged, fast=scanner.is_fast(environment.size))
+    prepared = read_names_and_times(environment, selection, scanner, judge)
     chosen = prepared.selection
     if options["databases"]:
         must_exist = not options["follow"]
@@ -296,7 +303,9 @@ def _dump(selection: Any, sink: Any, scanner: Any, options: dict[str, Any], look
     )
 
 
-def _all(dump: Any, reading: Any, names: dict[int, str], options: dict[str, Any]) -> Iterator[Any]:
+def _all(
+    dump: Any, reading: Any, names: dict[int, str], options: dict[str, Any]
+) -> Generator[Any, None, None]:
     """What is there, and what comes where it is followed."""
     from dataclasses import replace
 
@@ -320,19 +329,14 @@ def _exit_code(reading: Any, exit_zero: bool) -> int:
     """Say what is damaged or was not listed; 3 where something is."""
     from dataclasses import replace
 
-    from je_tools.findings import Severity
-    from je_tools.verify import file_findings
-
-    states = reading.states.values()
-    findings = [f for state in states for f in file_findings(reading.environment, state)]
-    told = [finding for finding in findings if finding.severity is not Severity.NOTE]
-    for finding in told[:TOLD]:
+    totals = reading.totals()
+    for finding in totals.first:
         say(f"je-tools: {replace(finding, hint='').text()}")
-    if told:
-        more = f"{len(told) - TOLD:,} more; " if len(told) > TOLD else ""
+    if totals.errors:
+        left = totals.errors - len(totals.first)
+        more = f"{left:,} more; " if left else ""
         say(f"je-tools: {more}je-tools verify tells all, and what to do")
-    damaged = any(finding.severity is Severity.ERROR for finding in told)
-    return EXIT_DAMAGE if damaged and not exit_zero else EXIT_OK
+    return EXIT_DAMAGE if totals.errors and not exit_zero else EXIT_OK
 
 
 class _Command(click.Command):

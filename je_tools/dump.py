@@ -21,6 +21,7 @@ from je_tools.names import NamePart, collect_names, resolve
 from je_tools.scan import ENCODERS_MAX, FileState, Part, Scanner
 from je_tools.selection import Selection
 from je_tools.times import TimeMarks, collect_times, time_index
+from je_tools.verify import Judge, Seen
 from je_tools.workers import PROCESSES_FROM
 
 E = TypeVar("E")
@@ -53,12 +54,16 @@ class Prepared:
 class _Told:
     names: NamePart
     times: TimeMarks | None
+    judged: Seen | None
 
 
 def read_names_and_times(
-    environment: Environment, selection: Selection, scanner: Scanner
+    environment: Environment, selection: Selection, scanner: Scanner, judge: Judge | None = None
 ) -> Prepared:
-    """Names of databases, and times where the selection needs them, from the whole log."""
+    """Names of databases, and times where the selection needs them, from the whole log.
+
+    A judge is shown all of it in passing, whatever is selected.
+    """
     fast = scanner.is_fast(environment.size)
 
     window = selection.window
@@ -66,11 +71,13 @@ def read_names_and_times(
 
     def collect(rows: Rows) -> _Told:
         times = None if window is None else collect_times(rows, window, fast=fast)
-        return _Told(collect_names(rows, fast=fast), times)
+        return _Told(collect_names(rows, fast=fast), times, judge.look(rows) if judge else None)
 
     def times() -> Iterator[TimeMarks]:
         # Decoding times takes many times the memory of a range.
         for part in replace(scanner, wide=window is None).scan(environment, collect):
+            if judge is not None:
+                judge.take(part, [told.judged for told in part.results if told.judged])
             for told in part.results:
                 names.append(told.names)
                 if told.times is not None:
@@ -80,6 +87,8 @@ def read_names_and_times(
         list(times())
     else:
         selection = replace(selection, times=time_index(times(), window))
+    if judge is not None:
+        judge.finish()
     return Prepared(resolve(names), selection)
 
 

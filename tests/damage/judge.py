@@ -225,7 +225,7 @@ def judge_commands(home: Path, rng: random.Random, *, everything: bool) -> None:
         is_error = any(row["severity"] == "error" for row in found)
         assert {row["code"] for row in found} <= CODES.keys()
         assert verified.code == (3 if is_error else 0), verified.err
-        assert dumped.code <= verified.code, dumped.err
+        assert dumped.code == verified.code, dumped.err
         rows = strict_rows(dumped)
         sizes = {file.file_no: file.size for file in open_environment([home]).files}
         assert_accounted_for(sizes, rows, found)
