@@ -141,7 +141,7 @@ def execute(**options: Any) -> int:
     reading = Reading(options["paths"], environment)
     chosen, names, look_up = _prepare(_selection(options), reading, scanner, options)
     sink = _sink(names, options, scanner, environment)
-    dump = _dump(chosen, sink, scanner, options, look_up)
+    dump = _dump(chosen, sink, scanner, options, look_up, reading.judge)
     try:
         if options["parts"]:
             _write_parts(dump, sink, reading, options)
@@ -157,8 +157,8 @@ def execute(**options: Any) -> int:
 def _prepare(selection: Any, reading: Any, scanner: Any, options: dict[str, Any]) -> Any:
     """The selection, names that may still grow, and what finds them for some entries.
 
-    Where the whole log is read for that, it is judged too, whatever is selected; a limited dump
-    and one that follows judge what they have read.
+    Where the whole log must be read in advance, it is judged then. A dump that is limited, goes
+    backward, follows, or leaves out files judges what it has read.
     """
     from dataclasses import replace
 
@@ -168,15 +168,17 @@ def _prepare(selection: Any, reading: Any, scanner: Any, options: dict[str, Any]
     from je_tools.verify import Judge, Totals
 
     environment = reading.environment
-    waits_for_names = options["databases"] or options["follow"] or selection.needs_times
-    if options["limit"] is not None and not waits_for_names:
-        search = NameSearch(environment, scanner)
-        return selection, search.names, search.look_up
-    judge = None
+    judge, totals = None, Totals(environment.name)
     if not options["follow"]:
-        reading.judged = Totals(environment.name)
-        judge = Judge(environment, reading.judged, fast=scanner.is_fast(environment.size))
+        judge = Judge(environment, totals, fast=scanner.is_fast(environment.size))
+    if not (options["databases"] or options["follow"] or selection.needs_times):
+        search = NameSearch(environment, scanner)
+        search.read_last()
+        if not (options["backward"] or options["limit"] or selection.bounds_lsns):
+            reading.judge = judge
+        return selection, search.names, search.look_up
     prepared = read_names_and_times(environment, selection, scanner, judge)
+    reading.judged = totals if judge is not None else None
     chosen = prepared.selection
     if options["databases"]:
         must_exist = not options["follow"]
@@ -229,10 +231,13 @@ def _write_parts(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) ->
         progress_bar(environment.size, "dump") as progress,
     ):
         part_dump = PartDump(alone, sink, ".parquet")
-        for state in write_parts(
+        for report in write_parts(
             part_dump, environment, directory, scanner.thread_count(), progress
         ):
-            reading.ended(state)
+            for part, seen in report.taken:
+                reading.take(part, seen)
+            for state in report.states:
+                reading.ended(state)
 
 
 def _check_combination(options: dict[str, Any]) -> None:
@@ -289,7 +294,9 @@ def _sink(names: dict[int, str], options: dict[str, Any], scanner: Any, environm
     )
 
 
-def _dump(selection: Any, sink: Any, scanner: Any, options: dict[str, Any], look_up: Any) -> Any:
+def _dump(
+    selection: Any, sink: Any, scanner: Any, options: dict[str, Any], look_up: Any, judge: Any
+) -> Any:
     from je_tools.dump import Dump
 
     return Dump(
@@ -300,6 +307,7 @@ def _dump(selection: Any, sink: Any, scanner: Any, options: dict[str, Any], look
         limit=options["limit"],
         ships=sink.ships,
         look_up=look_up,
+        look=judge.look if judge is not None else None,
     )
 
 
@@ -312,7 +320,7 @@ def _all(
     from je_tools.following import Databases, follow
 
     left, count = dump.limit, 0
-    for encoded in dump.run(reading.environment, reading.ended):
+    for encoded in dump.run(reading.environment, reading.ended, reading.take):
         left = None if left is None else left - encoded.count
         count += encoded.count
         yield encoded

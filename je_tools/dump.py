@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -103,7 +103,8 @@ class Dump(Generic[E]):
         backward: from the end of the log to its beginning.
         limit: how many at most; None for all.
         ships: what is encoded may be sent from one process to another.
-        look_up: of a limited dump, shown each table before it is encoded.
+        look_up: shown each table before it is encoded, wherever that is.
+        look: shown all rows of a range, and what it gives is given to `run`'s `taken`.
     """
 
     selection: Selection
@@ -113,11 +114,22 @@ class Dump(Generic[E]):
     limit: int | None = None
     ships: bool = False
     look_up: Callable[[EntryTable], None] | None = None
+    look: Callable[[Rows], Seen] | None = None
 
     def run(
-        self, environment: Environment, ended: Callable[[FileState], None]
+        self,
+        environment: Environment,
+        ended: Callable[[FileState], None],
+        taken: Callable[[Part[Any], list[Seen]], object] | None = None,
     ) -> Iterator[Encoded[E]]:
-        """The entries of a log; `ended` is called for each file that was read to its end."""
+        """The entries of a log.
+
+        Args:
+            environment: the log.
+            ended: called for each file that was read to its end.
+            taken: called for each range, in log order, with what `look` gave for its rows; not
+                of a limited dump.
+        """
         chosen = self.wanted_files(environment)
         fast = self.scanner.is_fast(environment.size)
         if self.limit is not None:
@@ -125,9 +137,11 @@ class Dump(Generic[E]):
             return
         work = partial(_encoded, replace(self, scanner=Scanner()), fast)
         for part in self._parts(chosen, work):
-            for pieces in _handed_over(part.results):
-                yield from _handed_over(pieces)
-                del pieces
+            if taken is not None:
+                taken(part, [told.seen for told in part.results if told.seen is not None])
+            for told in _handed_over(part.results):
+                yield from _handed_over(told.pieces)
+                del told
             if part.end is not None:
                 ended(part.end)
 
@@ -188,9 +202,18 @@ def _handed_over(items: list[W]) -> Iterator[W]:
         yield items.pop()
 
 
-def _encoded(dump: Dump[E], fast: bool, rows: Rows) -> list[Encoded[E]]:
+@dataclass(frozen=True, slots=True)
+class _Shown(Generic[E]):
+    """What an unlimited dump makes of the rows of a range."""
+
+    pieces: list[Encoded[E]]
+    seen: Seen | None
+
+
+def _encoded(dump: Dump[E], fast: bool, rows: Rows) -> _Shown[E]:
     """The work of an unlimited dump."""
-    return [_encode(dump, piece, fast) for piece in dump.choose(rows, fast)]
+    seen = dump.look(rows) if dump.look is not None else None
+    return _Shown([_encode(dump, piece, fast) for piece in dump.choose(rows, fast)], seen)
 
 
 def _encode(dump: Dump[E], rows: Rows, fast: bool) -> Encoded[E]:

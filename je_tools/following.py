@@ -14,14 +14,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from je_tools.dump import Dump, Encoded, read_names_and_times
 from je_tools.environment import Environment, LogFile, open_environment
 from je_tools.errors import InputError, StoppedError
-from je_tools.scan import FileState
+from je_tools.scan import FileState, Part
 from je_tools.selection import Selection, database_ids
-from je_tools.verify import Totals, file_findings
+from je_tools.verify import Judge, Seen, Totals, file_findings
 
 E = TypeVar("E")
 
@@ -41,12 +41,19 @@ class Reading:
         states: of each file that was read to its end, by its path.
         judged: what is wrong with the log, where all of it was judged before it was read for
             what is wanted of it.
+        judge: judges it while it is read.
     """
 
     paths: Sequence[Path]
     environment: Environment
     states: dict[Path, FileState] = field(default_factory=dict)
     judged: Totals | None = None
+    judge: Judge | None = None
+
+    def take(self, part: Part[Any], seen: list[Seen]) -> None:
+        """Have a range judged, where all of the log is read that way."""
+        if self.judge is not None:
+            self.judge.take(part, seen)
 
     def ended(self, state: FileState) -> None:
         """Take note of a file that was read to its end; to what is known of its front, if any."""
@@ -64,6 +71,9 @@ class Reading:
         These are of files that were read to their end, and know of bytes and headers, but not of
         what is wrong with entries whose checksum is right.
         """
+        if self.judge is not None:
+            self.judge.finish()
+            self.judged, self.judge = self.judge.totals, None
         if self.judged is not None:
             return self.judged
         totals = Totals(self.environment.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from typing import Any
 from je_tools.dump import Dump, contents
 from je_tools.environment import Environment
 from je_tools.errors import StoppedError
-from je_tools.scan import FileState, Progress
+from je_tools.scan import FileState, Part, Progress
 from je_tools.sinks.entries import EntrySink
 from je_tools.sinks.output import open_part
+from je_tools.verify import Seen
 from je_tools.workers import open_workers, told
 
 PARTS_WANTED = 32
@@ -40,12 +41,30 @@ class PartDump:
     sink: EntrySink
     suffix: str
 
-    def write(self, environment: Environment, path: Path) -> list[FileState]:
-        """Write one part, from all files of `environment`; the states of these files."""
-        states: list[FileState] = []
+    def write(self, environment: Environment, path: Path) -> PartReport:
+        """Write one part, from all files of `environment`."""
+        report = PartReport()
+
+        def take(part: Part[Any], seen: list[Seen]) -> None:
+            report.taken.append((replace(part, results=[]), seen))
+
         with open_part(path) as out:
-            self.sink.write_all(contents(self.dump.run(environment, states.append)), out)
-        return states
+            pieces = self.dump.run(environment, report.states.append, take)
+            self.sink.write_all(contents(pieces), out)
+        return report
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """What has been seen of the log by what wrote a part.
+
+    Attributes:
+        states: of the files that were read to their end.
+        taken: the ranges without their results, and what the dump's `look` gave for each.
+    """
+
+    states: list[FileState] = field(default_factory=list)
+    taken: list[tuple[Part[Any], list[Seen]]] = field(default_factory=list)
 
 
 def write_parts(
@@ -54,24 +73,24 @@ def write_parts(
     directory: Path,
     threads: int,
     progress: Progress | None = None,
-) -> list[FileState]:
-    """Write part-00000…, in log order, to an existing directory; the states of all files.
+) -> list[PartReport]:
+    """Write part-00000…, in log order, to an existing directory; a report for each.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced, or a process was killed.
     """
     groups = list(_groups(part_dump.dump.wanted_files(environment)))
     paths = [directory / f"part-{i:05}{part_dump.suffix}" for i in range(len(groups))]
-    states: dict[Path, list[FileState]] = {}
+    reports: dict[Path, PartReport] = {}
     with open_workers(min(threads, len(groups)), part_dump) as pool:
-        running = {
-            pool.submit(_write_in_worker, group, path): (group, path)
-            for group, path in zip(groups, paths, strict=True)
-        }
         try:
+            running = {
+                pool.submit(_write_in_worker, group, path): (group, path)
+                for group, path in zip(groups, paths, strict=True)
+            }
             for future in as_completed(running):
                 group, path = running[future]
-                states[path] = future.result()
+                reports[path] = future.result()
                 if progress:
                     progress(sum(file.size for file in group.files))
         except BrokenExecutor as error:
@@ -79,7 +98,7 @@ def write_parts(
             raise StoppedError(f"{environment.name}: {reason}") from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    return [state for path in paths for state in states[path]]
+    return [reports[path] for path in paths]
 
 
 def _groups(environment: Environment) -> Iterator[Environment]:
@@ -99,6 +118,6 @@ def _groups(environment: Environment) -> Iterator[Environment]:
             return
 
 
-def _write_in_worker(environment: Environment, path: Path) -> list[FileState]:
+def _write_in_worker(environment: Environment, path: Path) -> PartReport:
     part_dump: PartDump = told()
     return part_dump.write(environment, path)

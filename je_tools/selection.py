@@ -179,6 +179,11 @@ class Selection:
         return self.window is not None
 
     @property
+    def bounds_lsns(self) -> bool:
+        """Whether some files may hold nothing that is wanted."""
+        return self.from_lsn is not None or self.to_lsn is not None
+
+    @property
     def needs_payloads(self) -> bool:
         """Whether headers alone cannot decide."""
         filters = (self.db_ids, self.txn_ids, self.key, self.grep)

@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
@@ -89,8 +90,11 @@ class _Workers(ProcessPoolExecutor):
     """Starts each process whole: one that is cut short would complain to the terminal."""
 
     def submit(self, work: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> Future[T]:
-        with _without_ctrl_c():
-            return super().submit(work, *arguments, **named)
+        try:
+            with _without_ctrl_c():
+                return super().submit(work, *arguments, **named)
+        except (ConnectionError, EOFError) as error:
+            raise BrokenProcessPool("a worker process ended while it was started") from error
 
 
 def keep_little_memory() -> None:

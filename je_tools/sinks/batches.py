@@ -184,7 +184,7 @@ def _row_arrays(
 ) -> list[pa.Array]:
     rows = table.rows
     n = len(rows)
-    db_names = {id_: t.clean_text(name) for id_, name in names.items()}
+    db_names = {id_: t.clean_text(name) for id_, name in dict(names).items()}
     provisional = pa.array(PROVISIONAL_NAMES, pa.string())
     checksums = pa.array(CHECKSUM_NAMES, pa.string())
     return [

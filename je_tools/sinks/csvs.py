@@ -31,7 +31,7 @@ def csv_lines(
 ) -> pa.Buffer:
     """The entries of a table as CSV lines, one line each; keys and values in hexadecimal."""
     rows = table.rows
-    db_names = {id_: safe_cell(name) for id_, name in names.items()}
+    db_names = {id_: safe_cell(name) for id_, name in dict(names).items()}
     provisional = dict(enumerate(PROVISIONAL_NAMES))
     checksums = dict(enumerate(CHECKSUM_NAMES))
     type_names = {no: type_name(no) for no in np.unique(rows.type).tolist()}

@@ -50,7 +50,7 @@ def row_pieces(
 ) -> list[str | pa.StringArray]:
     """The columns that every entry has, as pieces of a JSON object that is left open."""
     rows = table.rows
-    db_names = {id_: t.json_string(name) for id_, name in names.items()}
+    db_names = {id_: t.json_string(name) for id_, name in dict(names).items()}
     key = t.data_texts(rows.data, table.key_start, table.key_size, masking, fast=fast)
     data = t.data_texts(rows.data, table.data_start, table.data_size, masking, fast=fast)
     kinds, marks = _kinds_and_marks(rows)

@@ -136,7 +136,7 @@ def _cells(
     if name == "txn":
         return t.number_texts(table.txn_id, table.has_txn)
     if name == "db":
-        shown = {i: ascii(t.clean_text(text))[1:-1] for i, text in names.items()}
+        shown = {i: ascii(t.clean_text(text))[1:-1] for i, text in dict(names).items()}
         ids = t.number_texts(table.db_id, table.has_db)
         return pc.coalesce(t.id_texts(table.db_id, table.has_db, shown), ids)
     return _keys(table, masking, size, fast)

@@ -15,6 +15,7 @@ import pytest
 
 from je_tools import dump
 from je_tools.formats.je import reader
+from je_tools.name_search import NameSearch
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 
@@ -58,15 +59,14 @@ def test_a_file_that_vanishes_stops_the_dump(
 ) -> None:
     home = tmp_path / "env"
     shutil.copytree(HOME, home)
-    before = dump.read_names_and_times
+    before = NameSearch.read_last
 
-    def then_vanish(*arguments: object) -> object:
-        prepared = before(*arguments)  # type: ignore[arg-type]
+    def then_vanish(search: NameSearch) -> None:
+        before(search)
         for path in home.glob("*.jdb"):
             path.unlink()
-        return prepared
 
-    monkeypatch.setattr(dump, "read_names_and_times", then_vanish)
+    monkeypatch.setattr(NameSearch, "read_last", then_vanish)
     done = je_tools("dump", home, "--format", "jsonl", "--threads", "2")
     assert done.code == 5
     assert "vanished" in done.err or "removed" in done.err
