@@ -64,9 +64,6 @@ class Bench:
             return [self.ours(home, "verify"), self.engine(home, "DbVerifyLog")]
         if what == "summary":
             return [self.ours(home, "summary"), self.engine(home, "DbPrintLog", "-S")]
-        if what == "dump jsonl to /dev/null":
-            ours = self.ours(home, "dump", "--format", "jsonl")
-            return [ours, self.engine(home, "DbPrintLog")]
         _, form, *more = what.split()
         ours = self.ours(home, "dump", "--format", form, *more, writes=into.with_suffix(f".{form}"))
         return [ours, self.engine(home, "DbPrintLog", output=file)]
@@ -159,7 +156,6 @@ def measure_dumps(bench: Bench, log: str) -> None:
     bench.compare("dump parquet --parts", log, 10)
     bench.compare("dump parquet", log, 10)
     bench.compare("dump jsonl", log, 2)
-    bench.compare("dump jsonl to /dev/null", log, 2)
 
 
 def measure_memory(bench: Bench, names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from je_tools.environment import Environment
 from je_tools.errors import StoppedError
 from je_tools.scan import FileState, Part, Progress
 from je_tools.sinks.entries import EntrySink
-from je_tools.sinks.output import open_part
+from je_tools.sinks.output import open_part, settle
 from je_tools.verify import Seen
 from je_tools.workers import open_workers, told
 
@@ -91,6 +91,8 @@ def write_parts(
             for future in as_completed(running):
                 group, path = running[future]
                 reports[path] = future.result()
+                # Here, where nothing else is to be done, while others go on.
+                settle(path)
                 if progress:
                     progress(sum(file.size for file in group.files))
         except BrokenExecutor as error:

@@ -49,7 +49,7 @@ WIDE_RANGE = 16 << 20
 READ_MEMORY, RANGE_MIN = 128 << 20, 1 << 20
 """The most bytes that the ranges of all threads have together, and the least that one has."""
 
-NARROW_RANGE = 768 << 10
+NARROW_RANGE = 640 << 10
 """What a worker process reads at once: each makes many times that of it."""
 
 ENCODERS_MAX = 4
@@ -219,7 +219,9 @@ class _FileScan(Generic[T]):
         """Ranges that cover the file behind `place`, where only the first begins."""
         size = min(self.source.size, FILE_SIZE_MAX)
         first = max(place.at, place.lost_from + 1)
-        step = self.scanner.range_size()
+        # Ranges of one size: a short one at the end costs as much Python as a long one.
+        count = max(-(-(size - first) // self.scanner.range_size()), 1)
+        step = max(-(-(size - first) // count), 1)
         starts = range(first, max(size, first + 1), step)
         return [
             _Range(start, min(start + step, size), None if start > first else place)

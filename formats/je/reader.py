@@ -30,7 +30,7 @@ from je_tools.formats.kernels import compiled
 from je_tools.formats.packed import load_i32, load_u32
 from je_tools.formats.source import Bytes, Source, as_plain
 
-RANGE_SIZE = 4 << 20
+RANGE_SIZE = 2560 << 10
 """Bytes of log that one task reads at once: caches hold it, and memory stays small."""
 
 PLAIN_LIMIT = 1 << 20

@@ -87,17 +87,31 @@ def open_directory(path: Path, environment: Environment) -> Iterator[Path]:
 
 @contextmanager
 def open_part(path: Path) -> Iterator[BinaryIO]:
-    """A new file in a directory that `open_directory` gave.
+    """A new file in a directory that `open_directory` gave; `settle` is left to the caller.
 
     Raises:
         RefusedError: it cannot be written.
     """
-    with _open_new(path, path, "xb") as out:
+    with _open_new(path, path, "xb", settles=False) as out:
         yield out
 
 
+def settle(path: Path) -> None:
+    """Bring all bytes of a written file to where they stay.
+
+    Raises:
+        RefusedError: they cannot be written.
+    """
+    with _refusing(path):
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
 @contextmanager
-def _open_new(path: Path, written: Path, mode: str) -> Iterator[BinaryIO]:
+def _open_new(path: Path, written: Path, mode: str, *, settles: bool = True) -> Iterator[BinaryIO]:
     """Open what the user knows as `path`; at the end its bytes are where they stay."""
     with _refusing(path):
         file = cast(BinaryIO, written.open(mode))
@@ -105,7 +119,7 @@ def _open_new(path: Path, written: Path, mode: str) -> Iterator[BinaryIO]:
     try:
         with output.explained():
             yield cast(BinaryIO, output)
-            output.finish()
+            output.finish(settles=settles)
     finally:
         output.abandon()
 
@@ -149,10 +163,10 @@ class _Output(io.BufferedIOBase):
     def close(self) -> None:
         """Nothing: a writer may close what it was given."""
 
-    def finish(self) -> None:
-        """Bring all bytes to where they stay, and close the file."""
+    def finish(self, *, settles: bool) -> None:
+        """Bring all bytes to the system, or to where they stay, and close the file."""
         self.flush()
-        if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+        if settles and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
             self._told(os.fsync, self._file.fileno())
         self._told(self._file.close)
 
