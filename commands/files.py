@@ -64,7 +64,7 @@ def command(**options: Unpack[Options]) -> int:
         open_output(options["output"], environment) as out,
         progress_bar(environment.size, "files") as progress,
     ):
-        scanner = Scanner(threads=options["threads"], progress=progress)
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         rows = list(list_files(environment, scanner))
         _write(rows, out, options)
     return _exit_code(rows, options["exit_zero"])

@@ -88,7 +88,7 @@ def command(**options: Unpack[Options]) -> int:
     with ExitStack() as stack:
         out = stack.enter_context(open_output(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "verify"))
-        scanner = Scanner(threads=options["threads"], progress=progress)
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         findings = verify(environment, scanner, totals, everything=options["everything"])
         _write(findings, out, options)
     _report(environment, totals, scanner, started, options)
