@@ -6,6 +6,7 @@ import errno
 import importlib
 import io
 import os
+import signal
 import sys
 import warnings
 from typing import Any, cast
@@ -14,7 +15,13 @@ import click
 
 from je_tools import __version__
 from je_tools.commands._options import CONTEXT, say
-from je_tools.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, JeToolsError
+from je_tools.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_REFUSED,
+    EXIT_TERMINATED,
+    JeToolsError,
+)
 from je_tools.plain import printable
 
 COMMANDS: dict[str, str] = {
@@ -131,15 +138,27 @@ def _output_failed(error: OSError) -> int:
 
 def main() -> None:
     """Entry point of `je-tools`."""
-    warnings.formatwarning = cast(Any, _warning_line)
+    _begin()
     sys.exit(run(group))
 
 
 def db_dump() -> None:
     """Entry point of `db-dump`: the verb `dump` under the name that Berkeley DB users type."""
-    warnings.formatwarning = cast(Any, _warning_line)
+    _begin()
     command = importlib.import_module(f"{__package__}.dump").db_dump_command
     sys.exit(run(command))
+
+
+def _begin() -> None:
+    warnings.formatwarning = cast(Any, _warning_line)
+    # So that what is half written goes, and workers end in order, as after Ctrl-C.
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(_number: int, _frame: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(EXIT_TERMINATED)
 
 
 def _warning_line(message: Warning | str, *_: Any, **__: Any) -> str:

@@ -13,6 +13,7 @@ EXIT_INPUT = 4
 EXIT_STOPPED = 5
 EXIT_REFUSED = 6
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 EXIT_MEANINGS: dict[int, str] = {
     EXIT_OK: "Done, and nothing wrong was found. A closed pipe (`| head`) is 0 too.",
@@ -26,6 +27,7 @@ EXIT_MEANINGS: dict[int, str] = {
         "is missing."
     ),
     EXIT_INTERRUPTED: "Interrupted from the keyboard.",
+    EXIT_TERMINATED: "Ended by SIGTERM, as `timeout` sends it; no half-written output is left.",
 }
 """Every exit code of every command, and what it means."""
 

@@ -19,7 +19,7 @@ from je_tools.verify import Seen
 from je_tools.workers import open_workers, told
 
 PARTS_WANTED = 32
-PART_SIZES = (16 << 20, 256 << 20)
+PART_SIZES = (16 << 20, 64 << 20)
 """Smallest and largest number of bytes of the log files that become one part.
 
 A part may be smaller, and where a log file is larger it is one by itself. In between the log is

@@ -49,7 +49,7 @@ WIDE_RANGE = 16 << 20
 READ_MEMORY, RANGE_MIN = 128 << 20, 1 << 20
 """The most bytes that the ranges of all threads have together, and the least that one has."""
 
-NARROW_RANGE = 640 << 10
+NARROW_RANGE = 512 << 10
 """What a worker process reads at once: each makes many times that of it."""
 
 ENCODERS_MAX = 4

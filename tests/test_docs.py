@@ -198,7 +198,7 @@ def test_a_completion_script_is_made(shell: str) -> None:
         ("dump --form", {"--format"}),
         ("dump --format ", {"table", "jsonl", "csv", "parquet"}),
         ("explain type:NameLN_", {"type:NameLN_TX"}),
-        ("explain exit:1", {"exit:1", "exit:130"}),
+        ("explain exit:1", {"exit:1", "exit:130", "exit:143"}),
         # bash takes the colon for a word of its own.
         ("explain type : NameLN_", {"NameLN_TX"}),
     ],

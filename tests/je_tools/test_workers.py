@@ -148,3 +148,26 @@ def test_a_worker_that_is_killed_stops_the_dump(slow_dump: subprocess.Popen[byte
     assert slow_dump.returncode == 5, told
     assert b"a worker process was killed" in told
     _wait_until("ended", leader, range(1))
+
+
+def test_terminated_it_leaves_nothing_behind(tmp_path: Path) -> None:
+    """As `timeout` and service managers end a program."""
+    out = tmp_path / "out"
+    out.mkdir()
+    code = (
+        "import sys, time\n"
+        "from je_tools import dump\n"
+        "dump.build_table = lambda *_, **__: time.sleep(60)\n"
+        "from je_tools.commands.main import main\n"
+        "main()\n"
+    )
+    argv = [sys.executable, "-c", code, "dump", HOME, "--output", out / "rows"]
+    process = subprocess.Popen(argv, stderr=subprocess.PIPE)
+    end = time.monotonic() + 60
+    while not list(out.iterdir()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.terminate()
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (143, b"")
+    assert list(out.iterdir()) == []
