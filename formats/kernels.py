@@ -28,6 +28,7 @@ from je_tools.formats import machine
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARKED: set[Callable[..., Any]] = set()
+_VECTOR_CODE: dict[Callable[..., Any], Callable[[], Any]] = {}
 _TWINS: dict[Callable[..., Any], Twin] = {}
 _DISPATCHERS: dict[Callable[..., Any], Any] = {}
 _LOCK = threading.RLock()
@@ -40,6 +41,27 @@ def kernel(function: F) -> F:
     """Mark `function` as a kernel; it stays a plain Python function."""
     _MARKED.add(function)
     return function
+
+
+def vector_kernel(code: Callable[[], Any]) -> Callable[[F], F]:
+    """Mark a kernel that other kernels call, and of which LLVM makes no vector code by itself.
+
+    Args:
+        code: gives what `numba.extending.intrinsic` takes, to do the same with LLVM's vectors. It
+            must load what the Python source loads: only that is held to the bounds of arrays.
+    """
+
+    def mark(function: F) -> F:
+        _VECTOR_CODE[function] = functools.cache(lambda: _intrinsic(code()))
+        return kernel(function)
+
+    return mark
+
+
+def _intrinsic(function: Callable[..., Any]) -> Any:
+    import numba.extending
+
+    return numba.extending.intrinsic(function)
 
 
 def compiled(function: Callable[..., Any]) -> Twin:
@@ -76,7 +98,7 @@ class Twin:
 
     def _specialised(self, kinds: machine.Kinds, arguments: tuple[Any, ...]) -> machine.Run:
         # Bounds checks raise exceptions, which only numba's own calls can pass on.
-        if os.environ.get("NUMBA_BOUNDSCHECK", "0") in ("", "0"):
+        if not _are_bounds_checked():
             code = self._code(kinds, arguments)
             if code is not None:
                 return machine.load(code)
@@ -105,6 +127,17 @@ class Twin:
         return f"{name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}.kernel"
 
 
+def _are_bounds_checked() -> bool:
+    return os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0")
+
+
+def _callee(function: Callable[..., Any]) -> Any:
+    """What a compiled kernel calls where its source calls the kernel `function`."""
+    if function in _VECTOR_CODE and not _are_bounds_checked():
+        return _VECTOR_CODE[function]()
+    return _dispatcher(function)
+
+
 def _dispatcher(function: Callable[..., Any]) -> Any:
     """Numba's own compiled form of a kernel."""
     if function not in _DISPATCHERS:
@@ -123,7 +156,7 @@ def _for_numba(function: Callable[..., Any]) -> Callable[..., Any]:
     assert isinstance(function, types.FunctionType)
     names = set(function.__code__.co_names)
     scope = {
-        name: _dispatcher(value) if _is_kernel(value) and name in names else value
+        name: _callee(value) if _is_kernel(value) and name in names else value
         for name, value in function.__globals__.items()
     }
     copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)

@@ -123,7 +123,8 @@ class Scanner:
         fast: use compiled kernels; None decides by the size of the log.
         progress: called with the bytes of each finished range.
         start: offset at which an entry begins and reading does, in a log of one file.
-        wide: the work keeps little of its rows, so read long ranges, which cost less each.
+        wide: the work keeps no array of its rows, so lend them, and read long ranges, which cost
+            less each.
         processes: run the work in processes instead of threads, since it is mostly Python: it and
             its results must pickle.
     """
@@ -166,7 +167,10 @@ class Scanner:
         threads = self.thread_count() if fast else 1
         with self._open_pool(threads, work, fast) as pool:
             # Open files are bounded by the ranges in flight: each is closed with its last one.
-            streams = (_FileScan(self, file, work, fast) for file in environment.files)
+            streams = (
+                _FileScan(self, file, work, fast, at_rest=self.wide and i not in environment.ends)
+                for i, file in enumerate(environment.files)
+            )
             try:
                 yield from _in_order(streams, pool, threads) if pool else _in_turn(streams)
             except BrokenExecutor as error:
@@ -206,13 +210,15 @@ class Scanner:
 class _FileScan(Generic[T]):
     """One file: its ranges, and how their outcomes are joined."""
 
-    def __init__(self, scanner: Scanner, file: LogFile, work: Work[T], fast: bool) -> None:
+    def __init__(
+        self, scanner: Scanner, file: LogFile, work: Work[T], fast: bool, *, at_rest: bool = False
+    ) -> None:
         self.scanner = scanner
         self.file = file
         self.work = work
         self.fast = fast
         with _explained():
-            self.source = Source(file.path)
+            self.source = Source(file.path, at_rest)
         self.state = FileState(file, self.source.size)
 
     def ranges(self, place: Place) -> list[_Range]:
@@ -322,6 +328,7 @@ def _read(
         fast=fast,
         check=scanner.check,
         window=scanner.range_size(),
+        lend=scanner.wide,
     )
     with _explained():
         results = [work(rows) for rows in ranged]

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from je_tools.formats.adler import adler32
 from je_tools.formats.je import header as h
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, FILE_HEADER_NO
 from je_tools.formats.kernels import kernel
@@ -97,8 +98,6 @@ _NOTHING, _ENTRY, _ASK, _FIND_MORE = (int(found) for found in Found)
 _BAD, _OK, _NONE = int(Checksum.BAD), int(Checksum.OK), int(Checksum.NONE)
 _TYPE_NO_MAX = max(ENTRY_TYPES)
 _ALWAYS = ALWAYS_SUMMED
-_ADLER_BASE = 65521
-_ADLER_BLOCK = 5552
 _PLAIN_BLOCK = 4096
 
 
@@ -117,6 +116,9 @@ def walk(
     expected_prev: int,
     shift: int,
     vlsn_mask: int,
+    check: int,
+    flags_mask: int,
+    erased: int,
     offsets: Any,
     prev_offsets: Any,
     sums: Any,
@@ -125,8 +127,12 @@ def walk(
     types: Any,
     flags: Any,
     header_sizes: Any,
+    states: Any,
 ) -> tuple[int, int, int]:
     """Step over entries from offset `at` while they begin before `limit`.
+
+    With `check` each is summed when the one behind it has been taken, as its bytes are in the
+    core's cache then; before that its size may be wild.
 
     Args:
         buf: bytes [base, base + len(buf)) of the file.
@@ -138,8 +144,10 @@ def walk(
         shift: how much further back than they are entries name the ones before them; not 0 where
             bytes were inserted or are missing.
         vlsn_mask: header flags of which any means that a VLSN follows.
-        offsets, prev_offsets, sums, item_sizes, vlsns, types, flags, header_sizes: outputs, one
-            element an entry, of the dtypes of ROW_DTYPE.
+        check: not 0 to fill `states` of all entries but the last.
+        flags_mask, erased: as for `check_sums`.
+        offsets, prev_offsets, sums, item_sizes, vlsns, types, flags, header_sizes, states:
+            outputs, one element an entry, of the dtypes of ROW_DTYPE.
 
     Returns:
         Entries found, offset of the first entry not taken, a `Stop`.
@@ -171,6 +179,13 @@ def walk(
             return n, at, _CHAIN
         if after - base > size:
             return n, at, _NEED_MORE
+        if check != 0 and n > 0:
+            start = i - header_sizes[n - 1] - item_sizes[n - 1]
+            if types[n - 1] == erased:
+                states[n - 1] = _NONE
+            else:
+                right = adler32(buf, start + 4, i, flags_mask) == sums[n - 1]
+                states[n - 1] = _OK if right else _BAD
         offsets[n] = at
         prev_offsets[n] = prev
         sums[n] = load_u32(buf, i)
@@ -182,32 +197,6 @@ def walk(
         n += 1
         expected_prev = at - shift
         at = after
-
-
-@kernel
-def adler32(buf: Any, start: Any, stop: Any, first_masked: int) -> Any:
-    """Adler-32 of buf[start:stop], the second byte first taken through the mask `first_masked`.
-
-    Sums run in blocks short enough for 32 bits, which LLVM turns into vector code.
-    """
-    low = 1 + buf[start]
-    high = low
-    low += buf[start + 1] & first_masked
-    high += low
-    at = start + 2
-    while at < stop:
-        n = min(stop - at, _ADLER_BLOCK)
-        block = buf[at : at + n]
-        total = np.uint32(0)
-        weighted = np.uint32(0)
-        for i in range(n):
-            byte = np.uint32(block[i])
-            total += byte
-            weighted += np.uint32(i) * byte
-        high = (high + n * (low + np.int64(total)) - np.int64(weighted)) % _ADLER_BASE
-        low = (low + np.int64(total)) % _ADLER_BASE
-        at += n
-    return high << 16 | low
 
 
 @kernel
@@ -223,25 +212,20 @@ def check_sums(
     types: Any,
     sums: Any,
     states: Any,
-) -> int:
-    """Fill `states[:n]` with OK, BAD or NONE; the number of entries that are BAD.
+) -> None:
+    """Fill `states[:n]` with OK, BAD or NONE.
 
     `flags_mask` clears the flag that the checksum does not cover, `erased` is `erased_no` of the
     file's version. The entries lie in `buf`.
     """
-    bad = 0
     for row in range(n):
         if types[row] == erased:
             states[row] = _NONE
             continue
         start = np.int64(offsets[row]) - base
         stop = start + header_sizes[row] + item_sizes[row]
-        if adler32(buf, start + 4, stop, flags_mask) == sums[row]:
-            states[row] = _OK
-        else:
-            states[row] = _BAD
-            bad += 1
-    return bad
+        right = adler32(buf, start + 4, stop, flags_mask) == sums[row]
+        states[row] = _OK if right else _BAD
 
 
 def check_sums_plain(
@@ -256,9 +240,8 @@ def check_sums_plain(
     types: Any,
     sums: Any,
     states: Any,
-) -> int:
+) -> None:
     """`check_sums` on a memoryview, with zlib's Adler-32."""
-    bad = 0
     for row in range(n):
         if types[row] == erased:
             states[row] = _NONE
@@ -268,8 +251,6 @@ def check_sums_plain(
         head = bytes((buf[start + 4], buf[start + 5] & flags_mask))
         right = zlib.adler32(buf[start + 6 : stop], zlib.adler32(head)) == sums[row]
         states[row] = _OK if right else _BAD
-        bad += not right
-    return bad
 
 
 @kernel
