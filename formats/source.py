@@ -2,11 +2,8 @@
 
 Bytes are copied by `preadv` into a buffer that each thread reuses. Unlike a map that survives
 what forensics meets: a file cut short under the reader, and a sector that cannot be read, which
-is reported as a range instead of killing the process.
-
-Copying is a third of the work of a scan that only sums. A file that no engine writes to any more
-may be mapped for that: a span at a time, whose pages the system has brought in and vouched for
-(MADV_POPULATE_READ, Linux 5.14); what it does not vouch for is copied.
+is reported as a range instead of killing the process. Threads that map and unmap wait for each
+other, so that it is not slower either.
 """
 
 from __future__ import annotations
@@ -32,12 +29,6 @@ PIECE_SIZE = 4096
 KEPT_SIZE = 16 << 20
 """The largest scratch array that a thread keeps: one huge entry must not cost memory for ever."""
 
-
-MAPPED_MIN = 1 << 20
-"""The shortest span that is mapped: setting up a map costs what copying some pages does."""
-
-_POPULATE_READ = 22
-"""MADV_POPULATE_READ, which the module mmap does not name. Source: madvise(2)."""
 
 UNREADABLE = frozenset({errno.EIO, errno.EBADMSG, errno.EILSEQ, errno.EUCLEAN})
 """What a device or a file system answers for a sector that it cannot deliver right."""
@@ -124,14 +115,12 @@ class Source:
 
     Attributes:
         path: where it is.
-        at_rest: nobody writes to the file, so that long spans of it may be mapped.
         size: bytes at open; nothing behind is read, however the file grows.
         unreadable: half-open byte ranges that the device could not deliver; they read as zeros.
             They overlap when they were read more than once.
     """
 
     path: Path
-    at_rest: bool = False
     size: int = 0
     unreadable: set[tuple[int, int]] = field(default_factory=set)
     _fd: int = _CLOSED
@@ -144,11 +133,11 @@ class Source:
         self.size = status.st_size
         self._identity = Identity(status.st_dev, status.st_ino)
 
-    def __getstate__(self) -> tuple[Path, bool, int, Identity]:
-        return self.path, self.at_rest, self.size, self._identity
+    def __getstate__(self) -> tuple[Path, int, Identity]:
+        return self.path, self.size, self._identity
 
-    def __setstate__(self, state: tuple[Path, bool, int, Identity]) -> None:
-        self.path, self.at_rest, self.size, self._identity = state
+    def __setstate__(self, state: tuple[Path, int, Identity]) -> None:
+        self.path, self.size, self._identity = state
         self.unreadable, self._fd = set(), _NOT_YET
 
     def _open_again(self) -> None:
@@ -183,10 +172,8 @@ class Source:
         """
         if not 0 <= start <= stop <= self.size:
             raise ValueError(f"{self.path}: span {start}..{stop} is not in 0..{self.size}")
-        array = self._mapped(start, stop) if self.at_rest else None
-        if array is None:
-            array = _BUFFERS.take(stop - start)
-            self._fill(array.data, start)
+        array = _BUFFERS.take(stop - start)
+        self._fill(array.data, start)
         view = array.view()
         view.flags.writeable = False
         return view
@@ -207,21 +194,6 @@ class Source:
         if status.st_size < self.size:
             reason = f"shrank from {self.size} to {status.st_size} bytes while it was read"
             raise _changed(self.path, reason)
-
-    def _mapped(self, start: int, stop: int) -> Bytes | None:
-        """A long span through a map; None where the system will not bring in all of it."""
-        if stop - start < MAPPED_MIN or self._fd < 0:
-            return None
-        skipped = start % mmap.ALLOCATIONGRANULARITY
-        try:
-            os.posix_fadvise(self._fd, start, stop - start, os.POSIX_FADV_WILLNEED)
-            pages = mmap.mmap(
-                self._fd, stop - start + skipped, access=mmap.ACCESS_READ, offset=start - skipped
-            )
-            pages.madvise(_POPULATE_READ)
-        except (OSError, ValueError):
-            return None
-        return np.frombuffer(pages, np.uint8, offset=skipped)
 
     def _fill(self, target: memoryview, start: int) -> None:
         if self._fd == _NOT_YET:

@@ -167,10 +167,7 @@ class Scanner:
         threads = self.thread_count() if fast else 1
         with self._open_pool(threads, work, fast) as pool:
             # Open files are bounded by the ranges in flight: each is closed with its last one.
-            streams = (
-                _FileScan(self, file, work, fast, at_rest=self.wide and i not in environment.ends)
-                for i, file in enumerate(environment.files)
-            )
+            streams = (_FileScan(self, file, work, fast) for file in environment.files)
             try:
                 yield from _in_order(streams, pool, threads) if pool else _in_turn(streams)
             except BrokenExecutor as error:
@@ -210,15 +207,13 @@ class Scanner:
 class _FileScan(Generic[T]):
     """One file: its ranges, and how their outcomes are joined."""
 
-    def __init__(
-        self, scanner: Scanner, file: LogFile, work: Work[T], fast: bool, *, at_rest: bool = False
-    ) -> None:
+    def __init__(self, scanner: Scanner, file: LogFile, work: Work[T], fast: bool) -> None:
         self.scanner = scanner
         self.file = file
         self.work = work
         self.fast = fast
         with _explained():
-            self.source = Source(file.path, at_rest)
+            self.source = Source(file.path)
         self.state = FileState(file, self.source.size)
 
     def ranges(self, place: Place) -> list[_Range]:

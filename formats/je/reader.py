@@ -13,6 +13,7 @@ from there on (`Place.shift`), which is one break of the chain and not one an en
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -226,6 +227,22 @@ class RangeState:
     blank: bool = False
 
 
+class _Scratch(threading.local):
+    """Arrays into which a thread walks, used again: new ones cost a page fault for each page."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+
+    def take(self, rows: int) -> dict[str, npt.NDArray[Any]]:
+        if not self._columns or len(self._columns["offset"]) < rows:
+            types = {name: w.ROW_DTYPE[name] for name in COLUMN_NAMES}
+            self._columns = {name: np.empty(rows, types[name]) for name in types}
+        return {name: array[:rows] for name, array in self._columns.items()}
+
+
+_SCRATCH = _Scratch()
+
+
 class RangeReader:
     """Reads the entries that begin in [start, stop) of one file.
 
@@ -357,8 +374,7 @@ class RangeReader:
     def _walk(self, at: int, expected_prev: int) -> tuple[int, int, int]:
         """Walk into the free part of the arrays, and sum; the results are those of `walk`."""
         if not self._columns:
-            types = {name: w.ROW_DTYPE[name] for name in COLUMN_NAMES}
-            self._columns = {name: np.empty(self._capacity, types[name]) for name in types}
+            self._columns = _SCRATCH.take(self._capacity)
         c = {name: array[self._n :] for name, array in self._columns.items()}
         buf = self._data if self.fast else as_plain(self._data)
         step = compiled(w.walk) if self.fast else w.walk

@@ -10,13 +10,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.formats.source import (
-    MAPPED_MIN,
-    UNREADABLE,
-    Source,
-    SourceChangedError,
-    SourceError,
-)
+from je_tools.formats.source import UNREADABLE, Source, SourceChangedError, SourceError
 
 
 @pytest.fixture
@@ -94,48 +88,3 @@ def test_pickled_it_is_opened_again_when_it_is_the_same(path: Path) -> None:
     path.write_bytes(bytes(20_000))
     with pytest.raises(SourceChangedError, match="replaced"):
         pickle.loads(pickled).read(0, 3)
-
-
-@pytest.fixture
-def long_path(tmp_path: Path) -> Path:
-    path = tmp_path / "00000001.jdb"
-    path.write_bytes(os.urandom(3 * MAPPED_MIN))
-    return path
-
-
-@pytest.mark.parametrize("start", [0, 1, 4095, 4096, 5000])
-def test_a_file_at_rest_is_mapped(
-    long_path: Path, start: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_at(monkeypatch, errno.EIO, 0, 3 * MAPPED_MIN)
-    data = long_path.read_bytes()
-    with Source(long_path, at_rest=True) as source:
-        spans = [source.read(start, stop) for stop in (start + MAPPED_MIN, source.size)]
-        kept = [bytes(span) for span in spans]
-        assert not spans[0].flags.writeable
-        assert not source.unreadable
-    assert kept == [data[start : start + MAPPED_MIN], data[start:]]
-
-
-def test_a_short_span_of_a_file_at_rest_is_copied(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_at(monkeypatch, errno.EIO, 0, 4096)
-    with Source(path, at_rest=True) as source:
-        assert not source.read(0, 4096).any()
-        assert source.unreadable == {(0, 4096)}
-
-
-def test_a_span_that_the_system_does_not_vouch_for_is_copied(
-    long_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("je_tools.formats.source._POPULATE_READ", -1)
-    with Source(long_path, at_rest=True) as source:
-        assert source.read(0, source.size).tobytes() == long_path.read_bytes()
-
-
-def test_a_file_at_rest_that_is_cut_short_has_changed_and_kills_nobody(long_path: Path) -> None:
-    with Source(long_path, at_rest=True) as source:
-        os.truncate(long_path, MAPPED_MIN)
-        with pytest.raises(SourceChangedError, match="shrank"):
-            source.read(0, source.size)
