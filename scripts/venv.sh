@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv and installs the project into it, editable: `scripts/venv.sh base|dev`.
-# base: what a user needs; dev: with the extras test and lint as well.
+# base: what a user needs, Spark included; dev: with the extras test and lint as well.
 # A .venv is used again as long as pyproject.toml, this script and the Python are the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -43,8 +43,8 @@ if [ "$(cat .venv/stamp-base 2>/dev/null)" != "$stamp" ]; then
     "$python" -m venv .venv
 fi
 case $what in
-base) target=. ;;
-dev) target='.[test,lint]' ;;
+base) target='.[spark]' ;;
+dev) target='.[spark,test,lint]' ;;
 *) echo "usage: scripts/venv.sh base|dev" >&2; exit 2 ;;
 esac
 echo "installing $target into .venv" >&2
