@@ -1,0 +1,83 @@
+"""Cuts a fleet into tasks of about the same number of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from je_tools.audit.discover import Fleet
+from je_tools.environment import Environment, LogFile
+
+CUT_SIZE = 256 << 20
+"""Bytes from which on a file is cut into ranges, each read by a task of its own."""
+
+TASK_SIZES = (8 << 20, CUT_SIZE)
+"""The fewest and the most bytes that a task is given, files that are not cut left whole."""
+
+TASKS_PER_CORE = 4
+"""Enough that the last tasks end together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A file, or a range of one that is cut.
+
+    Attributes:
+        env_no: number of the environment in the fleet.
+        index: of the file in `Environment.files`.
+        file: which.
+        missing: the environment's missing files, which say what evidence to look for.
+        cut: which of the file's ranges, and how many it has; (0, 1) for a whole file.
+    """
+
+    env_no: int
+    index: int
+    file: LogFile
+    missing: tuple[tuple[int, int], ...]
+    cut: tuple[int, int]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the piece, about."""
+        return self.file.size // self.cut[1]
+
+
+Task = tuple[Piece, ...]
+
+
+def plan_tasks(fleet: Fleet, cores: int) -> list[Task]:
+    """Pieces in the order of the fleet, grouped by bytes.
+
+    Args:
+        fleet: all environments.
+        cores: how many tasks run at once.
+    """
+    wanted = fleet.size // max(cores * TASKS_PER_CORE, 1)
+    size = min(max(wanted, TASK_SIZES[0]), TASK_SIZES[1])
+    numbered = enumerate(fleet.environments)
+    return list(_grouped((piece for no, env in numbered for piece in _pieces(no, env)), size))
+
+
+def cut_count(file: LogFile) -> int:
+    """Into how many ranges a file is cut."""
+    return max(-(-file.size // CUT_SIZE), 1)
+
+
+def _pieces(env_no: int, environment: Environment) -> Iterator[Piece]:
+    for index, file in enumerate(environment.files):
+        count = cut_count(file)
+        for cut in range(count):
+            yield Piece(env_no, index, file, environment.missing, (cut, count))
+
+
+def _grouped(pieces: Iterable[Piece], wanted: int) -> Iterator[Task]:
+    group: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if group and size + piece.size > wanted:
+            yield tuple(group)
+            group, size = [], 0
+        group.append(piece)
+        size += piece.size
+    if group:
+        yield tuple(group)
