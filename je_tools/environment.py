@@ -131,6 +131,20 @@ class Environment:
             expected = file.file_no + 1
         return tuple(ranges)
 
+    def spelled(self, file_no: int | None) -> str:
+        """What a finding about a file calls the log: a file that was named itself, by its path.
+
+        With that name the file is found again, whatever its suffix.
+        """
+        return self.name if file_no is None else self._named.get(file_no, self.name)
+
+    @cached_property
+    def _named(self) -> Mapping[int, str]:
+        if self.is_directory:
+            return {}
+        files = [*self.files, *([self.marker] if self.marker else [])]
+        return {file.file_no: str(file.path) for file in files}
+
     @cached_property
     def places(self) -> Mapping[Path, int]:
         """Where in `files` each path is."""

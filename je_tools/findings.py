@@ -213,7 +213,8 @@ class Finding:
     Attributes:
         code: a key of CODES.
         severity: of this finding.
-        env: the environment, as it was named on the command line.
+        env: the environment, as it was named on the command line; where files were named, the
+            one that this is about.
         file_no: number of the file, or None where it concerns the directory.
         offset, length: byte range in the file.
         resume_offset: where good entries go on behind it, or None.

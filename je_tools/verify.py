@@ -183,7 +183,7 @@ class Judge:
         self.everything = False
         self._fast = fast
         self._files = Files(environment)
-        self._stream = Stream(environment.name)
+        self._stream = Stream(environment)
         self._index = 0
         self._is_begun = False
         self._old_deltas: OldDeltas | None = None

@@ -222,3 +222,37 @@ def test_what_is_no_log_file_is_told_from_one_that_is_damaged(tmp_path: Path) ->
     assert f"{home / 'je.lck'}: not a JE log file" in outcome.err
     (home / "00000001.bad").write_bytes(b"damaged" * 9)
     assert je_tools("verify", path, home / "00000001.bad").code == 3
+
+
+# What a finding calls the log
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_finding_in_a_file_that_was_named_names_the_file(count: int, tmp_path: Path) -> None:
+    """So that it is found whatever its suffix, and `explain` takes the name."""
+    files = log_of(3)
+    home = write_log(tmp_path / "env", files)
+    paths = [home / "00000001.bad", home / "00000002.del"][:count]
+    for file, path in zip(files[1:], paths, strict=False):
+        file.data[-1] ^= 1
+        path.write_bytes(file.data)
+    outcome = je_tools("verify", *paths, "--format", "jsonl")
+    places = [(row["env"], row["lsn"]) for row in outcome.rows]
+    assert [env for env, _ in places] == [str(path) for path in paths]
+    assert outcome.err.startswith(f"je-tools: {paths[0] if count == 1 else home}: ")
+    for env, lsn in places:
+        assert je_tools("explain", lsn, "--env", env).code == 3
+    assert {row["env"] for row in je_tools("verify", home, "--all", "--format", "jsonl").rows} == {
+        str(home)
+    }
+
+
+def test_so_does_one_of_the_stream_of_vlsns(tmp_path: Path) -> None:
+    files = [LogFile(0)]
+    files[0].trace(20, vlsn=7)
+    files.append(files[0].follower())
+    files[1].trace(20, vlsn=5)
+    home = write_log(tmp_path / "env", files)
+    paths = sorted(home.iterdir())
+    (row,) = je_tools("verify", *paths, "--format", "jsonl").rows
+    assert (row["code"], row["env"]) == ("vlsn-backward", str(paths[1]))
