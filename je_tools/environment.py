@@ -73,6 +73,11 @@ class LogFile:
     version: int
 
     @property
+    def is_begun(self) -> bool:
+        """Whether more is there than what a writer leaves that died over the file's header."""
+        return self.header.good or self.size > FILE_HEADER_SIZE
+
+    @property
     def home(self) -> Path:
         """The environment's home as far as the place of the file tells."""
         return _home(self.path)
@@ -106,10 +111,15 @@ class Environment:
         """Indexes of the files in which the log may end, so that a torn tail there is no damage.
 
         A crash right after a file was begun leaves it empty, or with a header alone; the engine
-        then takes the file before it for the last. Of files named one by one, each is a last one
-        that is not followed by the next number.
+        then takes the file before it for the last; an environment that has no more than that is
+        refused, so nothing of it is an end. Of files named one by one, each is a last one that is
+        not followed by the next number.
+
+        Source: LastFileReader.startAtLastGoodFile, RecoveryManager.findEndOfLog, JE 7.5.11.
         """
         files = self.files
+        if self.is_directory and not any(file.is_begun for file in files):
+            return frozenset()
         ends: set[int] = set()
         if not self.is_directory:
             numbers = {file.file_no for file in files}

@@ -190,6 +190,14 @@ def is_opened(row: dict[str, Any], engine: Release) -> bool:
     return engine >= Release.of(row["opened_from"]) and not too_new
 
 
+def databases_by_engine(
+    coordinate: str, java: Path, home: Path
+) -> subprocess.CompletedProcess[str]:
+    """Have an engine open a log, for which it may rename a file, and list the databases."""
+    command = [java, "-cp", engine_jar(coordinate), "com.sleepycat.je.util.DbDump", "-h", home]
+    return subprocess.run([*command, "-l"], capture_output=True, text=True, check=False)
+
+
 @pytest.mark.engine
 @pytest.mark.parametrize("coordinate", [JE_5, JE_18])
 @pytest.mark.parametrize("name", ["v8-basic", "v8-dbops", "v17-basic", "v26-basic"])
@@ -199,8 +207,7 @@ def test_engines_open_what_they_are_said_to(
     """The engine lists the databases of a copy, or says that the log is too new for it."""
     source = FIXTURES / name
     home = shutil.copytree(source / "env", tmp_path / "env")
-    command = [java, "-cp", engine_jar(coordinate), "com.sleepycat.je.util.DbDump", "-h", home]
-    done = subprocess.run([*command, "-l"], capture_output=True, text=True, check=False)
+    done = databases_by_engine(coordinate, java, home)
     engine = Release.of(coordinate.split(":")[2])
     opened = {is_opened(row, engine) for row in rows_of(source / "env").values()}
     if opened == {True}:
@@ -210,3 +217,26 @@ def test_engines_open_what_they_are_said_to(
     else:
         assert "VersionMismatchException" in done.stderr
         assert done.returncode != 0
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("size", [0, 10, 37])
+@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "behind another"])
+def test_an_environment_of_a_begun_file(
+    size: int, is_alone: bool, java: Path, tmp_path: Path
+) -> None:
+    """Behind a good file it is what a crash leaves; alone the engine finds no log."""
+    home = tmp_path / "env"
+    home.mkdir()
+    data = (FIXTURES / "v8-basic" / "env" / "00000000.jdb").read_bytes()
+    if not is_alone:
+        (home / "00000000.jdb").write_bytes(data)
+    (home / f"0000000{int(not is_alone)}.jdb").write_bytes(data[:size])
+    code, rows = json_rows("verify", home)
+    assert code == (3 if is_alone else 0)
+    errors = [row["code"] for row in rows if row["severity"] == "error"]
+    assert errors == ["bad-file-header"] * is_alone
+    for coordinate in (JE_5, JE_18):
+        copy = shutil.copytree(home, tmp_path / coordinate.replace(":", "-"))
+        done = databases_by_engine(coordinate, java, copy)
+        assert (done.returncode == 0) != is_alone, done.stderr
