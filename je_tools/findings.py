@@ -196,6 +196,15 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Open the log with JE 7.5 or 18.3 first, which can read it and write newer files.",
     ),
     (
+        "old-form-to-replay",
+        Severity.WARNING,
+        "Behind the start of the last checkpoint, where recovery begins, the log holds entries of "
+        "databases with duplicates, or BIN-deltas, in the form of log versions before 8. JE 5.0 "
+        "and later refuse to open it.",
+        "Run DbPreUpgrade_4_1 of JE 4.1.20 or a later 4.1 on it (DbRepPreUpgrade_4_1 where it is "
+        "replicated); then open it with JE 5.0 or later.",
+    ),
+    (
         "live-writer",
         Severity.NOTE,
         "An engine has the log open, or the log grew while it was read. Its end is where it was "

@@ -84,8 +84,8 @@ def test_old_deltas_are_counted_over_ranges(
     files[1].add(OLD_DELTA, bytes(5))
     files.append(files[1].follower())
     home = write_log(tmp_path / "env", files)
-    step, told = je_tools("verify", home, "--format", "jsonl").rows
-    assert step["code"] == "version-step"
+    step, told, older = je_tools("verify", home, "--format", "jsonl").rows
+    assert (step["code"], older["code"]) == ("version-step", "old-form-to-replay")
     assert (told["code"], told["severity"]) == ("old-delta-in-v8", "warning")
     assert (told["file_no"], told["offset"], told["length"]) == (1, first, None)
     assert told["found"] == "2 old BIN-deltas, this the first"
