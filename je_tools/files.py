@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -79,6 +80,12 @@ class FileRow:
     is_old_form: bool = False
     findings: list[Finding] = field(default_factory=list)
     of_directory: list[Finding] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Its name, with that of its data directory: two files of one number are told apart."""
+        path = self.file.path
+        return path.name if path.parent == self.file.home else str(Path(*path.parts[-2:]))
 
     @property
     def version(self) -> int | None:
@@ -168,15 +175,15 @@ def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
         for seen in part.results:
             row.take(seen)
         row.tell(judge.take(part, [seen.judged for seen in part.results]))
-    places = {row.file.file_no: row for row in rows}
     for found in judge.finish():
-        of_file = places.get(found.file_no) if found.file_no is not None else None
-        if of_file is not None:
-            of_file.tell([found])
+        row = next((row for row in rows if row.file.file_no == found.file_no), rows[-1])
+        if row.file.file_no == found.file_no:
+            row.tell([found])
         else:
-            rows[-1].of_directory += _told([found])
-    for file_no in judge.upgrade.files:
-        places[file_no].is_old_form = True
+            row.of_directory += _told([found])
+    old_form = judge.upgrade.files
+    for row in rows:
+        row.is_old_form = row.file.file_no in old_form
     return rows
 
 

@@ -35,7 +35,7 @@ def _cells(row: FileRow) -> list[Cell]:
     codes = list(dict.fromkeys(found.code for found in row.findings))
     return [
         row.file.file_no,
-        row.file.path.name,
+        row.name,
         row.version,
         row.file.header.created_ms if row.file.header.good else None,
         row.file.size,
