@@ -328,23 +328,32 @@ def _all(
         # One thread: what it shows names of is what it has found them in.
         scanner = replace(dump.scanner, threads=1)
         databases = Databases(names, options["databases"])
-        yield from follow(replace(dump, scanner=scanner), reading, left, databases)
+        yield from follow(replace(dump, scanner=scanner), reading, left, databases, _tell)
     elif not count:
         say("je-tools: no entry matches")
 
 
 def _exit_code(reading: Any, exit_zero: bool) -> int:
     """Say what is damaged or was not listed; 3 where something is."""
+    totals = reading.totals()
+    # Of a log that was followed, the first ones have been told.
+    untold = totals.errors - reading.told
+    _tell(totals.first[reading.told :], untold, is_end=bool(totals.errors))
+    return EXIT_DAMAGE if totals.errors and not exit_zero else EXIT_OK
+
+
+def _tell(errors: list[Any], count: int | None = None, *, is_end: bool = False) -> None:
+    """Say the first of some errors, of which there are `count`, and how to learn of the others."""
     from dataclasses import replace
 
-    totals = reading.totals()
-    for finding in totals.first:
+    from je_tools.verify import FIRST
+
+    for finding in errors[:FIRST]:
         say(f"je-tools: {replace(finding, hint='').text()}")
-    if totals.errors:
-        left = totals.errors - len(totals.first)
+    left = (len(errors) if count is None else count) - len(errors[:FIRST])
+    if left or is_end:
         more = f"{left:,} more; " if left else ""
         say(f"je-tools: {more}je-tools verify tells all, and what to do")
-    return EXIT_DAMAGE if totals.errors and not exit_zero else EXIT_OK
 
 
 class _Command(click.Command):

@@ -65,7 +65,7 @@ def command(**options: Unpack[Options]) -> int:
         progress_bar(environment.size, "files") as progress,
     ):
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
-        rows = list(list_files(environment, scanner))
+        rows = list_files(environment, scanner)
         _write(rows, out, options)
     return _exit_code(rows, options["exit_zero"])
 

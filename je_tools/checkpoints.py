@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ class Interval:
 
     Attributes:
         ln_txn, ln, map_ln_txn, map_ln: entries in it.
+        size: bytes of the files from the CkptEnd before, or the start of the log, to `end_lsn`.
         end_to_end, end_to_start, start_to_end: distances in bytes as the engine estimates them:
             each file in between counts as long as a file may get, and the first interval is
             taken from LSN 0x0/0x0.
@@ -94,6 +96,7 @@ class Interval:
     ln: int
     map_ln_txn: int
     map_ln: int
+    size: int
     end_to_end: int
     end_to_start: int
     start_to_end: int
@@ -161,10 +164,22 @@ def _sum(a: Counts, b: Counts) -> Counts:
 
 @dataclass(frozen=True)
 class _Distances:
-    """Distances between LSNs as the engine estimates them."""
+    """Distances between LSNs as the engine estimates them, and places as they are.
+
+    Attributes:
+        file_nos: numbers of the files, ascending.
+        file_size: how long the engine takes a file in between to be.
+        starts: bytes of the files in front of each file.
+    """
 
     file_nos: Sequence[int] = field(default_factory=list)
     file_size: int = 0
+    starts: Mapping[int, int] = field(default_factory=dict)
+
+    def position(self, lsn: int) -> int:
+        """Bytes of the files in front of an LSN; 0 where its file is not there."""
+        start = self.starts.get(lsn >> 32)
+        return 0 if start is None else start + (lsn & 0xFFFFFFFF)
 
     def between(self, later: int, earlier: int) -> int:
         file, other = later >> 32, earlier >> 32
@@ -193,9 +208,12 @@ def intervals(parts: Iterable[CheckpointPart], environment: Environment) -> list
     counters, last_lsn = _counters(parts)
     if last_lsn is None:
         return []
+    sizes = [file.size for file in environment.files]
+    numbers = [file.file_no for file in environment.files]
     distances = _Distances(
-        sorted({file.file_no for file in environment.files}),
+        sorted(set(numbers)),
         _file_size(environment),
+        dict(zip(numbers, accumulate(sizes, initial=0), strict=False)),
     )
     found = []
     behind_start = _NONE
@@ -249,6 +267,7 @@ def _interval(
     said = end or start
     return Interval(
         *total,
+        size=distances.position(end_lsn) - distances.position(previous_end),
         end_to_end=distances.between(end_lsn, previous_end),
         end_to_start=distances.between(start.lsn if start else last_lsn, previous_end),
         start_to_end=distances.between(end_lsn, start.lsn) if start and both else 0,

@@ -43,7 +43,8 @@ def finding(
     """A finding with its code's severity and hint, where `columns` has no other."""
     known = CODES[code]
     columns.setdefault("hint", known.hint)
-    return Finding(code, severity or known.severity, environment.name, **columns)
+    env = environment.spelled(columns.get("file_no"))
+    return Finding(code, severity or known.severity, env, **columns)
 
 
 class Files:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
-from je_tools.errors import InputError, StoppedError
+from je_tools.errors import InputError, StoppedError, UsageError
 from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
@@ -71,13 +72,23 @@ class LogFile:
     header: FileHeader
     version: int
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether more is there than what a writer leaves that died over the file's header."""
+        return self.header.good or self.size > FILE_HEADER_SIZE
+
+    @property
+    def home(self) -> Path:
+        """The environment's home as far as the place of the file tells."""
+        return _home(self.path)
+
 
 @dataclass(frozen=True)
 class Environment:
     """A directory of log files, or files named one by one.
 
     Attributes:
-        name: as the user spelled it.
+        name: as the user spelled it; of several files named one by one, the home they lie in.
         files: in the order of the log; the marker file is not among them.
         marker: the file 7fffffff.jdb, if there is one.
         is_directory: a whole environment, where a missing file means something.
@@ -100,10 +111,15 @@ class Environment:
         """Indexes of the files in which the log may end, so that a torn tail there is no damage.
 
         A crash right after a file was begun leaves it empty, or with a header alone; the engine
-        then takes the file before it for the last. Of files named one by one, each is a last one
-        that is not followed by the next number.
+        then takes the file before it for the last; an environment that has no more than that is
+        refused, so nothing of it is an end. Of files named one by one, each is a last one that is
+        not followed by the next number.
+
+        Source: LastFileReader.startAtLastGoodFile, RecoveryManager.findEndOfLog, JE 7.5.11.
         """
         files = self.files
+        if self.is_directory and not any(file.is_begun for file in files):
+            return frozenset()
         ends: set[int] = set()
         if not self.is_directory:
             numbers = {file.file_no for file in files}
@@ -125,6 +141,20 @@ class Environment:
             expected = file.file_no + 1
         return tuple(ranges)
 
+    def spelled(self, file_no: int | None) -> str:
+        """What a finding about a file calls the log: a file that was named itself, by its path.
+
+        With that name the file is found again, whatever its suffix.
+        """
+        return self.name if file_no is None else self._named.get(file_no, self.name)
+
+    @cached_property
+    def _named(self) -> Mapping[int, str]:
+        if self.is_directory:
+            return {}
+        files = [*self.files, *([self.marker] if self.marker else [])]
+        return {file.file_no: str(file.path) for file in files}
+
     @cached_property
     def places(self) -> Mapping[Path, int]:
         """Where in `files` each path is."""
@@ -140,11 +170,12 @@ def open_environment(paths: Sequence[Path], known: Environment | None = None) ->
             that are new, were the last one, or had no good header.
 
     Raises:
-        InputError: nothing there, not a log, or a mixture of directories and files.
+        InputError: nothing there, or not a log.
+        UsageError: nothing named, several logs, or two files of one number.
         StoppedError: a file vanished between listing and opening it.
     """
     if not paths:
-        raise InputError("no environment directory and no log file was named")
+        raise UsageError("no environment directory and no log file was named")
     for path in paths:
         try:
             exists = path.exists()
@@ -152,13 +183,10 @@ def open_environment(paths: Sequence[Path], known: Environment | None = None) ->
             raise InputError(f"{path}: {error.strerror}") from error
         if not exists:
             raise InputError(f"{path}: no such file or directory")
-    name = " ".join(str(path) for path in paths)
     complete = _complete_files(known)
     if len(paths) == 1 and paths[0].is_dir():
-        return _open_directory(paths[0], name, complete)
-    for path in paths:
-        if not path.is_file():
-            raise InputError(f"{path}: name one directory, or log files, not several of both")
+        return _open_directory(paths[0], str(paths[0]), complete)
+    name = _name_of_files(paths)
     return _make(name, _open_files(paths, complete), is_directory=False)
 
 
@@ -222,6 +250,43 @@ def read_file_header(source: Source) -> FileHeader:
     )
 
 
+def _name_of_files(paths: Sequence[Path]) -> str:
+    """What files of one log are called together: one by its path, several by their home.
+
+    Raises:
+        UsageError: they are not of one log, as far as the places tell.
+        InputError: one is no file.
+    """
+    for path in paths:
+        if path.is_dir():
+            raise UsageError(
+                f"{path}: a directory beside other paths. One command reads one log: run one with "
+                "each directory, or name log files of one"
+            )
+        if not path.is_file():
+            raise InputError(f"{path}: neither a directory nor a regular file")
+    homes: dict[Path, Path] = {}
+    for path in paths:
+        homes.setdefault(_home(path), path)
+    (home, first), *others = homes.items()
+    for other, path in others:
+        if other.resolve() != home.resolve():
+            raise UsageError(
+                f"{first} and {path} are in different directories. One command reads one log, "
+                "whose files lie in one directory (data001, data002, ... of one environment count "
+                "as one): run one command per directory"
+            )
+    return str(paths[0] if len(paths) == 1 else home)
+
+
+def _home(path: Path) -> Path:
+    """The environment's home as far as a file's place tells; where links lead does not count."""
+    folder = path.parent
+    if _DATA_DIRECTORY.fullmatch(folder.absolute().name) is None:
+        return folder
+    return folder.parent if folder.name else Path("..")
+
+
 def _complete_files(known: Environment | None) -> dict[Path, LogFile]:
     """The files that an engine does not write to any more, and that need no second look."""
     files = known.files if known is not None else ()
@@ -268,7 +333,8 @@ def _open_file(path: Path) -> LogFile:
         size = source.size
     file_no = log_file_no(path)
     if file_no is None:
-        file_no = header.file_no if header.good and header.file_no is not None else 0
+        is_known = header.good or header.is_unsupported
+        file_no = header.file_no if is_known and header.file_no is not None else 0
     version = header.version if header.good and header.version is not None else 0
     return LogFile(path, file_no, size, header, version)
 
@@ -277,16 +343,34 @@ def _make(
     name: str, files: list[LogFile], *, is_directory: bool, folders: tuple[str, ...] = ()
 ) -> Environment:
     files.sort(key=lambda file: (file.file_no, str(file.path)))
+    if not is_directory:
+        _check_named(files)
     problems = "; ".join(f"{f.path}: {f.header.problem}" for f in files[:3])
     if all(file.header.is_unsupported for file in files):
         raise InputError(f"no file of a log version that this je-tools knows: {problems}")
-    # A damaged header is a finding in a file that has a log file's name.
-    named = is_directory or any(log_file_no(file.path) is not None for file in files)
-    if not named and not any(file.header.good for file in files):
-        raise InputError(f"not a JE log file: {problems}")
     marker = next((f for f in files if f.file_no == MARKER_FILE_NO), None)
     kept = [file for file in files if file is not marker or len(files) == 1]
     return Environment(name, tuple(_with_versions(kept)), marker, is_directory, folders)
+
+
+def _check_named(files: Sequence[LogFile]) -> None:
+    """Of files named one by one, each is of a log, and a number must say which is meant.
+
+    Raises:
+        InputError: one has neither the name of a log file nor a header, whose damage would be a
+            finding in a file of that name.
+        UsageError: two have the same number.
+    """
+    for file in files:
+        is_known = file.header.good or file.header.is_unsupported
+        if not is_known and log_file_no(file.path) is None:
+            raise InputError(f"{file.path}: not a JE log file: {file.header.problem}")
+    for one, other in pairwise(files):
+        if one.file_no == other.file_no:
+            raise UsageError(
+                f"{one.path} and {other.path} both are file {one.file_no:#x} of the log, so an LSN "
+                "would not tell which is meant. Run one command with each"
+            )
 
 
 def _with_versions(files: list[LogFile]) -> list[LogFile]:

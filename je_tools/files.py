@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from je_tools.formats.je.types import (
     RELEASES,
 )
 from je_tools.scan import Scanner
+from je_tools.upgrade import NEW_FORM
 from je_tools.verify import Judge, Seen, Totals
 
 _NO_VLSN = (1 << 63) - 1
@@ -61,6 +63,7 @@ class FileRow:
         first_lsn, last_lsn: of its good entries, the header the first; None without any.
         first_vlsn, last_vlsn: smallest and largest in the replication stream; None without any.
         old_delta_count: old BIN-deltas (type 22) in a file that modern engines open.
+        is_old_form: holds what JE 5.0 and later cannot replay, and would have to.
         findings: what is to be said of the file as a whole: errors, warnings, and steps of the
             version.
         of_directory: what is to be said of the whole directory, with its last file.
@@ -74,8 +77,15 @@ class FileRow:
     first_vlsn: int | None = None
     last_vlsn: int | None = None
     old_delta_count: int = 0
+    is_old_form: bool = False
     findings: list[Finding] = field(default_factory=list)
     of_directory: list[Finding] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Its name, with that of its data directory: two files of one number are told apart."""
+        path = self.file.path
+        return path.name if path.parent == self.file.home else str(Path(*path.parts[-2:]))
 
     @property
     def version(self) -> int | None:
@@ -97,6 +107,8 @@ class FileRow:
         """The later releases that must not be given the file, and why; None where all may."""
         if self.version is None:
             return None
+        if self.is_old_form:
+            return f"{RELEASES[NEW_FORM]} and later refuse it before DbPreUpgrade_4_1"
         if self.version < MODERN_READ_MIN:
             return f"{MODERN_RELEASE} and later refuse it"
         if self.cuts_off:
@@ -143,7 +155,7 @@ def releases_text(version: int) -> str:
     return f"{first} up to before {RELEASES[version + 1]}"
 
 
-def list_files(environment: Environment, scanner: Scanner) -> Iterator[FileRow]:
+def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
     """Read a log and give a row for each of its files, in order.
 
     Args:
@@ -155,19 +167,24 @@ def list_files(environment: Environment, scanner: Scanner) -> Iterator[FileRow]:
         InputError: a file cannot be read.
     """
     judge = Judge(environment, Totals(environment.name), fast=scanner.is_fast(environment.size))
-    left = len(environment.files)
-    row: FileRow | None = None
+    rows: list[FileRow] = []
     for part in scanner.scan(environment, lambda rows: _work(rows, judge)):
-        row = row or FileRow(part.file)
+        if not rows or rows[-1].file is not part.file:
+            rows.append(FileRow(part.file))
+        row = rows[-1]
         for seen in part.results:
             row.take(seen)
         row.tell(judge.take(part, [seen.judged for seen in part.results]))
-        if part.end is not None:
-            left -= 1
-            if not left:
-                row.of_directory += _told(judge.finish())
-            yield row
-            row = None
+    for found in judge.finish():
+        row = next((row for row in rows if row.file.file_no == found.file_no), rows[-1])
+        if row.file.file_no == found.file_no:
+            row.tell([found])
+        else:
+            row.of_directory += _told([found])
+    old_form = judge.upgrade.files
+    for row in rows:
+        row.is_old_form = row.file.file_no in old_form
+    return rows
 
 
 def _work(rows: Rows, judge: Judge) -> _Seen:

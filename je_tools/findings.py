@@ -90,8 +90,10 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "bad-file-header",
         Severity.ERROR,
         "The first entry of a file is not a file header with a right checksum. Its log version is "
-        "taken from the files around it.",
-        "The engine refuses to open the log. Look for a copy of the file.",
+        "taken from the files around it. A last file that ends inside its header is a torn tail, "
+        "but not where no file has a whole one: the engine finds no log then.",
+        "The engine refuses to open the log. Look for a copy of the file. Where nothing was ever "
+        "written but this file, move it aside, and the engine makes a new log.",
     ),
     (
         "unsupported-version",
@@ -194,6 +196,15 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Open the log with JE 7.5 or 18.3 first, which can read it and write newer files.",
     ),
     (
+        "old-form-to-replay",
+        Severity.WARNING,
+        "Behind the start of the last checkpoint, where recovery begins, the log holds entries of "
+        "databases with duplicates, or BIN-deltas, in the form of log versions before 8. JE 5.0 "
+        "and later refuse to open it.",
+        "Run DbPreUpgrade_4_1 of JE 4.1.20 or a later 4.1 on it (DbRepPreUpgrade_4_1 where it is "
+        "replicated); then open it with JE 5.0 or later.",
+    ),
+    (
         "live-writer",
         Severity.NOTE,
         "An engine has the log open, or the log grew while it was read. Its end is where it was "
@@ -213,7 +224,8 @@ class Finding:
     Attributes:
         code: a key of CODES.
         severity: of this finding.
-        env: the environment, as it was named on the command line.
+        env: the environment, as it was named on the command line; where files were named, the
+            one that this is about.
         file_no: number of the file, or None where it concerns the directory.
         offset, length: byte range in the file.
         resume_offset: where good entries go on behind it, or None.

@@ -10,7 +10,7 @@ written before the next one is created.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from je_tools.dump import Dump, Encoded, read_names_and_times
 from je_tools.environment import Environment, LogFile, open_environment
 from je_tools.errors import InputError, StoppedError
+from je_tools.findings import Finding, Severity
 from je_tools.scan import FileState, Part
 from je_tools.selection import Selection, database_ids
 from je_tools.verify import Judge, Seen, Totals, file_findings
@@ -42,6 +43,7 @@ class Reading:
         judged: what is wrong with the log, where all of it was judged before it was read for
             what is wanted of it.
         judge: judges it while it is read.
+        told: how many errors `news` has given.
     """
 
     paths: Sequence[Path]
@@ -49,6 +51,10 @@ class Reading:
     states: dict[Path, FileState] = field(default_factory=dict)
     judged: Totals | None = None
     judge: Judge | None = None
+    told: int = 0
+    _counted: Totals | None = None
+    _known: set[tuple[str, int | None, int | str | None]] = field(default_factory=set)
+    _settled: set[Path] = field(default_factory=set)
 
     def take(self, part: Part[Any], seen: list[Seen]) -> None:
         """Have a range judged, where all of the log is read that way."""
@@ -76,11 +82,55 @@ class Reading:
             self.judged, self.judge = self.judge.totals, None
         if self.judged is not None:
             return self.judged
-        totals = Totals(self.environment.name)
-        for state in self.states.values():
-            for found in file_findings(self.environment, state):
-                totals.count(found)
-        return totals
+        self._count(is_over=True)
+        return self._of_states
+
+    def news(self) -> list[Finding]:
+        """Errors that the files' states tell, that are certain, and that were not given before.
+
+        The log may still grow: what is behind the last whole entry of its last file is no damage
+        yet, nor is a file header that is not whole.
+        """
+        found = self._count(is_over=False)
+        self.told += len(found)
+        return found
+
+    @property
+    def _of_states(self) -> Totals:
+        """Errors so far, also of files that the cleaner has deleted since."""
+        if self._counted is None:
+            self._counted = Totals(self.environment.name)
+        return self._counted
+
+    def _count(self, *, is_over: bool) -> list[Finding]:
+        """Count errors that were not counted before; those of complete files are looked for once.
+
+        Args:
+            is_over: nothing is waited for any more.
+        """
+        environment = self.environment
+        new = []
+        for path, state in self.states.items():
+            index = environment.places.get(path)
+            if index is None or path in self._settled:
+                continue
+            file = environment.files[index]
+            is_read = file.is_begun and state.size >= file.size
+            if not (is_read or is_over):
+                continue
+            if is_read and index not in environment.ends:
+                self._settled.add(path)
+            for found in file_findings(environment, state):
+                key = (
+                    found.code,
+                    found.file_no,
+                    found.found if found.offset is None else found.offset,
+                )
+                if found.severity is Severity.ERROR and key not in self._known:
+                    self._known.add(key)
+                    self._of_states.count(found)
+                    new.append(found)
+        return new
 
     def goes_on(self, file: LogFile) -> None:
         """Forget the end of a file that has grown: it was torn as seen then, and is none now."""
@@ -107,6 +157,7 @@ def follow(
     reading: Reading,
     limit: int | None = None,
     databases: Databases | None = None,
+    tell: Callable[[list[Finding]], None] | None = None,
 ) -> Iterator[Encoded[E]]:
     """Entries behind those that were read; without an end, but where nothing more can match.
 
@@ -118,6 +169,7 @@ def follow(
         reading: where to go on; kept up to date.
         limit: how many entries at most; None for no end.
         databases: what is known of them, kept up to date.
+        tell: takes errors, each once, as soon as they are certain.
 
     Raises:
         StoppedError: the log was cut back, or the file that was being read is gone or another.
@@ -125,6 +177,13 @@ def follow(
     """
     left = limit
     follower = _Follower(dump, reading, databases or Databases())
+
+    def tell_news() -> None:
+        news = reading.news() if tell is not None else []
+        if news and tell is not None:
+            tell(news)
+
+    tell_news()
     while not follower.is_past():
         for file in follower.look():
             for encoded in follower.read_on(file, left):
@@ -132,6 +191,7 @@ def follow(
                 left = None if left is None else left - encoded.count
                 if left == 0:
                     return
+            tell_news()
         time.sleep(POLL_SECONDS)
 
 

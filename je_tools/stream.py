@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from je_tools.findings import CODES, Finding
+from je_tools.continuity import finding
+from je_tools.environment import Environment
+from je_tools.findings import Finding
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import REPLICATED
 from je_tools.formats.je.reader import Rows
@@ -78,12 +80,12 @@ class Stream:
     """Follows the stream through a log.
 
     Attributes:
-        env: name of the environment, for findings.
+        environment: the log, for findings.
         last: VLSN at which the stream stands; None before the first.
         is_broken: entries may be missing since the last one, so a gap needs no other reason.
     """
 
-    env: str
+    environment: Environment
     last: int | None = None
     is_broken: bool = False
     _starts: list[int] = field(default_factory=list)
@@ -109,15 +111,13 @@ class Stream:
             code = self._code(first)
             if code:
                 again = f"VLSN {first}" + (f" to {last}" if last > first else "")
-                yield Finding(
+                yield finding(
+                    self.environment,
                     code,
-                    CODES[code].severity,
-                    self.env,
-                    file_no,
-                    offset,
+                    file_no=file_no,
+                    offset=offset,
                     expected=f"VLSN {self.last + 1}",
                     found=again,
-                    hint=CODES[code].hint,
                 )
         self.is_broken = False
         self.last = last

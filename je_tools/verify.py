@@ -25,6 +25,7 @@ from je_tools.findings import Finding, Severity
 from je_tools.formats.je.reader import Rows
 from je_tools.scan import FileState, Part, Scanner
 from je_tools.stream import Runs, Stream, runs_of
+from je_tools.upgrade import OldForm, Upgrade, collect_old_form
 
 LOCK_NAME = "je.lck"
 
@@ -130,6 +131,7 @@ class Seen:
     Attributes:
         entries: good ones.
         old_deltas: those that make modern engines cut the file off.
+        old_form: what keeps JE 5.0 and later from a log that was written before.
     """
 
     entries: int
@@ -137,6 +139,7 @@ class Seen:
     old_deltas: OldDeltas | None
     runs: Runs | None
     evidence: Evidence | None
+    old_form: OldForm | None
 
 
 def verify(
@@ -175,6 +178,7 @@ class Judge:
     Attributes:
         totals: what has been read and found.
         everything: also give what is in order, as `clean-end`.
+        upgrade: whether JE 5.0 and later open the log, when all of it has been taken.
     """
 
     def __init__(self, environment: Environment, totals: Totals, *, fast: bool = False) -> None:
@@ -183,7 +187,8 @@ class Judge:
         self.everything = False
         self._fast = fast
         self._files = Files(environment)
-        self._stream = Stream(environment.name)
+        self._stream = Stream(environment)
+        self.upgrade = Upgrade(environment)
         self._index = 0
         self._is_begun = False
         self._old_deltas: OldDeltas | None = None
@@ -199,6 +204,7 @@ class Judge:
             old_deltas(rows, counts),
             runs_of(rows),
             self._files.evidence(rows, fast=self._fast),
+            collect_old_form(rows, fast=self._fast) if self.upgrade.is_asked else None,
         )
 
     def take(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
@@ -226,7 +232,8 @@ class Judge:
 
     def finish(self) -> list[Finding]:
         """The findings of the directory, when all parts have been taken."""
-        return self._counted([*self._files.of_missing(), *self._files.of_marker()])
+        files = self._files
+        return self._counted([*files.of_missing(), *files.of_marker(), *self.upgrade.findings()])
 
     def _counted(self, found: Iterable[Finding]) -> list[Finding]:
         told = [each for each in found if self.everything or each.code != "clean-end"]
@@ -254,6 +261,8 @@ class Judge:
                 lost += [spot.offset for spot in each.damage.bad]
             if each.evidence is not None:
                 self._files.take(each.evidence)
+            if each.old_form is not None:
+                self.upgrade.take(each.old_form)
             if each.old_deltas is not None:
                 self._old_deltas = each.old_deltas.behind(self._old_deltas)
         found += self._of_stream(part.file, seen, lost)

@@ -313,7 +313,7 @@ def check_output(path: Path, environment: Environment) -> None:
 def _homes(environment: Environment) -> set[tuple[int, int]]:
     """Every directory of the log, also where its files are links to others."""
     files = [*environment.files, *([environment.marker] if environment.marker else [])]
-    folders = {file.path.parent for file in files}
+    folders = {folder for file in files for folder in (file.path.parent, file.home)}
     folders |= {Path(os.path.realpath(file.path)).parent for file in files}
     if environment.is_directory:
         home = Path(environment.name)

@@ -53,12 +53,21 @@ class Column:
         title: in the table.
         kind: how its cells are spelled.
         rank: the less important a column, the higher; the highest go first where it is narrow.
+        cell: how its cell is had from what a row shows; None for the attribute of its name.
     """
 
     name: str
     title: str
     kind: Kind = Kind.COUNT
     rank: int = 0
+    cell: Callable[[Any], Cell] | None = None
+
+    def cell_of(self, item: object) -> Cell:
+        """The cell of what a row shows."""
+        if self.cell is not None:
+            return self.cell(item)
+        cell: Cell = getattr(item, self.name)
+        return cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,14 @@ class Section:
     title: str
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[Cell]]
+
+
+def section_of(
+    name: str, title: str, columns: tuple[Column, ...], items: Iterable[object]
+) -> Section:
+    """A table with a row for each item, whose columns know their cells."""
+    rows = [[column.cell_of(item) for column in columns] for item in items]
+    return Section(name, title, columns, rows)
 
 
 def write_jsonl(sections: Iterable[Section], out: BinaryIO) -> None:

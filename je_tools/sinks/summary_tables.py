@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import numpy as np
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.tally import COUNT, DATA, KEY, MAX, MIN, PROVISIONAL, TOTAL
 from je_tools.formats.je.types import Group, type_name
-from je_tools.sinks.sections import Cell, Column, Kind, Section
+from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
 from je_tools.summary import (
     BYTES,
     DATA_BYTES,
@@ -163,20 +163,16 @@ def database_section(summary: Summary) -> Section:
 
 
 _VLSN_COLUMNS = (
-    Column("file_no", "FILE", Kind.FILE),
-    Column("replicated_count", "REPLICATED"),
-    Column("first_vlsn", "FIRST VLSN"),
-    Column("last_vlsn", "LAST VLSN"),
+    Column("file_no", "FILE", Kind.FILE, cell=lambda file: file.file.file_no),
+    Column("replicated_count", "REPLICATED", cell=lambda file: file.vlsns.count),
+    Column("first_vlsn", "FIRST VLSN", cell=lambda file: file.vlsns.first),
+    Column("last_vlsn", "LAST VLSN", cell=lambda file: file.vlsns.last),
 )
 
 
 def vlsn_section(summary: Summary) -> Section:
     """Replicated entries of each file, with the first and the last VLSN."""
-    rows = [
-        (file.file.file_no, file.vlsns.count, file.vlsns.first, file.vlsns.last)
-        for file in summary.files
-    ]
-    return Section("vlsn", "VLSNs", _VLSN_COLUMNS, rows)
+    return section_of("vlsn", "VLSNs", _VLSN_COLUMNS, summary.files)
 
 
 _CHECKPOINT_COLUMNS = (
@@ -184,13 +180,14 @@ _CHECKPOINT_COLUMNS = (
     Column("ln", "LN", rank=5),
     Column("map_ln_txn", "MAPLN TXN", rank=8),
     Column("map_ln", "MAPLN", rank=8),
-    Column("end_to_end", "END TO END", rank=4),
+    Column("total_bytes", "BYTES", rank=4, cell=lambda interval: interval.size),
+    Column("end_to_end", "END TO END", rank=6),
     Column("end_to_start", "END TO START", rank=6),
     Column("start_to_end", "START TO END", rank=6),
     Column("max_ln_replay", "MAX LN REPLAY"),
     Column("start_lsn", "START LSN", Kind.LSN, rank=3),
     Column("end_lsn", "END LSN", Kind.LSN),
-    Column("complete", "COMPLETE", Kind.TEXT, rank=7),
+    Column("complete", "COMPLETE", Kind.TEXT, 7, lambda each: "yes" if each.complete else "no"),
     Column("start_ms", "STARTED", Kind.TIME, rank=9),
     Column("end_ms", "ENDED", Kind.TIME, rank=10),
     Column("duration_ms", "DURATION", Kind.DURATION, rank=2),
@@ -200,41 +197,11 @@ _CHECKPOINT_COLUMNS = (
 
 def checkpoint_section(summary: Summary) -> Section:
     """Checkpoint intervals; the last ends with the log."""
-    rows = [
-        (
-            each.ln_txn,
-            each.ln,
-            each.map_ln_txn,
-            each.map_ln,
-            each.end_to_end,
-            each.end_to_start,
-            each.start_to_end,
-            each.max_ln_replay,
-            each.start_lsn,
-            each.end_lsn,
-            "yes" if each.complete else "no",
-            each.start_ms,
-            each.end_ms,
-            each.duration_ms,
-            each.invoker,
-        )
-        for each in summary.intervals
-    ]
-    return Section("checkpoint", "Checkpoint intervals", _CHECKPOINT_COLUMNS, rows)
+    columns = _CHECKPOINT_COLUMNS
+    return section_of("checkpoint", "Checkpoint intervals", columns, summary.intervals)
 
 
 _OUTCOME_COLUMNS = (Column("outcome", "TRANSACTIONS", Kind.TEXT), Column("count", "COUNT"))
-_TRANSACTION_COLUMNS = (
-    Column("txn_id", "TXN", Kind.ID),
-    Column("outcome", "OUTCOME", Kind.TEXT),
-    Column("first_lsn", "FIRST LSN", Kind.LSN, rank=1),
-    Column("last_lsn", "LAST LSN", Kind.LSN, rank=4),
-    Column("entries", "ENTRIES"),
-    Column("total_bytes", "BYTES"),
-    Column("invisible_count", "INVISIBLE", rank=6),
-    Column("databases", "DATABASES", Kind.TEXTS, rank=2),
-    Column("end_ms", "ENDED", Kind.TIME, rank=5),
-)
 
 
 def transaction_sections(transactions: Transactions, names: dict[int, str]) -> list[Section]:
@@ -244,38 +211,29 @@ def transaction_sections(transactions: Transactions, names: dict[int, str]) -> l
     for transaction in without_end:
         outcome = transaction.outcome.value
         counts[outcome] = counts.get(outcome, 0) + 1
-    largest = transactions.largest()
+    columns = _transaction_columns(names)
+    title = "Transactions without Commit or Abort"
     return [
         Section("transactions", "", _OUTCOME_COLUMNS, list(counts.items())),
-        Section(
-            "without-end",
-            "Transactions without Commit or Abort",
-            _TRANSACTION_COLUMNS,
-            _transaction_rows(without_end, names),
-        ),
-        Section(
-            "largest",
-            "Largest transactions",
-            _TRANSACTION_COLUMNS,
-            _transaction_rows(largest, names),
-        ),
+        section_of("without-end", title, columns, without_end),
+        section_of("largest", "Largest transactions", columns, transactions.largest()),
     ]
 
 
-def _transaction_rows(
-    transactions: Iterable[Transaction], names: dict[int, str]
-) -> list[tuple[Cell, ...]]:
-    return [
-        (
-            each.txn_id,
-            each.outcome.value,
-            each.first_lsn,
-            each.last_lsn,
-            each.entries,
-            each.size,
-            each.invisible,
-            [names.get(db_id, str(db_id)) for db_id in sorted(each.databases)],
-            each.end_ms,
-        )
-        for each in transactions
-    ]
+def _transaction_columns(names: Mapping[int, str]) -> tuple[Column, ...]:
+    """The columns of transactions, whose databases have these names."""
+
+    def databases(transaction: Transaction) -> Cell:
+        return [names.get(db_id, str(db_id)) for db_id in sorted(transaction.databases)]
+
+    return (
+        Column("txn_id", "TXN", Kind.ID),
+        Column("outcome", "OUTCOME", Kind.TEXT, cell=lambda each: each.outcome.value),
+        Column("first_lsn", "FIRST LSN", Kind.LSN, rank=1),
+        Column("last_lsn", "LAST LSN", Kind.LSN, rank=4),
+        Column("entries", "ENTRIES"),
+        Column("total_bytes", "BYTES", cell=lambda each: each.size),
+        Column("invisible_count", "INVISIBLE", rank=6, cell=lambda each: each.invisible),
+        Column("databases", "DATABASES", Kind.TEXTS, rank=2, cell=databases),
+        Column("end_ms", "ENDED", Kind.TIME, rank=5),
+    )

@@ -29,6 +29,23 @@ def empty_file_alone(folder: Path) -> Paths:
     return [home]
 
 
+def begun_files_alone(folder: Path) -> Paths:
+    """Nothing that an engine could open: no header is whole."""
+    file = log()
+    home = write_log(folder, [])
+    (home / file.name).write_bytes(file.data[:37])
+    (home / "00000001.jdb").write_bytes(bytes(38))
+    return [home]
+
+
+def begun_file_behind_a_header(folder: Path) -> Paths:
+    """What a writer leaves that died when it had begun its second file."""
+    file = LogFile(0, 17)
+    home = write_log(folder, [file])
+    (home / "00000001.jdb").write_bytes(file.follower().data[:10])
+    return [home]
+
+
 def empty_file_in_front(folder: Path) -> Paths:
     first = log()
     second = first.follower()
@@ -105,7 +122,9 @@ CASES: dict[str, tuple[Callable[[Path], Paths], int]] = {
     make.__name__.replace("_", "-"): (make, code)
     for make, code in (
         (torn_last_file_then_an_empty_one, 0),
-        (empty_file_alone, 0),
+        (empty_file_alone, 3),
+        (begun_files_alone, 3),
+        (begun_file_behind_a_header, 0),
         (empty_file_in_front, 3),
         (empty_loose_file, 0),
         (later_version, 3),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tests.builders.logs import (
     CKPT_END,
+    CKPT_START,
     CREATED_MS,
     ERASED,
     FILE_SUMMARY,
@@ -163,10 +164,7 @@ def missing_file(folder: Path) -> Planted:
     last = LogFile(6, 17, 100)
     key = struct.pack(">II", 3, 1)
     last.add(FILE_SUMMARY, _file_summary(key))
-    active = 5 << 32 | 77
-    numbers = packed(active) + packed(0) * 8 + packed(1)
-    ckpt = text("test") + packed(CREATED_MS) + packed(active) + b"\0" + numbers
-    last.add(CKPT_END, ckpt)
+    last.add(CKPT_END, _ckpt_end(5 << 32 | 77))
     others = [LogFile(no, 17, 100) for no in (2, 4)]
     for other in others:
         other.trace(20)
@@ -183,6 +181,16 @@ def _file_summary(key: bytes) -> bytes:
     data = b"utilization"
     numbers = struct.pack("<11i", 5, 500, 1, 100, 4, 400, 90, 0, 1, 90, 1)
     return b"\0\0" + packed(2) + packed(len(data)) + data + numbers + packed(0) * 2 + key
+
+
+def _ckpt_start() -> bytes:
+    return packed(CREATED_MS) + packed(1) + text("test")
+
+
+def _ckpt_end(start_lsn: int) -> bytes:
+    """Recovery begins where the checkpoint does."""
+    numbers = packed(start_lsn) + packed(0) * 8 + packed(1)
+    return text("test") + packed(CREATED_MS) + packed(start_lsn) + b"\0" + numbers
 
 
 def last_entry_mismatch(folder: Path) -> Planted:
@@ -256,6 +264,17 @@ def prev_offset_mismatch(folder: Path) -> Planted:
     return write_log(folder, [file]), told
 
 
+def old_form_to_replay(folder: Path) -> Planted:
+    """A BIN-delta behind the last checkpoint, and one in front of it, that is not met."""
+    file = LogFile(0, 7)
+    file.add(OLD_DELTA, bytes(5))
+    begin = file.add(CKPT_START, _ckpt_start()).start
+    file.add(CKPT_END, _ckpt_end(begin))
+    start, _ = file.add(OLD_DELTA, bytes(5))
+    file.trace(20)
+    return write_log(folder, [file]), [Told("old-form-to-replay", "warning", 0, start)]
+
+
 PLANTED: dict[str, Callable[[Path], Planted]] = {
     make.__name__.replace("_", "-"): make
     for make in (
@@ -280,6 +299,7 @@ PLANTED: dict[str, Callable[[Path], Planted]] = {
         vlsn_backward,
         vlsn_gap,
         prev_offset_mismatch,
+        old_form_to_replay,
     )
 }
 """By code; three others need a device, an engine or another command."""

@@ -14,7 +14,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.corpus import FIXTURES, ROOT, VECTORS, Environment, environments_in, log_files
+from tests.corpus import (
+    FIXTURES,
+    ROOT,
+    VECTORS,
+    Environment,
+    environments,
+    environments_in,
+    legacy_files,
+    log_files,
+)
 from tests.engine.jars import JE_5, JE_18, engine_jar
 from tests.engine_truth.running import json_rows, kernels
 from tests.engine_truth.selected import PRINTED_FIXTURES, PRINTLOG, over
@@ -23,7 +32,7 @@ from tests.truth.printlog import read_printlog
 
 HERE = environments_in(FIXTURES)
 MODERN = (20, 1)
-OLD_DELTA_NO = 22
+OLD_DELTA_NO, CKPT_END_NO = 22, 20
 _RELEASE_ROW = re.compile(r"^\| (\d+) \| (\d+\.\d+) \|$", re.MULTILINE)
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
@@ -176,6 +185,8 @@ def test_who_wrote_and_who_opens(env: Environment) -> None:
 
 
 def not_opened_by(path: Path, version: int) -> str | None:
+    if "v6-halt" in path.parts:
+        return "5.0 and later refuse it before DbPreUpgrade_4_1"
     if version < 8:
         return "20.1 and later refuse it"
     if any(header.type_no == OLD_DELTA_NO for header in walk_file(path)):
@@ -190,6 +201,14 @@ def is_opened(row: dict[str, Any], engine: Release) -> bool:
     return engine >= Release.of(row["opened_from"]) and not too_new
 
 
+def databases_by_engine(
+    coordinate: str, java: Path, home: Path
+) -> subprocess.CompletedProcess[str]:
+    """Have an engine open a log, for which it may rename a file, and list the databases."""
+    command = [java, "-cp", engine_jar(coordinate), "com.sleepycat.je.util.DbDump", "-h", home]
+    return subprocess.run([*command, "-l"], capture_output=True, text=True, check=False)
+
+
 @pytest.mark.engine
 @pytest.mark.parametrize("coordinate", [JE_5, JE_18])
 @pytest.mark.parametrize("name", ["v8-basic", "v8-dbops", "v17-basic", "v26-basic"])
@@ -199,8 +218,7 @@ def test_engines_open_what_they_are_said_to(
     """The engine lists the databases of a copy, or says that the log is too new for it."""
     source = FIXTURES / name
     home = shutil.copytree(source / "env", tmp_path / "env")
-    command = [java, "-cp", engine_jar(coordinate), "com.sleepycat.je.util.DbDump", "-h", home]
-    done = subprocess.run([*command, "-l"], capture_output=True, text=True, check=False)
+    done = databases_by_engine(coordinate, java, home)
     engine = Release.of(coordinate.split(":")[2])
     opened = {is_opened(row, engine) for row in rows_of(source / "env").values()}
     if opened == {True}:
@@ -210,3 +228,77 @@ def test_engines_open_what_they_are_said_to(
     else:
         assert "VersionMismatchException" in done.stderr
         assert done.returncode != 0
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("size", [0, 10, 37])
+@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "behind another"])
+def test_an_environment_of_a_begun_file(
+    size: int, is_alone: bool, java: Path, tmp_path: Path
+) -> None:
+    """Behind a good file it is what a crash leaves; alone the engine finds no log."""
+    home = tmp_path / "env"
+    home.mkdir()
+    data = (FIXTURES / "v8-basic" / "env" / "00000000.jdb").read_bytes()
+    if not is_alone:
+        (home / "00000000.jdb").write_bytes(data)
+    (home / f"0000000{int(not is_alone)}.jdb").write_bytes(data[:size])
+    code, rows = json_rows("verify", home)
+    assert code == (3 if is_alone else 0)
+    errors = [row["code"] for row in rows if row["severity"] == "error"]
+    assert errors == ["bad-file-header"] * is_alone
+    for coordinate in (JE_5, JE_18):
+        copy = shutil.copytree(home, tmp_path / coordinate.replace(":", "-"))
+        done = databases_by_engine(coordinate, java, copy)
+        assert (done.returncode == 0) != is_alone, done.stderr
+
+
+OLD_FORM = "found in the recovery interval"
+"""In what an engine says of a log that it cannot replay."""
+
+
+def old_logs() -> list[Path]:
+    """Logs of one file each, of versions before 8 whose entries are decoded."""
+    found = [each.home / "00000000.jdb" for each in environments() if each.name.startswith("v6-")]
+    for path in legacy_files():
+        (version,) = struct.unpack_from("<i", path.read_bytes(), 34)
+        found += [path] * (version in (6, 7))
+    return found
+
+
+def refused_as_old_form(home: Path, java: Path, tmp_path: Path) -> bool:
+    """Whether the engines refuse a log for its old form, which `files` must have said."""
+    (row,) = rows_of(home).values()
+    is_told = "old-form-to-replay" in row["findings"]
+    refused = row["not_opened_by"]
+    assert refused.startswith("5.0 and later" if is_told else "20.1 and later")
+    for coordinate in (JE_5, JE_18):
+        copy = shutil.copytree(home, tmp_path / coordinate.replace(":", "-"))
+        done = databases_by_engine(coordinate, java, copy)
+        assert (OLD_FORM in done.stderr) == is_told, (home, done.stderr)
+        shutil.rmtree(copy)
+    return is_told
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("path", old_logs(), ids=lambda path: "-".join(path.parts[-3:]))
+def test_logs_of_the_old_form(path: Path, java: Path, tmp_path: Path) -> None:
+    home = tmp_path / "env"
+    home.mkdir()
+    shutil.copy(path, home / "00000000.jdb")
+    assert refused_as_old_form(home, java, tmp_path) == (path.parent.name == "env")
+
+
+@pytest.mark.engine
+def test_a_log_of_the_old_form_cut_off(java: Path, tmp_path: Path) -> None:
+    """Behind each of its checkpoints, and between them: from some places on it is refused."""
+    path = FIXTURES / "v6-halt" / "env" / "00000000.jdb"
+    ends = [each.lsn for each in walk_file(path) if each.type_no == CKPT_END_NO]
+    data = path.read_bytes()
+    home = tmp_path / "env"
+    home.mkdir()
+    verdicts = []
+    for size in sorted({*(lsn + 60 for lsn in ends), *(lsn + 20_000 for lsn in ends), len(data)}):
+        (home / "00000000.jdb").write_bytes(data[:size])
+        verdicts.append(refused_as_old_form(home, java, tmp_path))
+    assert set(verdicts) == {False, True}

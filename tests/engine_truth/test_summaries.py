@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.corpus import FIXTURES, Environment
+from tests.corpus import FIXTURES, Environment, log_files
 from tests.engine_truth.running import json_rows, kernels
 from tests.engine_truth.selected import over, with_truth
 from tests.truth.headers import NAMES, USER_TYPES
@@ -76,6 +76,22 @@ def check(env: Environment, printed: Totals, *, fast: bool) -> None:
     assert printed.intervals == [
         ([row[name] for name in _INTERVAL], row["end_lsn"]) for row in found["checkpoint"]
     ]
+    check_bytes(env.home, found["checkpoint"])
+
+
+def check_bytes(home: Path, intervals: list[dict[str, Any]]) -> None:
+    """Hold the bytes of intervals against the files', and within a file against the engine's."""
+    sizes = {int(path.stem, 16): path.stat().st_size for path in log_files(home)}
+    file_no, end, before = 0, 0, 0
+    for row in intervals:
+        last = file_no
+        file_no, offset = (int(part, 16) for part in row["end_lsn"].split("/"))
+        begin, end = end, offset + sum(size for no, size in sizes.items() if no < file_no)
+        assert row["total_bytes"] == end - begin
+        if file_no == last and last in sizes:
+            assert row["total_bytes"] == row["end_to_end"]
+        before += row["total_bytes"]
+    assert before == end <= sum(sizes.values())
 
 
 def estimate(records: list[Any], whole: int) -> list[Any]:

@@ -238,10 +238,20 @@ def checkpoint_distances(found: Row, end_before: str, last: str, home: Path) -> 
     both = found["start_lsn"] is not None and found["end_lsn"] is not None
     return {
         "end_lsn": end_lsn,
+        "total_bytes": bytes_before(end_lsn, home) - bytes_before(end_before, home),
         "end_to_end": between(end_lsn, end_before),
         "end_to_start": between(found["start_lsn"] or last, end_before),
         "start_to_end": between(end_lsn, found["start_lsn"]) if both else 0,
     }
+
+
+def bytes_before(lsn: str, home: Path) -> int:
+    """Bytes of the files in front of an LSN; of a file that is not there, none."""
+    file_no, offset = divmod(lsn_of(lsn), 1 << 32)
+    sizes = {int(path.stem, 16): path.stat().st_size for path in log_files(home)}
+    if file_no not in sizes:
+        return 0
+    return offset + sum(size for number, size in sizes.items() if number < file_no)
 
 
 def index_of(numbers: list[int], number: int) -> int:

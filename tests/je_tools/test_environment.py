@@ -8,8 +8,10 @@ import pytest
 
 from je_tools import environment
 from je_tools.environment import Environment, open_environment
+from je_tools.errors import UsageError
 from tests.builders.logs import LogFile, write_log
 from tests.damage.planted_cases import CASES
+from tests.damage.running import Outcome, je_tools
 
 
 def log_of(count: int) -> list[LogFile]:
@@ -122,3 +124,135 @@ def test_a_directory_is_not_a_log_for_its_name(tmp_path: Path) -> None:
     found = open_environment([home])
     assert [each.path.name for each in found.files] == [file.name]
     assert found.folders == ()
+
+
+# Several paths on one command line
+
+COMMANDS = {
+    "verify": ("verify",),
+    "dump": ("dump",),
+    "summary": ("summary",),
+    "files": ("files",),
+    "explain": ("explain", "0x0/0x26"),
+}
+
+
+def named(command: str, *paths: Path) -> Outcome:
+    """Run a command over paths, however it takes them."""
+    begin = COMMANDS[command]
+    if command != "explain":
+        return je_tools(*begin, *paths)
+    return je_tools(*begin, *(word for path in paths for word in ("--env", path)))
+
+
+def refused(outcome: Outcome, *words: str) -> None:
+    assert (outcome.code, outcome.out) == (2, b"")
+    assert all(word in outcome.err for word in words), outcome.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_paths_that_are_not_of_one_log_are_refused(command: str, tmp_path: Path) -> None:
+    """They would be judged against each other: an LSN of one means nothing in the other."""
+    first, second = log_of(2)
+    one = write_log(tmp_path / "one", [first, second])
+    other = write_log(tmp_path / "other", [first, second])
+    a, b = one / first.name, other / second.name
+    refused(named(command, a, b), f"{a} and {b}", "one command per directory")
+    refused(named(command, one, other), str(one), "one with each directory")
+    refused(named(command, one, b), str(one), "one with each directory")
+    (one / "data001").mkdir()
+    (one / second.name).rename(one / "data001" / second.name)
+    assert named(command, a, one / "data001" / second.name).code == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("suffix", ["bad", "del", "bup", "bup.1"])
+def test_two_files_of_one_number_are_refused(command: str, suffix: str, tmp_path: Path) -> None:
+    """An LSN would not tell which of them is meant."""
+    home = write_log(tmp_path / "env", log_of(1))
+    (path,) = home.iterdir()
+    other = path.with_suffix(f".{suffix}")
+    other.write_bytes(path.read_bytes())
+    refused(named(command, path, other), str(path), str(other), "one command with each")
+    refused(named(command, path, path), "one command with each")
+    for each in (path, other, home):
+        assert named(command, each).code == 0
+
+
+@pytest.mark.parametrize(
+    "places",
+    [("data001", "data002", "data003"), ("data002", "data002", "data001"), (".", "data001", ".")],
+)
+def test_files_of_one_environment_lie_in_its_data_directories(
+    places: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where these are links to other disks."""
+    home = tmp_path / "env"
+    home.mkdir()
+    (home / "data001").symlink_to(write_log(tmp_path / "disk", []))
+    files = log_of(3)
+    for place, file in zip(places, files, strict=True):
+        write_log(home / place, [file])
+    paths = [home / place / file.name for place, file in zip(places, files, strict=True)]
+    found = open_environment(paths)
+    assert found.name == str(home)
+    assert [file.path for file in found.files] == paths
+    monkeypatch.chdir(home)
+    assert open_environment([path.relative_to(home) for path in paths]).name == "."
+    with pytest.raises(UsageError):
+        open_environment([*paths, write_log(tmp_path / "data001", log_of(1)) / files[0].name])
+
+
+def test_inside_a_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = log_of(2)
+    write_log(tmp_path / "env" / "data001", [first])
+    write_log(tmp_path / "env" / "data002", [second])
+    monkeypatch.chdir(tmp_path / "env" / "data001")
+    found = open_environment([Path(first.name), Path("../data002") / second.name])
+    assert (found.name, len(found.files)) == ("..", 2)
+
+
+def test_what_is_no_log_file_is_told_from_one_that_is_damaged(tmp_path: Path) -> None:
+    """Beside a good one: all that a shell's star matches."""
+    home = write_log(tmp_path / "env", log_of(1))
+    (path,) = home.iterdir()
+    (home / "je.lck").touch()
+    outcome = je_tools("verify", path, home / "je.lck")
+    assert outcome.code == 4
+    assert f"{home / 'je.lck'}: not a JE log file" in outcome.err
+    (home / "00000001.bad").write_bytes(b"damaged" * 9)
+    assert je_tools("verify", path, home / "00000001.bad").code == 3
+
+
+# What a finding calls the log
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_finding_in_a_file_that_was_named_names_the_file(count: int, tmp_path: Path) -> None:
+    """So that it is found whatever its suffix, and `explain` takes the name."""
+    files = log_of(3)
+    home = write_log(tmp_path / "env", files)
+    paths = [home / "00000001.bad", home / "00000002.del"][:count]
+    for file, path in zip(files[1:], paths, strict=False):
+        file.data[-1] ^= 1
+        path.write_bytes(file.data)
+    outcome = je_tools("verify", *paths, "--format", "jsonl")
+    places = [(row["env"], row["lsn"]) for row in outcome.rows]
+    assert [env for env, _ in places] == [str(path) for path in paths]
+    assert outcome.err.startswith(f"je-tools: {paths[0] if count == 1 else home}: ")
+    for env, lsn in places:
+        assert je_tools("explain", lsn, "--env", env).code == 3
+    assert {row["env"] for row in je_tools("verify", home, "--all", "--format", "jsonl").rows} == {
+        str(home)
+    }
+
+
+def test_so_does_one_of_the_stream_of_vlsns(tmp_path: Path) -> None:
+    files = [LogFile(0)]
+    files[0].trace(20, vlsn=7)
+    files.append(files[0].follower())
+    files[1].trace(20, vlsn=5)
+    home = write_log(tmp_path / "env", files)
+    paths = sorted(home.iterdir())
+    (row,) = je_tools("verify", *paths, "--format", "jsonl").rows
+    assert (row["code"], row["env"]) == ("vlsn-backward", str(paths[1]))

@@ -14,11 +14,13 @@ from je_tools.dump import Dump, Encoded, read_names_and_times
 from je_tools.entries import EntryTable
 from je_tools.environment import open_environment
 from je_tools.errors import StoppedError
+from je_tools.findings import Finding
 from je_tools.following import Reading, follow
 from je_tools.scan import Scanner
 from je_tools.selection import Selection, parse_types
 from je_tools.times import Window
-from tests.builders.logs import CREATED_MS, LogFile, packed, random_log
+from je_tools.verify import FIRST, Totals
+from tests.builders.logs import CREATED_MS, LogFile, packed, random_log, write_log
 from tests.je_tools.dumped import dump_rows, je_tools, rows_of
 
 LSNS = list[int]
@@ -302,5 +304,87 @@ def test_damage_that_came_meanwhile_is_told(
     files[0].data[hurt.start + 5 : hurt.start + 14] = b"\xff" * 9
     done = follow_by_command(tmp_path / "env", files, monkeypatch, "--format", "jsonl")
     assert done.code == 130
-    assert f"0x{files[0].no:x}/0x{hurt.start:x}" in done.err
+    assert done.err.count(f"0x{files[0].no:x}/0x{hurt.start:x}") == 1
     assert len(rows_of(done.out)) == len(lsns_in(files)) - 1
+
+
+class Told:
+    """What was told while a log grew, and how many bytes of it were there."""
+
+    def __init__(self, grower: Grower) -> None:
+        self.grower = grower
+        self.codes: list[str] = []
+        self.left: list[int] = []
+
+    def __call__(self, found: list[Finding]) -> None:
+        self.codes += [each.code for each in found]
+        self.left += [sum(len(data) for _, data in self.grower.left)] * len(found)
+
+
+def told_while_growing(
+    home: Path, files: list[LogFile], cuts: Iterator[int], monkeypatch: pytest.MonkeyPatch
+) -> tuple[Told, Totals]:
+    """Follow a log to its end; what was told meanwhile, and all that there was."""
+    grower = Grower(home, files, cuts)
+    told = Told(grower)
+    monkeypatch.setattr(following.time, "sleep", grower.grow)
+    environment = open_environment([home])
+    reading = Reading([home], environment)
+    dump = Dump(Selection(), lsns_of, Scanner())
+
+    def pieces() -> Iterator[Encoded[LSNS]]:
+        yield from dump.run(environment, reading.ended)
+        yield from follow(dump, reading, tell=told)
+
+    collect(pieces())
+    return told, reading.totals()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_damage_is_told_once_when_it_is_certain(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry when the next one has come, a file that is too short when the next one has."""
+    files = random_log(random.Random(seed), 4, 30)
+    hurt = files[1].placed[10]
+    files[1].data[hurt.stop - 1] ^= 1
+    del files[2].data[-5:]
+    cuts = cuts_of(random.Random(seed))
+    told, totals = told_while_growing(tmp_path / "env", files, cuts, monkeypatch)
+    assert told.codes == ["damaged-entry", "truncated-file"]
+    assert totals.errors == 2
+    rest = sum(len(file.data) for file in files[2:])
+    # A look may come 9,000 bytes later.
+    assert rest < told.left[0] + 9000
+    assert len(files[3].data) < told.left[1] + 9000 + 38
+
+
+def test_what_grows_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every length, from an empty file on."""
+    files = random_log(random.Random(4), 2, 2)
+    home = tmp_path / "env"
+    told, totals = told_while_growing(home, files, iter([38, *[1] * 20_000]), monkeypatch)
+    assert (told.codes, totals.errors) == ([], 0)
+
+
+def test_damage_in_front_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many are counted; and what was told counts when the cleaner has deleted the file."""
+    files = random_log(random.Random(2), 2, 60)
+    for place in files[0].placed[1:55:2]:
+        files[0].data[place.stop - 1] ^= 1
+    home = write_log(tmp_path / "env", files)
+    files.append(files[1].follower())
+
+    def clean(_: float) -> None:
+        (home / files[0].name).unlink(missing_ok=True)
+        write_log(home, files[2:])
+
+    monkeypatch.setattr(following.time, "sleep", clean)
+    count = len(lsns_in(files[:2])) + 1
+    done = je_tools("dump", home, "--follow", "--format", "jsonl", "--limit", str(count))
+    assert (done.code, len(rows_of(done.out))) == (3, count)
+    assert done.err.count("error: damaged-entry") == FIRST
+    assert done.err.splitlines()[FIRST:] == [
+        f"je-tools: {27 - FIRST} more; je-tools verify tells all, and what to do",
+        "je-tools: je-tools verify tells all, and what to do",
+    ]

@@ -50,10 +50,13 @@ def with_a_marker_only_in_the_home(folder: Path) -> tuple[list[Path], list[Path]
 
 
 def loose(folder: Path) -> tuple[list[Path], list[Path]]:
-    first, second, third = small_log(17, 3)
-    one = write_log(folder / "one", [first, second])
-    other = write_log(folder / "other", [third])
-    return [*one.iterdir(), *other.iterdir()], [one, other]
+    home = write_log(folder / "env", small_log(17, 3))
+    return list(home.iterdir()), [home]
+
+
+def loose_in_data_directories(folder: Path) -> tuple[list[Path], list[Path]]:
+    (home,), folders = in_data_directories(folder)
+    return list(home.glob("*/*.jdb")), folders
 
 
 def linked(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -77,7 +80,14 @@ def raised(kind: type[BaseException], text: str = "") -> Iterator[None]:
 refused = partial(raised, RefusedError)
 
 Made = tuple[list[Path], list[Path]]
-LAYOUTS = (flat, in_data_directories, with_a_marker_only_in_the_home, loose, linked)
+LAYOUTS = (
+    flat,
+    in_data_directories,
+    with_a_marker_only_in_the_home,
+    loose,
+    loose_in_data_directories,
+    linked,
+)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.__name__)

@@ -17,6 +17,7 @@ import pytest
 from je_tools import damage, verify
 from je_tools.environment import open_environment
 from je_tools.errors import InputError, StoppedError
+from je_tools.files import list_files
 from je_tools.following import Reading
 from je_tools.scan import FileState, Scanner
 from je_tools.verify import UNKNOWN_PROCESS, Totals, lock_holder
@@ -84,11 +85,31 @@ def test_old_deltas_are_counted_over_ranges(
     files[1].add(OLD_DELTA, bytes(5))
     files.append(files[1].follower())
     home = write_log(tmp_path / "env", files)
-    step, told = je_tools("verify", home, "--format", "jsonl").rows
-    assert step["code"] == "version-step"
+    step, told, older = je_tools("verify", home, "--format", "jsonl").rows
+    assert (step["code"], older["code"]) == ("version-step", "old-form-to-replay")
     assert (told["code"], told["severity"]) == ("old-delta-in-v8", "warning")
     assert (told["file_no"], told["offset"], told["length"]) == (1, first, None)
     assert told["found"] == "2 old BIN-deltas, this the first"
+
+
+@pytest.mark.parametrize("name", sorted([*PLANTED, *CASES]))
+def test_files_puts_each_finding_on_the_row_of_its_file(name: str, tmp_path: Path) -> None:
+    home = tmp_path / "env"
+    paths = CASES[name][0](home) if name in CASES else [PLANTED[name](home)[0]]
+    rows = list_files(open_environment(paths), Scanner(fast=False))
+    of_files = [(row.file.file_no, found) for row in rows for found in row.findings]
+    assert all(found.file_no == number for number, found in of_files)
+    numbers = {row.file.file_no for row in rows}
+    assert all(found.file_no not in numbers for row in rows for found in row.of_directory)
+
+
+def test_files_of_one_number_are_told_apart(tmp_path: Path) -> None:
+    home, _ = PLANTED["duplicate-file"](tmp_path / "env")
+    rows = je_tools("files", home, "--format", "jsonl").rows
+    assert [(row["name"], row["findings"]) for row in rows] == [
+        ("00000000.jdb", ["misplaced-file"]),
+        ("data001/00000000.jdb", ["duplicate-file"]),
+    ]
 
 
 # Logs that change, and inputs that cannot be read
