@@ -30,11 +30,13 @@ HELP = """Print the entries of a log, in log order.
 
 Reads past damage: what is not listed is said on stderr, and the exit code is then 3.
 
+--type, --db, --txn, --key and --grep can be given several times: any of their values will do.
+
 \b
 Examples:
   je-tools dump meta/bdb --limit 20
   je-tools dump meta/bdb --type TXN --since 2026-11-20T10:00 --format jsonl
-  je-tools dump meta/bdb --db 5213 --key long:5485
+  je-tools dump meta/bdb --db 5213 --key long:5485 --key long:5486
   je-tools dump env --from-lsn 0x3/0x1a2f --to-lsn 0x3/0x2000
   je-tools dump env --grep alice@example.org --data hash
   je-tools dump env --format parquet --output entries.parquet
@@ -60,9 +62,13 @@ OPTIONS: dict[str, list[Any]] = {
         click.option("--txn", "txns", type=int, multiple=True, help="Transaction id."),
         click.option(
             "--key",
+            "keys",
+            multiple=True,
             help="Key of an LN: text, hex:0a1b, hex:0a* (prefix), long:5485, int:7, str:name.",
         ),
-        click.option("--grep", help="Bytes in a key or value: text, or hex:0a1b."),
+        click.option(
+            "--grep", "greps", multiple=True, help="Bytes in a key or value: text, or hex:0a1b."
+        ),
         click.option("--from-lsn", help="First LSN, 0xFILE/0xOFFSET."),
         click.option("--to-lsn", help="Last LSN, inclusive."),
         click.option("--from-vlsn", type=int, help="First VLSN."),
@@ -270,8 +276,8 @@ def _selection(options: dict[str, Any]) -> Any:
         to_vlsn=options["to_vlsn"],
         replicated=options["replicated"],
         txn_ids=frozenset(options["txns"]) if options["txns"] else None,
-        key=optional(s.parse_key, options["key"]),
-        grep=optional(s.parse_bytes, options["grep"]),
+        keys=tuple(map(s.parse_key, options["keys"])),
+        greps=tuple(map(s.parse_bytes, options["greps"])),
         window=None if since is None and until is None else Window(since, until),
     )
 

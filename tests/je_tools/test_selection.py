@@ -155,7 +155,17 @@ def replicated_only(_rng: random.Random, _rows: list[Row], _name: str) -> Filter
     return Filter(["--replicated"], lambda row: row["replicated"])
 
 
-def some_key(rng: random.Random, rows: list[Row], _name: str) -> Filter:
+def some_keys(rng: random.Random, rows: list[Row], _name: str) -> Filter:
+    return either([one_key(rng, rows) for _ in range(rng.randrange(1, 4))])
+
+
+def either(filters: list[Filter]) -> Filter:
+    """An option given several times: any of its values will do."""
+    options = [part for each in filters for part in each.options]
+    return Filter(options, lambda row: any(each.keep(row) for each in filters))
+
+
+def one_key(rng: random.Random, rows: list[Row]) -> Filter:
     key = bytes.fromhex(rng.choice([row["key"] for row in rows if row["key"] is not None]))
     part = key[: rng.randrange(len(key) + 1)]
     spelled = [(f"hex:{key.hex()}", key, True), (f"hex:{part.hex()}*", part, False)]
@@ -177,7 +187,11 @@ def some_key(rng: random.Random, rows: list[Row], _name: str) -> Filter:
     return Filter(["--key", text], keep)
 
 
-def some_grep(rng: random.Random, rows: list[Row], name: str) -> Filter:
+def some_greps(rng: random.Random, rows: list[Row], name: str) -> Filter:
+    return either([one_grep(rng, rows, name) for _ in range(rng.randrange(1, 4))])
+
+
+def one_grep(rng: random.Random, rows: list[Row], name: str) -> Filter:
     earlier = ("abort_key", "abort_data", "data_as_key")
 
     def places(row: Row) -> list[bytes]:
@@ -207,8 +221,8 @@ MAKERS = [
     some_vlsns,
     some_times,
     replicated_only,
-    some_key,
-    some_grep,
+    some_keys,
+    some_greps,
 ]
 
 
@@ -273,6 +287,19 @@ def test_the_time_of_an_entry() -> None:
     found = dump_rows(FIXTURES / name, "--since", at, "--until", at)
     assert [row for row in found if row["txn_id"] == commit["txn_id"]] == records
     assert len(records) > 1
+
+
+@pytest.mark.parametrize("option", ["--key", "--grep"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_filter_that_is_repeated_takes_either(option: str, order: int) -> None:
+    """Not the last one alone."""
+    name = "v17-basic/env"
+    values = ["user00000001", "user00000007"][::order]
+    found = dump_rows(FIXTURES / name, option, values[0], option, values[1])
+    single = [dump_rows(FIXTURES / name, option, value) for value in values]
+    assert all(single)
+    both = {row["lsn"] for rows in single for row in rows}
+    assert [row["lsn"] for row in found] == [r["lsn"] for r in all_rows(name) if r["lsn"] in both]
 
 
 # Spelling
