@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -73,7 +72,10 @@ OPTIONS: dict[str, list[Any]] = {
         click.option("--to-lsn", help="Last LSN, inclusive."),
         click.option("--from-vlsn", type=int, help="First VLSN."),
         click.option("--to-vlsn", type=int, help="Last VLSN, inclusive."),
-        click.option("--since", help="First time, UTC: 2026-11-20T10:00:00, or ms since 1970."),
+        click.option(
+            "--since",
+            help="First time, UTC: 2026-11-20T10:00:00, or 1795168800s, 1795168800000ms.",
+        ),
         click.option("--until", help="Last time, UTC, inclusive."),
         click.option("--replicated", is_flag=True, help="Only entries of the replication stream."),
         click.option(
@@ -107,28 +109,6 @@ OPTIONS: dict[str, list[Any]] = {
     ],
 }
 """Every option, in the order and under the headings of `--help`."""
-
-
-def parse_time(text: str | None) -> int | None:
-    """A time in UTC as ms since 1970; `None` stays so.
-
-    Raises:
-        UsageError: neither ISO 8601 nor a whole number.
-    """
-    if text is None:
-        return None
-    if text.isdecimal() and text.isascii() and len(text) > len("20261120"):
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(
-            f"{text}: a time is written 2026-11-20 or 2026-11-20T10:00:00.000, in UTC, or in ms "
-            "since 1970"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def execute(**options: Any) -> int:
@@ -261,12 +241,13 @@ def _check_combination(options: dict[str, Any]) -> None:
 
 def _selection(options: dict[str, Any]) -> Any:
     from je_tools import selection as s
-    from je_tools.times import Window
+    from je_tools.times import Window, parse_time
 
     def optional(parse: Any, value: Any) -> Any:
         return None if value is None else parse(value)
 
-    since, until = parse_time(options["since"]), parse_time(options["until"])
+    since = optional(parse_time, options["since"])
+    until = optional(parse_time, options["until"])
 
     return s.Selection(
         types=s.parse_types(options["types"]) if options["types"] else None,
