@@ -24,6 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _STANDARD_OUTPUT = "standard output"
+_FILE_ENCODING = "utf-8"
 
 
 class ClosedPipeError(BrokenPipeError):
@@ -43,7 +44,7 @@ def open_output(path: Path | None, environment: Environment | None = None) -> It
         ClosedPipeError: nobody reads what is written.
     """
     if path is None:
-        output = _Output(_STANDARD_OUTPUT, _standard_output())
+        output = _Output(_STANDARD_OUTPUT, _standard_output(), sys.stdout.encoding)
         with output.explained():
             yield cast(BinaryIO, output)
             output.flush()
@@ -124,6 +125,14 @@ def _open_new(path: Path, written: Path, mode: str, *, settles: bool = True) -> 
         output.abandon()
 
 
+def encoding_of(out: BinaryIO) -> str:
+    """How text for people is encoded in an output: as its reader shows it, UTF-8 in a file.
+
+    Data (JSON, CSV) is UTF-8 everywhere.
+    """
+    return out.encoding if isinstance(out, _Output) else _FILE_ENCODING
+
+
 class _Output(io.BufferedIOBase):
     """A file that keeps its own errors apart from those of what is read while it is written.
 
@@ -131,11 +140,13 @@ class _Output(io.BufferedIOBase):
 
     Attributes:
         failure: the last error of the file itself: its number, and what the system says of it.
+        encoding: see `encoding_of`.
     """
 
-    def __init__(self, name: str, file: BinaryIO) -> None:
+    def __init__(self, name: str, file: BinaryIO, encoding: str = _FILE_ENCODING) -> None:
         super().__init__()
         self.name = name
+        self.encoding = encoding
         self.failure: tuple[int, str] | None = None
         self._file = file
 
