@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from je_tools.commands._completion import complete_databases, complete_types
 from je_tools.commands._options import (
     CONTEXT,
     environment_argument,
@@ -53,10 +54,16 @@ OPTIONS: dict[str, list[Any]] = {
             "--type",
             "types",
             multiple=True,
+            shell_complete=complete_types,
             help="Entry type by the engine's name, or a group: LN, IN, TXN, CKPT, REP.",
         ),
         click.option(
-            "--db", "-d", "databases", multiple=True, help="Database, by name or id (id:7)."
+            "--db",
+            "-d",
+            "databases",
+            multiple=True,
+            shell_complete=complete_databases,
+            help="Database, by name or id (id:7).",
         ),
         click.option("--txn", "txns", type=int, multiple=True, help="Transaction id."),
         click.option(
