@@ -225,7 +225,7 @@ def _write_parts(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) ->
     ):
         part_dump = PartDump(alone, sink, ".parquet")
         for report in write_parts(
-            part_dump, environment, directory, scanner.thread_count(), progress
+            part_dump, environment, directory, options["output"], scanner.thread_count(), progress
         ):
             for part, seen in report.taken:
                 reading.take(part, seen)

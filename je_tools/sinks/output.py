@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar, cast
 
@@ -86,25 +87,38 @@ def open_directory(path: Path, environment: Environment) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+@dataclass(frozen=True, slots=True)
+class PartPath:
+    """A file in a directory that `open_directory` gave.
+
+    Attributes:
+        written: where it is written.
+        known: where it will be, and what errors call it.
+    """
+
+    written: Path
+    known: Path
+
+
 @contextmanager
-def open_part(path: Path) -> Iterator[BinaryIO]:
+def open_part(path: PartPath) -> Iterator[BinaryIO]:
     """A new file in a directory that `open_directory` gave; `settle` is left to the caller.
 
     Raises:
         RefusedError: it cannot be written.
     """
-    with _open_new(path, path, "xb", settles=False) as out:
+    with _open_new(path.known, path.written, "xb", settles=False) as out:
         yield out
 
 
-def settle(path: Path) -> None:
+def settle(path: PartPath) -> None:
     """Bring all bytes of a written file to where they stay.
 
     Raises:
         RefusedError: they cannot be written.
     """
-    with _refusing(path):
-        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with _refusing(path.known):
+        number = os.open(path.written, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(number)
         finally:
