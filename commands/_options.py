@@ -99,4 +99,11 @@ def progress_bar(size: int, label: str) -> Iterator[Callable[[int], None] | None
     columns = (label, BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=size)
-        yield lambda done: bar.advance(task, done)
+
+        def advance(done: int) -> None:
+            bar.advance(task, done)
+            if bar.finished:
+                # What is followed goes on behind the end.
+                bar.stop()
+
+        yield advance

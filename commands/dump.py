@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Mapping
-from contextlib import closing
-from datetime import UTC, datetime, timedelta
-from typing import Any
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, Unpack
 
 import click
 
+from je_tools.commands._completion import complete_databases, complete_types
 from je_tools.commands._options import (
     CONTEXT,
     environment_argument,
     exit_zero_option,
     format_option,
+    is_terminal,
     output_option,
     progress_bar,
     say,
@@ -23,6 +27,19 @@ from je_tools.commands._options import (
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.masking import DataMode
 
+if TYPE_CHECKING:
+    from je_tools.dump import Dump, Encoded
+    from je_tools.entries import EntryTable
+    from je_tools.environment import Environment
+    from je_tools.findings import Finding
+    from je_tools.following import Reading
+    from je_tools.scan import Progress, Scanner
+    from je_tools.selection import Selection
+    from je_tools.sinks.entries import EntrySink
+
+T = TypeVar("T")
+Decorator = Callable[[Callable[..., int]], Callable[..., int]]
+
 PIPED_WIDTH = 200
 """Characters of a table's line where no terminal says how wide it is."""
 
@@ -30,11 +47,13 @@ HELP = """Print the entries of a log, in log order.
 
 Reads past damage: what is not listed is said on stderr, and the exit code is then 3.
 
+--type, --db, --txn, --key and --grep can be given several times: any of their values will do.
+
 \b
 Examples:
   je-tools dump meta/bdb --limit 20
   je-tools dump meta/bdb --type TXN --since 2026-11-20T10:00 --format jsonl
-  je-tools dump meta/bdb --db 5213 --key long:5485
+  je-tools dump meta/bdb --db 5213 --key long:5485 --key long:5486
   je-tools dump env --from-lsn 0x3/0x1a2f --to-lsn 0x3/0x2000
   je-tools dump env --grep alice@example.org --data hash
   je-tools dump env --format parquet --output entries.parquet
@@ -45,29 +64,71 @@ ENTRIES = "Which entries (all filters must hold)"
 OUTPUT = "What is printed, and where to"
 READING = "How the log is read"
 
-OPTIONS: dict[str, list[Any]] = {
+
+class Options(TypedDict):
+    """What the command line says."""
+
+    paths: tuple[Path, ...]
+    types: tuple[str, ...]
+    databases: tuple[str, ...]
+    txns: tuple[int, ...]
+    keys: tuple[str, ...]
+    greps: tuple[str, ...]
+    from_lsn: str | None
+    to_lsn: str | None
+    from_vlsn: int | None
+    to_vlsn: int | None
+    since: str | None
+    until: str | None
+    replicated: bool
+    limit: int | None
+    backward: bool
+    follow: bool
+    format_: str
+    output: Path | None
+    parts: bool
+    data_mode: str
+    ignore_checksum: bool
+    threads: int
+    exit_zero: bool
+
+
+OPTIONS: dict[str, list[Decorator]] = {
     "": [environment_argument],
     ENTRIES: [
         click.option(
             "--type",
             "types",
             multiple=True,
+            shell_complete=complete_types,
             help="Entry type by the engine's name, or a group: LN, IN, TXN, CKPT, REP.",
         ),
         click.option(
-            "--db", "-d", "databases", multiple=True, help="Database, by name or id (id:7)."
+            "--db",
+            "-d",
+            "databases",
+            multiple=True,
+            shell_complete=complete_databases,
+            help="Database, by name or id (id:7).",
         ),
         click.option("--txn", "txns", type=int, multiple=True, help="Transaction id."),
         click.option(
             "--key",
+            "keys",
+            multiple=True,
             help="Key of an LN: text, hex:0a1b, hex:0a* (prefix), long:5485, int:7, str:name.",
         ),
-        click.option("--grep", help="Bytes in a key or value: text, or hex:0a1b."),
+        click.option(
+            "--grep", "greps", multiple=True, help="Bytes in a key or value: text, or hex:0a1b."
+        ),
         click.option("--from-lsn", help="First LSN, 0xFILE/0xOFFSET."),
         click.option("--to-lsn", help="Last LSN, inclusive."),
         click.option("--from-vlsn", type=int, help="First VLSN."),
         click.option("--to-vlsn", type=int, help="Last VLSN, inclusive."),
-        click.option("--since", help="First time, UTC: 2026-11-20T10:00:00, or ms since 1970."),
+        click.option(
+            "--since",
+            help="First time, UTC: 2026-11-20T10:00:00, or 1795168800s, 1795168800000ms.",
+        ),
         click.option("--until", help="Last time, UTC, inclusive."),
         click.option("--replicated", is_flag=True, help="Only entries of the replication stream."),
         click.option(
@@ -103,30 +164,22 @@ OPTIONS: dict[str, list[Any]] = {
 """Every option, in the order and under the headings of `--help`."""
 
 
-def parse_time(text: str | None) -> int | None:
-    """A time in UTC as ms since 1970; `None` stays so.
+class _Prepared(NamedTuple):
+    """What is known before anything is printed.
 
-    Raises:
-        UsageError: neither ISO 8601 nor a whole number.
+    Attributes:
+        selection: which entries, with what had to be read for that.
+        names: of databases, by id; more may be found.
+        look_up: what finds the names of some entries, where they are not all known.
     """
-    if text is None:
-        return None
-    if text.isdecimal() and text.isascii() and len(text) > len("20261120"):
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(
-            f"{text}: a time is written 2026-11-20 or 2026-11-20T10:00:00.000, in UTC, or in ms "
-            "since 1970"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+    selection: Selection
+    names: dict[int, str]
+    look_up: Callable[[EntryTable], None] | None
 
 
-def execute(**options: Any) -> int:
-    """Run the command; the options are those of OPTIONS."""
+def execute(options: Options) -> int:
+    """Run the command."""
     _check_combination(options)
     if options["parts"]:
         _expect_workers(0, options)
@@ -134,19 +187,20 @@ def execute(**options: Any) -> int:
 
     environment = open_environment(options["paths"])
     _expect_workers(environment.size, options)
+    from je_tools.findings import Finding
     from je_tools.following import Reading
     from je_tools.scan import Scanner
 
     scanner = Scanner(check=not options["ignore_checksum"], threads=options["threads"])
     reading = Reading(options["paths"], environment)
-    chosen, names, look_up = _prepare(_selection(options), reading, scanner, options)
-    sink = _sink(names, options, scanner, environment)
-    dump = _dump(chosen, sink, scanner, options, look_up, reading.judge)
+    prepared = _prepare(_selection(options), reading, scanner, options)
+    sink = _sink(prepared.names, options, scanner, environment)
+    dump = _dump(prepared, sink, scanner, options, reading)
     try:
-        if options["parts"]:
-            _write_parts(dump, sink, reading, options)
+        if options["output"] is not None and options["parts"]:
+            _write_parts(dump, sink, reading, options["output"], options)
         else:
-            _write(dump, sink, reading, names, options)
+            _write(dump, sink, reading, prepared.names, options)
     except KeyboardInterrupt:
         if options["follow"]:
             _exit_code(reading, exit_zero=True)
@@ -154,14 +208,14 @@ def execute(**options: Any) -> int:
     return _exit_code(reading, options["exit_zero"])
 
 
-def _prepare(selection: Any, reading: Any, scanner: Any, options: dict[str, Any]) -> Any:
-    """The selection, names that may still grow, and what finds them for some entries.
+def _prepare(
+    selection: Selection, reading: Reading, scanner: Scanner, options: Options
+) -> _Prepared:
+    """Read what must be known in advance.
 
-    Where the whole log must be read in advance, it is judged then. A dump that is limited, goes
-    backward, follows, or leaves out files judges what it has read.
+    Where that is the whole log, it is judged then. A dump that is limited, goes backward, follows,
+    or leaves out files judges what it has read.
     """
-    from dataclasses import replace
-
     from je_tools.dump import read_names_and_times
     from je_tools.name_search import NameSearch
     from je_tools.selection import database_ids
@@ -176,18 +230,20 @@ def _prepare(selection: Any, reading: Any, scanner: Any, options: dict[str, Any]
         search.read_last()
         if not (options["backward"] or options["limit"] or selection.bounds_lsns):
             reading.judge = judge
-        return selection, search.names, search.look_up
-    prepared = read_names_and_times(environment, selection, scanner, judge)
+        return _Prepared(selection, search.names, search.look_up)
+    with progress_bar(environment.size, "look ahead") as progress:
+        shown = replace(scanner, progress=progress)
+        prepared = read_names_and_times(environment, selection, shown, judge)
     reading.judged = totals if judge is not None else None
     chosen = prepared.selection
     if options["databases"]:
         must_exist = not options["follow"]
         ids = database_ids(options["databases"], prepared.names, must_exist=must_exist)
         chosen = replace(chosen, db_ids=ids)
-    return chosen, dict(prepared.names), None
+    return _Prepared(chosen, dict(prepared.names), None)
 
 
-def _expect_workers(size: int, options: dict[str, Any]) -> None:
+def _expect_workers(size: int, options: Options) -> None:
     """Have them get ready, where there will be some, while much else is still to be done."""
     from je_tools.workers import PROCESSES_FROM, expect_workers
 
@@ -196,19 +252,27 @@ def _expect_workers(size: int, options: dict[str, Any]) -> None:
         expect_workers()
 
 
+def _bar(environment: Environment, options: Options) -> AbstractContextManager[Progress | None]:
+    """A progress bar, but where it would stand between the lines that are printed."""
+    is_between = options["output"] is None and is_terminal(sys.stdout)
+    return progress_bar(0 if is_between else environment.size, "dump")
+
+
 def _write(
-    dump: Any, sink: Any, reading: Any, names: dict[int, str], options: dict[str, Any]
+    dump: Dump[object],
+    sink: EntrySink,
+    reading: Reading,
+    names: dict[int, str],
+    options: Options,
 ) -> None:
     """One output, in the order of the log."""
-    from dataclasses import replace
-
     from je_tools.dump import contents
     from je_tools.sinks.output import open_output
 
     environment = reading.environment
     with (
         open_output(options["output"], environment) as out,
-        progress_bar(environment.size, "dump") as progress,
+        _bar(environment, options) as progress,
     ):
         shown = replace(dump, scanner=replace(dump.scanner, progress=progress))
         # Whatever happens, workers end before what is theirs goes.
@@ -216,31 +280,29 @@ def _write(
             sink.write_all(contents(pieces), out)
 
 
-def _write_parts(dump: Any, sink: Any, reading: Any, options: dict[str, Any]) -> None:
+def _write_parts(
+    dump: Dump[object], sink: EntrySink, reading: Reading, output: Path, options: Options
+) -> None:
     """A directory of files, that are written at the same time."""
-    from dataclasses import replace
-
     from je_tools.parts import PartDump, write_parts
     from je_tools.sinks.output import open_directory
 
-    scanner = replace(dump.scanner, processes=True)
+    threads = replace(dump.scanner, processes=True).thread_count()
     alone = replace(dump, scanner=replace(dump.scanner, threads=1))
     environment = reading.environment
     with (
-        open_directory(options["output"], environment) as directory,
-        progress_bar(environment.size, "dump") as progress,
+        open_directory(output, environment) as directory,
+        _bar(environment, options) as progress,
     ):
         part_dump = PartDump(alone, sink, ".parquet")
-        for report in write_parts(
-            part_dump, environment, directory, scanner.thread_count(), progress
-        ):
+        for report in write_parts(part_dump, environment, directory, output, threads, progress):
             for part, seen in report.taken:
                 reading.take(part, seen)
             for state in report.states:
                 reading.ended(state)
 
 
-def _check_combination(options: dict[str, Any]) -> None:
+def _check_combination(options: Options) -> None:
     if options["follow"] and (options["backward"] or options["output"]):
         raise UsageError("--follow writes to standard output, forward only")
     if options["format_"] == "parquet" and options["output"] is None:
@@ -253,15 +315,15 @@ def _check_combination(options: dict[str, Any]) -> None:
         raise UsageError("--follow has no end, so it cannot write Parquet")
 
 
-def _selection(options: dict[str, Any]) -> Any:
+def _selection(options: Options) -> Selection:
     from je_tools import selection as s
-    from je_tools.times import Window
+    from je_tools.times import Window, parse_time
 
-    def optional(parse: Any, value: Any) -> Any:
-        return None if value is None else parse(value)
+    def optional(parse: Callable[[str], T], text: str | None) -> T | None:
+        return None if text is None else parse(text)
 
-    since, until = parse_time(options["since"]), parse_time(options["until"])
-
+    since = optional(parse_time, options["since"])
+    until = optional(parse_time, options["until"])
     return s.Selection(
         types=s.parse_types(options["types"]) if options["types"] else None,
         from_lsn=optional(s.parse_lsn, options["from_lsn"]),
@@ -270,13 +332,15 @@ def _selection(options: dict[str, Any]) -> Any:
         to_vlsn=options["to_vlsn"],
         replicated=options["replicated"],
         txn_ids=frozenset(options["txns"]) if options["txns"] else None,
-        key=optional(s.parse_key, options["key"]),
-        grep=optional(s.parse_bytes, options["grep"]),
+        keys=tuple(map(s.parse_key, options["keys"])),
+        greps=tuple(map(s.parse_bytes, options["greps"])),
         window=None if since is None and until is None else Window(since, until),
     )
 
 
-def _sink(names: dict[int, str], options: dict[str, Any], scanner: Any, environment: Any) -> Any:
+def _sink(
+    names: dict[int, str], options: Options, scanner: Scanner, environment: Environment
+) -> EntrySink:
     from je_tools.masking import Masking
     from je_tools.sinks.entries import EntryFormat, open_sink
     from je_tools.workers import keep_little_memory
@@ -295,28 +359,26 @@ def _sink(names: dict[int, str], options: dict[str, Any], scanner: Any, environm
 
 
 def _dump(
-    selection: Any, sink: Any, scanner: Any, options: dict[str, Any], look_up: Any, judge: Any
-) -> Any:
+    prepared: _Prepared, sink: EntrySink, scanner: Scanner, options: Options, reading: Reading
+) -> Dump[object]:
     from je_tools.dump import Dump
 
     return Dump(
-        selection=selection,
+        selection=prepared.selection,
         encode=sink.encode,
         scanner=scanner,
         backward=options["backward"],
         limit=options["limit"],
         ships=sink.ships,
-        look_up=look_up,
-        look=judge.look if judge is not None else None,
+        look_up=prepared.look_up,
+        look=reading.judge.look if reading.judge is not None else None,
     )
 
 
 def _all(
-    dump: Any, reading: Any, names: dict[int, str], options: dict[str, Any]
-) -> Generator[Any, None, None]:
+    dump: Dump[object], reading: Reading, names: dict[int, str], options: Options
+) -> Generator[Encoded[object], None, None]:
     """What is there, and what comes where it is followed."""
-    from dataclasses import replace
-
     from je_tools.following import Databases, follow
 
     left, count = dump.limit, 0
@@ -326,14 +388,14 @@ def _all(
         yield encoded
     if options["follow"] and left != 0:
         # One thread: what it shows names of is what it has found them in.
-        scanner = replace(dump.scanner, threads=1)
+        scanner = replace(dump.scanner, threads=1, progress=None)
         databases = Databases(names, options["databases"])
         yield from follow(replace(dump, scanner=scanner), reading, left, databases, _tell)
     elif not count:
         say("je-tools: no entry matches")
 
 
-def _exit_code(reading: Any, exit_zero: bool) -> int:
+def _exit_code(reading: Reading, exit_zero: bool) -> int:
     """Say what is damaged or was not listed; 3 where something is."""
     totals = reading.totals()
     # Of a log that was followed, the first ones have been told.
@@ -342,10 +404,8 @@ def _exit_code(reading: Any, exit_zero: bool) -> int:
     return EXIT_DAMAGE if totals.errors and not exit_zero else EXIT_OK
 
 
-def _tell(errors: list[Any], count: int | None = None, *, is_end: bool = False) -> None:
+def _tell(errors: list[Finding], count: int | None = None, *, is_end: bool = False) -> None:
     """Say the first of some errors, of which there are `count`, and how to learn of the others."""
-    from dataclasses import replace
-
     from je_tools.verify import FIRST
 
     for finding in errors[:FIRST]:
@@ -375,8 +435,8 @@ class _Command(click.Command):
 
 
 def _make(name: str, text: str) -> click.Command:
-    def callback(**options: Any) -> int:
-        return execute(**options)
+    def callback(**options: Unpack[Options]) -> int:
+        return execute(options)
 
     headings = {}
     parameters: list[click.Parameter] = []

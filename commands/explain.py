@@ -95,12 +95,13 @@ def command(
       je-tools explain 0x0/0x26 --env meta/bdb
       je-tools explain 0x0/0x26 --env 00000000.jdb --format jsonl
     """
-    from je_tools.sinks.output import open_output
+    from je_tools.sinks.output import encoding_of, open_output
 
     damaged = False
     masking = Masking(DataMode(data))
     with open_output(None) as file:
-        out = io.TextIOWrapper(file, "utf-8", "backslashreplace", newline="", write_through=True)
+        encoding = encoding_of(file)
+        out = io.TextIOWrapper(file, encoding, "backslashreplace", newline="", write_through=True)
         for i, topic in enumerate(topics):
             if i and format_ == "table":
                 out.write("\n")

@@ -151,6 +151,9 @@ def db_dump() -> None:
 
 def _begin() -> None:
     warnings.formatwarning = cast(Any, _warning_line)
+    # Help and completions; results are encoded where they are written.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     # So that what is half written goes, and workers end in order, as after Ctrl-C.
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)

@@ -18,7 +18,7 @@ from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.spans import TooLongError
 from je_tools.names import NamePart, collect_names, resolve
-from je_tools.scan import ENCODERS_MAX, FileState, Part, Scanner
+from je_tools.scan import ENCODERS_MAX, FileState, Part, Progress, Scanner
 from je_tools.selection import Selection
 from je_tools.times import TimeMarks, collect_times, time_index
 from je_tools.verify import Judge, Seen
@@ -152,7 +152,7 @@ class Dump(Generic[E]):
 
     def _parts(self, environment: Environment, work: Callable[[Rows], W]) -> Iterator[Part[W]]:
         if self.backward:
-            return self.scanner.scan_backward(environment, work)
+            return self.scanner.scan_backward(environment, _counted(work, self.scanner.progress))
         processes = self.scanner.processes or self._suits_processes(environment)
         threads = self.scanner.threads or min(self.scanner.thread_count(), ENCODERS_MAX)
         scanner = replace(self.scanner, processes=processes, threads=threads)
@@ -193,6 +193,18 @@ class Dump(Generic[E]):
 def contents(pieces: Iterable[Encoded[E]]) -> Iterator[E]:
     """What was encoded, without holding on to it."""
     return map(attrgetter("content"), pieces)
+
+
+def _counted(work: Callable[[Rows], W], progress: Progress | None) -> Callable[[Rows], W]:
+    """The same work, its bytes told when they are done."""
+
+    def counted(rows: Rows) -> W:
+        done = work(rows)
+        if progress is not None:
+            progress(int(rows.size.sum()))
+        return done
+
+    return counted
 
 
 def _handed_over(items: list[W]) -> Iterator[W]:

@@ -148,13 +148,13 @@ def bytes_text(value: bytes) -> str:
 def quoted(text: str) -> str:
     """Text in quotes, cut where it is long; what does not print is escaped."""
     cut = len(text) > TEXT_LIMIT
-    return f'"{printable(text[:TEXT_LIMIT])}"' + (f"… ({len(text)} characters)" if cut else "")
+    return f'"{printable(text[:TEXT_LIMIT])}"' + (f"... ({len(text)} characters)" if cut else "")
 
 
 def list_text(values: list[int]) -> str:
     """Numbers, the first ones of many."""
     shown = ", ".join(map(str, values[:_LIST_LIMIT]))
-    more = "" if len(values) <= _LIST_LIMIT else f", … ({len(values)} in all)"
+    more = "" if len(values) <= _LIST_LIMIT else f", ... ({len(values)} in all)"
     return shown + more if values else "none"
 
 

@@ -10,18 +10,21 @@ Source: je-log.md "Databases of the engine"; DbTree, DatabaseImpl.writeToLog, JE
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, ENTRY_TYPES, Family, mask_of
+from je_tools.scan import Scanner
 
 FIXED_NAMES: Mapping[int, str] = {0: "_jeIdMap", 1: "_jeNameMap", -1: "_jeBeforeImagesDb"}
 """Internal databases whose ids never change; all others are named by the log."""
@@ -159,6 +162,26 @@ def resolve_databases(parts: Iterable[NamePart]) -> dict[int, Database]:
             gone = Database(record.db_id, record.name, True, [record.name])
             found.setdefault(record.db_id, gone)
     return found
+
+
+def names_within(environment: Environment, seconds: float) -> dict[int, str]:
+    """As `resolve`, from as much of the end of the log as is read in some time, unsummed.
+
+    In plain Python: there is no time to compile anything.
+    """
+    until = time.monotonic() + seconds
+    scanner = Scanner(check=False, threads=1, fast=False)
+    parts: list[NamePart] = []
+    for file in reversed(environment.files):
+        told: list[NamePart] = []
+        for part in scanner.scan(replace(environment, files=(file,)), collect_names):
+            told += part.results
+            if time.monotonic() > until:
+                break
+        parts = told + parts
+        if time.monotonic() > until:
+            break
+    return resolve(parts)
 
 
 def settled_ids(parts: Iterable[NamePart]) -> set[int]:

@@ -14,7 +14,7 @@ from je_tools.environment import Environment
 from je_tools.errors import StoppedError
 from je_tools.scan import FileState, Part, Progress
 from je_tools.sinks.entries import EntrySink
-from je_tools.sinks.output import open_part, settle
+from je_tools.sinks.output import PartPath, open_part, settle
 from je_tools.verify import Seen
 from je_tools.workers import open_workers, told
 
@@ -41,7 +41,7 @@ class PartDump:
     sink: EntrySink
     suffix: str
 
-    def write(self, environment: Environment, path: Path) -> PartReport:
+    def write(self, environment: Environment, path: PartPath) -> PartReport:
         """Write one part, from all files of `environment`."""
         report = PartReport()
 
@@ -71,17 +71,28 @@ def write_parts(
     part_dump: PartDump,
     environment: Environment,
     directory: Path,
+    known: Path,
     threads: int,
     progress: Progress | None = None,
 ) -> list[PartReport]:
     """Write part-00000…, in log order, to an existing directory; a report for each.
 
+    Args:
+        part_dump: what goes into them.
+        environment: the log.
+        directory: where they are written.
+        known: what the directory is called when all are there.
+        threads: how many are written at once, by processes.
+        progress: called with the bytes of the log that have become a part.
+
     Raises:
+        RefusedError: a part cannot be written.
         StoppedError: a file shrank, vanished or was replaced, or a process was killed.
     """
     groups = list(_groups(part_dump.dump.wanted_files(environment)))
-    paths = [directory / f"part-{i:05}{part_dump.suffix}" for i in range(len(groups))]
-    reports: dict[Path, PartReport] = {}
+    names = [f"part-{i:05}{part_dump.suffix}" for i in range(len(groups))]
+    paths = [PartPath(directory / name, known / name) for name in names]
+    reports: dict[PartPath, PartReport] = {}
     with open_workers(min(threads, len(groups)), part_dump) as pool:
         try:
             running = {
@@ -120,6 +131,6 @@ def _groups(environment: Environment) -> Iterator[Environment]:
             return
 
 
-def _write_in_worker(environment: Environment, path: Path) -> PartReport:
+def _write_in_worker(environment: Environment, path: PartPath) -> PartReport:
     part_dump: PartDump = told()
     return part_dump.write(environment, path)

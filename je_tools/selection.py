@@ -42,6 +42,11 @@ class KeyPattern:
     needle: bytes
     whole: bool
 
+    def found_in(self, table: EntryTable, fast: bool) -> Mask:
+        """Which entries have such a key."""
+        spans = (table.key_start, table.key_size)
+        return starts_with(table.rows.data, *spans, self.needle, whole=self.whole, fast=fast)
+
 
 def parse_key(text: str) -> KeyPattern:
     """A key as users write it: text, `hex:…`, `hex:…*` for a prefix, or in the form of a binding.
@@ -154,8 +159,9 @@ class Selection:
         from_lsn, to_lsn, from_vlsn, to_vlsn: inclusive bounds.
         replicated: only entries of the replication stream.
         db_ids, txn_ids: databases and transactions.
-        key: what an LN's key must be.
-        grep: bytes in an LN's key or data, present or earlier; of others anywhere in the item.
+        keys: what an LN's key may be.
+        greps: bytes, of which some must be in an LN's key or data, present or earlier; of others
+            anywhere in the item.
         window: when entries were written, which needs `times`.
         times: what the whole log tells of that.
     """
@@ -168,8 +174,8 @@ class Selection:
     replicated: bool = False
     db_ids: frozenset[int] | None = None
     txn_ids: frozenset[int] | None = None
-    key: KeyPattern | None = None
-    grep: bytes | None = None
+    keys: tuple[KeyPattern, ...] = ()
+    greps: tuple[bytes, ...] = ()
     window: Window | None = None
     times: TimeIndex | None = None
 
@@ -186,8 +192,8 @@ class Selection:
     @property
     def needs_payloads(self) -> bool:
         """Whether headers alone cannot decide."""
-        filters = (self.db_ids, self.txn_ids, self.key, self.grep)
-        return self.needs_times or any(wanted is not None for wanted in filters)
+        has_ids = self.db_ids is not None or self.txn_ids is not None
+        return has_ids or self.needs_times or bool(self.keys or self.greps)
 
     def file_is_wanted(self, file_no: int) -> bool:
         """Whether any LSN of a file can pass."""
@@ -218,15 +224,13 @@ class Selection:
         """The rows that pass the filters on payloads."""
         if not self.needs_payloads or not len(rows):
             return rows
-        wanted = _KEY_FIELDS if self.grep is None else _KEY_FIELDS.union(_EARLIER_FIELDS)
+        wanted = _KEY_FIELDS.union(_EARLIER_FIELDS) if self.greps else _KEY_FIELDS
         table = build_table(rows, fast=fast, wanted=wanted)
         mask = self._ids(table)
-        if self.key is not None:
-            key = self.key
-            spans = (table.key_start, table.key_size)
-            mask &= starts_with(rows.data, *spans, key.needle, whole=key.whole, fast=fast)
-        if self.grep is not None:
-            mask &= self._grep(table, self.grep, fast)
+        if self.keys:
+            mask &= _any(key.found_in(table, fast) for key in self.keys)
+        if self.greps:
+            mask &= _any(_grep(table, needle, fast) for needle in self.greps)
         if self.needs_times:
             if self.times is None:
                 raise ValueError("a selection by time needs the times of the log")
@@ -241,16 +245,21 @@ class Selection:
             mask &= table.has_txn & np.isin(table.txn_id, list(self.txn_ids))
         return mask
 
-    @staticmethod
-    def _grep(table: EntryTable, needle: bytes, fast: bool) -> Mask:
-        rows = table.rows
-        found = contains(rows.data, table.key_start, table.key_size, needle, fast=fast)
-        found |= contains(rows.data, table.data_start, table.data_size, needle, fast=fast)
-        found |= _grep_earlier(table, needle, fast)
-        others = (table.key_size < 0) & (table.data_size < 0)
-        start = rows.offset.astype(np.int64) - rows.base + rows.header_size
-        size = np.where(others, rows.item_size, -1).astype(np.int64)
-        return found | contains(rows.data, start, size, needle, fast=fast)
+
+def _any(masks: Iterable[Mask]) -> Mask:
+    found: Mask = np.logical_or.reduce(list(masks))
+    return found
+
+
+def _grep(table: EntryTable, needle: bytes, fast: bool) -> Mask:
+    rows = table.rows
+    found = contains(rows.data, table.key_start, table.key_size, needle, fast=fast)
+    found |= contains(rows.data, table.data_start, table.data_size, needle, fast=fast)
+    found |= _grep_earlier(table, needle, fast)
+    others = (table.key_size < 0) & (table.data_size < 0)
+    start = rows.offset.astype(np.int64) - rows.base + rows.header_size
+    size = np.where(others, rows.item_size, -1).astype(np.int64)
+    return found | contains(rows.data, start, size, needle, fast=fast)
 
 
 def _grep_earlier(table: EntryTable, needle: bytes, fast: bool) -> Mask:

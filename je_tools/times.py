@@ -8,16 +8,29 @@ together, however long the log is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
 
 from je_tools.entries import NO_TIME, EntryTable, build_table
+from je_tools.errors import UsageError
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+_SINCE_1970 = re.compile(r"([0-9]{1,20})(s|ms)|([0-9]{9,20})")
+"""A number with its unit, or one without that is longer than 20261120, a date."""
+
+_EARLIEST, _LATEST = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // _MS for year in (2000, 2500))
+"""Between them a number without a unit is one of ms; others were meant otherwise."""
+
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
 
 Sides = npt.NDArray[np.int8]
 
@@ -29,6 +42,42 @@ TIME_COLUMNS = frozenset({"db_id", "txn_id", "time_ms", "modified_ms", "created_
 
 _IS_END = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.TXN_END)
 _NONE = np.empty(0, np.int64)
+
+
+def parse_time(text: str) -> int:
+    """A time as ms since 1970 (UTC): ISO 8601, or a number with its unit, `1795168800s` or `…ms`.
+
+    A number without a unit is one of ms.
+
+    Raises:
+        UsageError: neither of these, or a number without a unit that makes no sense in ms.
+    """
+    number = _SINCE_1970.fullmatch(text)
+    if number is not None:
+        return _since_1970(text, number)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{text}: a time is written 2026-11-20 or 2026-11-20T10:00:00.000, in UTC, or as "
+            "seconds or ms since 1970: 1795168800s, 1795168800000ms"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // _MS
+
+
+def _since_1970(text: str, found: re.Match[str]) -> int:
+    unit = found[2]
+    time_ms = int(found[1] or text) * (1000 if unit == "s" else 1)
+    if time_ms > _LAST:
+        raise UsageError(f"{text}: behind the year 9999; a number is s or ms since 1970")
+    if not (unit or _EARLIEST <= time_ms < _LATEST):
+        raise UsageError(
+            f"{text}: as ms since 1970 this is {_EPOCH + time_ms * _MS:%Y-%m-%d}; "
+            f"write {text}s for seconds, or {text}ms if it is meant"
+        )
+    return time_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ _BYTES_A_ROW = 8
 _AT_WIDTH, _HEX_WIDTH, _FIELD_WIDTH_MAX = 6, 3 * _BYTES_A_ROW - 1, 26
 _HEADER_STYLE, _REST_STYLE = "cyan", "bold red"
 _ITEM_STYLES = ("green", "yellow", "magenta", "blue")
-_MASKED = "··"
+_MASKED = "**"
 _GAP = "  "
 
 

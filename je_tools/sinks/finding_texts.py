@@ -13,6 +13,7 @@ from rich.text import Text
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import lsn_text
 from je_tools.plain import printable
+from je_tools.sinks.output import encoding_of
 
 WIDE = 72
 """Columns from which on code and place share a line."""
@@ -50,7 +51,7 @@ def _print(console: Console, out: BinaryIO, lines: Iterable[Text]) -> None:
     text = console.file
     for line in lines:
         console.print(line, soft_wrap=True)
-    out.write(text.getvalue().encode("utf-8", "backslashreplace"))  # type: ignore[attr-defined]
+    out.write(text.getvalue().encode(encoding_of(out), "backslashreplace"))  # type: ignore[attr-defined]
     text.seek(0)
     text.truncate()
 

@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar, cast
 
@@ -24,6 +25,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _STANDARD_OUTPUT = "standard output"
+_FILE_ENCODING = "utf-8"
 
 
 class ClosedPipeError(BrokenPipeError):
@@ -43,7 +45,7 @@ def open_output(path: Path | None, environment: Environment | None = None) -> It
         ClosedPipeError: nobody reads what is written.
     """
     if path is None:
-        output = _Output(_STANDARD_OUTPUT, _standard_output())
+        output = _Output(_STANDARD_OUTPUT, _standard_output(), sys.stdout.encoding)
         with output.explained():
             yield cast(BinaryIO, output)
             output.flush()
@@ -85,25 +87,38 @@ def open_directory(path: Path, environment: Environment) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+@dataclass(frozen=True, slots=True)
+class PartPath:
+    """A file in a directory that `open_directory` gave.
+
+    Attributes:
+        written: where it is written.
+        known: where it will be, and what errors call it.
+    """
+
+    written: Path
+    known: Path
+
+
 @contextmanager
-def open_part(path: Path) -> Iterator[BinaryIO]:
+def open_part(path: PartPath) -> Iterator[BinaryIO]:
     """A new file in a directory that `open_directory` gave; `settle` is left to the caller.
 
     Raises:
         RefusedError: it cannot be written.
     """
-    with _open_new(path, path, "xb", settles=False) as out:
+    with _open_new(path.known, path.written, "xb", settles=False) as out:
         yield out
 
 
-def settle(path: Path) -> None:
+def settle(path: PartPath) -> None:
     """Bring all bytes of a written file to where they stay.
 
     Raises:
         RefusedError: they cannot be written.
     """
-    with _refusing(path):
-        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with _refusing(path.known):
+        number = os.open(path.written, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(number)
         finally:
@@ -124,6 +139,14 @@ def _open_new(path: Path, written: Path, mode: str, *, settles: bool = True) -> 
         output.abandon()
 
 
+def encoding_of(out: BinaryIO) -> str:
+    """How text for people is encoded in an output: as its reader shows it, UTF-8 in a file.
+
+    Data (JSON, CSV) is UTF-8 everywhere.
+    """
+    return out.encoding if isinstance(out, _Output) else _FILE_ENCODING
+
+
 class _Output(io.BufferedIOBase):
     """A file that keeps its own errors apart from those of what is read while it is written.
 
@@ -131,11 +154,13 @@ class _Output(io.BufferedIOBase):
 
     Attributes:
         failure: the last error of the file itself: its number, and what the system says of it.
+        encoding: see `encoding_of`.
     """
 
-    def __init__(self, name: str, file: BinaryIO) -> None:
+    def __init__(self, name: str, file: BinaryIO, encoding: str = _FILE_ENCODING) -> None:
         super().__init__()
         self.name = name
+        self.encoding = encoding
         self.failure: tuple[int, str] | None = None
         self._file = file
 

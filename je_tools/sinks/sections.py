@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from je_tools.formats.je.header import lsn_text
 from je_tools.plain import clean_text, safe_cell
 from je_tools.plain import printable as printable
+from je_tools.sinks.output import encoding_of
 
 Cell = int | float | str | None | list[str]
 
@@ -127,7 +128,8 @@ def write_table(sections: Sequence[Section], out: BinaryIO, width: int | None) -
     lines: list[str] = []
     for columns, run in groupby(sections, key=lambda section: section.columns):
         lines += _run_lines(columns, list(run), width, first=not lines)
-    out.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+    text = "".join(f"{line}\n" for line in lines)
+    out.write(text.encode(encoding_of(out), "backslashreplace"))
 
 
 def _value(kind: Kind, cell: Cell) -> Cell:

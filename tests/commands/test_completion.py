@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+from je_tools.formats.je.types import BY_NAME, Group
+from tests.builders.logs import LogFile, packed, write_log
+from tests.corpus import FIXTURES
+from tests.je_tools.test_formats import HOSTILE, hostile_log
 
 TOOLS = Path(sys.executable).parent
 PROGRAMS = ("je-tools", "db-dump")
@@ -76,3 +83,104 @@ def test_a_completion_into_a_closed_pipe(shell: str) -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+SHELLS = ["bash", "zsh", "fish"]
+DBOPS = FIXTURES / "v8-dbops" / "env"
+INTERNAL = {"_jeIdMap", "_jeNameMap", "_jeUtilization", "_jeBeforeImagesDb"}
+
+
+def offered(shell: str, *words: str | Path) -> list[str]:
+    """Values that a shell is offered for the last word, by click's protocol."""
+    program, *others = map(str, words)
+    # zsh and bash say which word it is, fish which text.
+    at = others[-1] if shell == "fish" else str(len(others))
+    environment = {
+        **os.environ,
+        f"_{program.replace('-', '_').upper()}_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": " ".join([program, *(word for word in others if word)]),
+        "COMP_CWORD": at,
+    }
+    done = subprocess.run(
+        [TOOLS / program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    lines = done.stdout.splitlines() if done.stdout.strip() else []
+    if shell == "zsh":
+        assert len(lines) % 3 == 0
+        return lines[1::3]
+    return [line.removeprefix("plain,").partition("\t")[0] for line in lines]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("program", [("je-tools", "dump"), ("db-dump",)])
+def test_types_and_groups(shell: str, program: tuple[str, ...]) -> None:
+    every = set(offered(shell, *program, "--type", ""))
+    assert every == BY_NAME.keys() | {group.value for group in Group}
+    some = offered(shell, *program, "--type", "CKPT", "--type", "ckpt")
+    assert some == ["CKPT", "CkptEnd", "CkptStart"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_formats(shell: str) -> None:
+    assert offered(shell, "je-tools", "dump", "--format", "") == [
+        "table",
+        "jsonl",
+        "csv",
+        "parquet",
+    ]
+    assert offered(shell, "je-tools", "verify", "--format", "j") == ["jsonl"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("program", [("je-tools", "dump"), ("db-dump",)])
+def test_databases_of_the_log_on_the_line(shell: str, program: tuple[str, ...]) -> None:
+    found = offered(shell, *program, DBOPS, "--db", "")
+    assert set(found[-4:]) == INTERNAL
+    assert "people" in found
+    assert len(found) == len(set(found)) > 5
+    assert offered(shell, *program, DBOPS, "--limit", "3", "-d", "x", "-d", "peo") == ["people"]
+    assert offered(shell, *program, "--db", "") == []
+
+
+def test_the_home_is_spelled_as_people_type_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(DBOPS.parent))
+    monkeypatch.setenv("LOGS", str(DBOPS))
+    assert len(offered("bash", "db-dump", "~/env", "--db", "")) > len(INTERNAL)
+    assert len(offered("bash", "db-dump", "$LOGS", "--db", "")) > len(INTERNAL)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_name_that_is_no_word_is_offered_by_its_id(shell: str, tmp_path: Path) -> None:
+    home = hostile_log(tmp_path / "env")
+    found = offered(shell, "db-dump", home, "--db", "")
+    plain = {text.decode("ascii") for text in HOSTILE if text.isalnum()}
+    assert {"+1", "-1"} | plain <= set(found)
+    assert all(re.fullmatch(r"[\w.%+@/-]+", name) for name in found)
+    assert str(100 + HOSTILE.index(b"comma,semi;tab\tline\nfeed\rreturn")) in found
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"\xff" * 5000, None])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_nothing_is_offered_of_what_is_no_log(
+    shell: str, content: bytes | None, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "00000000.jdb").write_bytes(content)
+    found = offered(shell, "je-tools", "dump", tmp_path, "--db", "")
+    assert set(found) <= INTERNAL
+    assert offered(shell, "je-tools", "dump", tmp_path / "none", "--db", "") == []
+
+
+def test_a_long_log_is_not_waited_for(tmp_path: Path) -> None:
+    """What the end tells is offered; the rest is not read."""
+    file = LogFile()
+    for _ in range(3):
+        name = packed(4) + b"name"
+        file.add(6, bytes(2) + packed(1) + packed(0) + packed(100) + b"\0" + name + b"\0")
+        for _ in range(40_000):
+            file.trace(60)
+    home = write_log(tmp_path / "env", [file])
+    started = time.monotonic()
+    offered("bash", "je-tools", "dump", home, "--db", "")
+    assert time.monotonic() - started < 10

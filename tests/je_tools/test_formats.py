@@ -7,6 +7,8 @@ import dataclasses
 import errno
 import io
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from tests.builders.planted import VERSIONS, planted_log
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import Row, dump, dump_rows, je_tools, rows_of, strict_json
 
+TOOLS = Path(sys.executable).parent
 NAMES = [
     "v6-halt/env",
     "v8-crash-txn-ckpt/env",
@@ -304,6 +307,21 @@ def test_parts_hold_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     tables = [pq.read_table(path).to_pylist() for path in made]
     rows = [of_parquet(row) for table in tables for row in table]
     assert rows == [of_json(row) for row in dump_rows(home)]
+
+
+def test_a_part_that_cannot_be_written_is_named_as_it_would_be(tmp_path: Path) -> None:
+    """Not in the hidden directory where it is written."""
+    out = tmp_path / "out"
+    words = ["dump", FIXTURES / "v17-basic/env", "--format", "parquet", "--parts", "-o", out]
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", TOOLS / "je-tools", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = f"je-tools: {out}/part-00000.parquet: cannot be written: File too large\n"
+    assert (done.returncode, done.stderr) == (6, told)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_parts_of_nothing(tmp_path: Path) -> None:

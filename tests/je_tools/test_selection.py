@@ -10,11 +10,20 @@ from typing import NamedTuple
 
 import pytest
 
-from je_tools.commands.dump import parse_time
 from je_tools.errors import UsageError
 from je_tools.selection import KeyPattern, parse_bytes, parse_key, parse_lsn, parse_types
+from je_tools.times import parse_time
 from tests.corpus import FIXTURES
-from tests.je_tools.dumped import Keep, Row, all_lines, all_rows, dump, dump_rows, items
+from tests.je_tools.dumped import (
+    Keep,
+    Row,
+    all_lines,
+    all_rows,
+    dump,
+    dump_rows,
+    items,
+    je_tools,
+)
 
 NAMES = [
     "v6-halt/env",
@@ -155,7 +164,17 @@ def replicated_only(_rng: random.Random, _rows: list[Row], _name: str) -> Filter
     return Filter(["--replicated"], lambda row: row["replicated"])
 
 
-def some_key(rng: random.Random, rows: list[Row], _name: str) -> Filter:
+def some_keys(rng: random.Random, rows: list[Row], _name: str) -> Filter:
+    return either([one_key(rng, rows) for _ in range(rng.randrange(1, 4))])
+
+
+def either(filters: list[Filter]) -> Filter:
+    """An option given several times: any of its values will do."""
+    options = [part for each in filters for part in each.options]
+    return Filter(options, lambda row: any(each.keep(row) for each in filters))
+
+
+def one_key(rng: random.Random, rows: list[Row]) -> Filter:
     key = bytes.fromhex(rng.choice([row["key"] for row in rows if row["key"] is not None]))
     part = key[: rng.randrange(len(key) + 1)]
     spelled = [(f"hex:{key.hex()}", key, True), (f"hex:{part.hex()}*", part, False)]
@@ -177,7 +196,11 @@ def some_key(rng: random.Random, rows: list[Row], _name: str) -> Filter:
     return Filter(["--key", text], keep)
 
 
-def some_grep(rng: random.Random, rows: list[Row], name: str) -> Filter:
+def some_greps(rng: random.Random, rows: list[Row], name: str) -> Filter:
+    return either([one_grep(rng, rows, name) for _ in range(rng.randrange(1, 4))])
+
+
+def one_grep(rng: random.Random, rows: list[Row], name: str) -> Filter:
     earlier = ("abort_key", "abort_data", "data_as_key")
 
     def places(row: Row) -> list[bytes]:
@@ -207,8 +230,8 @@ MAKERS = [
     some_vlsns,
     some_times,
     replicated_only,
-    some_key,
-    some_grep,
+    some_keys,
+    some_greps,
 ]
 
 
@@ -273,6 +296,19 @@ def test_the_time_of_an_entry() -> None:
     found = dump_rows(FIXTURES / name, "--since", at, "--until", at)
     assert [row for row in found if row["txn_id"] == commit["txn_id"]] == records
     assert len(records) > 1
+
+
+@pytest.mark.parametrize("option", ["--key", "--grep"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_filter_that_is_repeated_takes_either(option: str, order: int) -> None:
+    """Not the last one alone."""
+    name = "v17-basic/env"
+    values = ["user00000001", "user00000007"][::order]
+    found = dump_rows(FIXTURES / name, option, values[0], option, values[1])
+    single = [dump_rows(FIXTURES / name, option, value) for value in values]
+    assert all(single)
+    both = {row["lsn"] for rows in single for row in rows}
+    assert [row["lsn"] for row in found] == [r["lsn"] for r in all_rows(name) if r["lsn"] in both]
 
 
 # Spelling
@@ -347,6 +383,12 @@ def test_types_by_name() -> None:
         ("2026-11-20T12:00:00+02:00", 1795168800000),
         ("2026-11-20T10:00:00Z", 1795168800000),
         ("1795168800803", 1795168800803),
+        ("1795168800803ms", 1795168800803),
+        ("1795168800s", 1795168800000),
+        ("1s", 1000),
+        ("0ms", 0),
+        ("946684800000", 946684800000),
+        ("253402300799999ms", 253402300799999),
         ("1969-12-31T23:59:59.999", -1),
     ],
 )
@@ -358,3 +400,36 @@ def test_times(text: str, time_ms: int) -> None:
 def test_times_that_are_none(text: str) -> None:
     with pytest.raises(UsageError, match="2026-11-20T10:00:00"):
         parse_time(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("1700000000", "1970-01-20.*1700000000s for seconds, or 1700000000ms"),
+        ("946684799999", "1999-12-31"),
+        ("202611201000", "1976-06-03"),
+        ("20261120100000", "2612-01-"),
+        ("1700000000000000", "9999"),
+        ("99999999999999999999", "9999"),
+    ],
+)
+def test_a_number_that_was_not_meant_in_ms(text: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=meant):
+        parse_time(text)
+
+
+def test_a_number_with_a_unit_that_no_calendar_holds() -> None:
+    for text in ("253402300800000ms", "1700000000000s"):
+        with pytest.raises(UsageError, match="9999"):
+            parse_time(text)
+
+
+def test_seconds_and_milliseconds_are_the_same_time() -> None:
+    name = "v17-basic/env"
+    at = next(row["entry"]["time_ms"] for row in all_rows(name) if row["type"] == "Commit")
+    seconds = dump_rows(FIXTURES / name, "--since", f"{at // 1000}s")
+    assert seconds == dump_rows(FIXTURES / name, "--since", f"{at // 1000 * 1000}ms")
+    assert seconds
+    done = je_tools("dump", FIXTURES / name, "--since", str(at // 1000))
+    assert (done.code, done.out) == (2, b"")
+    assert f"{at // 1000}s" in done.err

@@ -1,0 +1,79 @@
+"""What a shell offers for the values of options; never an error, and never a wait."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+SECONDS = 0.5
+"""How long a log is read for the names of its databases."""
+
+_PLAIN = re.compile(r"[\w.%+@/-]+")
+"""Names that every shell takes for one word, as they are."""
+
+
+def complete_types(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of entry types, and of their groups."""
+    from je_tools.formats.je.types import ENTRY_TYPES, Group
+
+    groups = [group.value for group in Group]
+    meanings = {each.name: each.meaning for each in ENTRY_TYPES.values() if each.name not in groups}
+    meanings |= dict.fromkeys(groups, "all entry types of this group")
+    begun = incomplete.lower()
+    return [
+        CompletionItem(name, help=meaning)
+        for name, meaning in sorted(meanings.items())
+        if name.lower().startswith(begun)
+    ]
+
+
+def complete_databases(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Databases of the log that is on the line already."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            names = _names(context)
+    # Whatever is wrong with the log: this is not the place to tell.
+    except Exception:
+        return []
+    return [
+        CompletionItem(text, help=meaning)
+        for text, meaning in _spelled(names)
+        if text.startswith(incomplete)
+    ]
+
+
+def _names(context: click.Context) -> Mapping[int, str]:
+    from je_tools.environment import open_environment
+    from je_tools.names import names_within
+
+    # An option without its value, as is being typed, keeps arguments from becoming parameters.
+    words = [*(context.params.get("paths") or ()), *context.args]
+    paths = [Path(os.path.expandvars(word)).expanduser() for word in words]
+    return names_within(open_environment(paths), SECONDS) if paths else {}
+
+
+def _spelled(names: Mapping[int, str]) -> Iterator[tuple[str, str]]:
+    """Each database as `--db` takes it, and its id; by its id where its name is no plain word."""
+    from je_tools.plain import printable
+
+    known = set(names.values())
+    offered: dict[str, str] = {}
+    for db_id, name in names.items():
+        if _PLAIN.fullmatch(name):
+            # Of a name that several databases had `--db` takes all.
+            offered[name] = f"{offered[name]}, {db_id}" if name in offered else f"id {db_id}"
+        elif str(db_id) not in known:
+            offered[str(db_id)] = printable(name)
+    # The engine's own last.
+    yield from sorted(offered.items(), key=lambda item: (item[0].startswith("_je"), item[0]))

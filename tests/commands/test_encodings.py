@@ -1,0 +1,83 @@
+"""Standard output that cannot show every character, of every command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from je_tools.commands.main import COMMANDS
+from tests.builders.logs import LogFile, packed, write_log
+
+TOOLS = Path(sys.executable).parent
+NAME_LN, INS_LN = 6, 34
+NAME = "Größe \u2713"
+ASCII = "Gr\\xf6\\xdfe \\u2713"
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+ENCODINGS = [
+    pytest.param({"PYTHONIOENCODING": "latin-1"}, "latin-1", "Größe \\u2713", id="latin-1"),
+    pytest.param({"PYTHONIOENCODING": "ascii"}, "ascii", ASCII, id="ascii"),
+    pytest.param(C_LOCALE, "ascii", ASCII, id="C"),
+    pytest.param({"PYTHONIOENCODING": "utf-8"}, "utf-8", NAME, id="utf-8"),
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A log in a folder, and with a database, of such a name."""
+    file = LogFile()
+    key = packed(len(NAME.encode())) + NAME.encode()
+    file.add(INS_LN, bytes(2) + packed(100) + key)
+    file.add(NAME_LN, bytes(2) + packed(1) + packed(0) + packed(100) + b"\0" + key + b"\0")
+    return write_log(tmp_path / NAME, [file])
+
+
+def run(environment: dict[str, str], *words: str | Path) -> tuple[int, bytes, bytes]:
+    done = subprocess.run(
+        [TOOLS / "je-tools", *words], env=os.environ | environment, capture_output=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(("environment", "encoding", "name"), ENCODINGS)
+def test_what_cannot_be_shown_is_spelled(
+    environment: dict[str, str], encoding: str, name: str, home: Path
+) -> None:
+    for words in (
+        ("summary", home, "--by-db"),
+        ("explain", "0x0/0x26", "--env", home, "--data", "hide"),
+        ("files", home),
+        ("verify", home, "--all"),
+    ):
+        code, out, err = run(environment, *words)
+        assert (code, b"Traceback" in err) == (0, False), err
+        text = out.decode(encoding)
+        assert (name in text) == (words[0] == "summary")
+
+
+@pytest.mark.parametrize(("environment", "encoding", "name"), ENCODINGS)
+def test_data_are_utf8_everywhere(
+    environment: dict[str, str], encoding: str, name: str, home: Path
+) -> None:
+    code, out, _ = run(environment, "summary", home, "--by-db", "--format", "csv")
+    assert code == 0
+    assert NAME in out.decode("utf-8")
+
+
+@pytest.mark.parametrize(("environment", "encoding", "name"), ENCODINGS[:3])
+def test_help_and_errors(environment: dict[str, str], encoding: str, name: str, home: Path) -> None:
+    for verb in COMMANDS:
+        assert run(environment, verb, "--help")[::2] == (0, b"")
+    for words in (
+        [NAME],
+        ["explain", f"type:{NAME}"],
+        ["dump", home / NAME],
+        ["dump", home, "--type", NAME],
+        ["dump", home, "--db", NAME + "x"],
+    ):
+        code, out, err = run(environment, *words)
+        assert code in (2, 4), words
+        assert (out, b"Traceback" in err) == (b"", False), words
