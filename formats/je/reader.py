@@ -14,7 +14,6 @@ from there on (`Place.shift`), which is one break of the chain and not one an en
 from __future__ import annotations
 
 import threading
-import zlib
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,10 +24,11 @@ import numpy.typing as npt
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je import header as h
 from je_tools.formats.je import walk as w
-from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
+from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.search import Found, Searcher, find_entry, find_entry_plain
 from je_tools.formats.je.types import FILE_HEADER_NO
 from je_tools.formats.kernels import compiled
-from je_tools.formats.packed import load_i32, load_u32
+from je_tools.formats.packed import load_i32
 from je_tools.formats.source import Bytes, Source, as_plain
 
 RANGE_SIZE = 2560 << 10
@@ -41,13 +41,9 @@ FILE_SIZE_MAX = 1 << 32
 """Offsets have 32 bits: bytes behind are no log."""
 
 _SLACK = 64 << 10
-_SEARCH_BUDGET = 16
 _LONE_TRIES = 256
-_ERASED_STEPS = 4096
-_SUMS_KEPT = 64
 _ROWS = 1 << 15
 _ROWS_PER_BYTE_SHIFT = 6
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +239,7 @@ class _Scratch(threading.local):
 _SCRATCH = _Scratch()
 
 
-class RangeReader:
+class RangeReader(Searcher):
     """Reads the entries that begin in [start, stop) of one file.
 
     Args:
@@ -273,31 +269,22 @@ class RangeReader:
         window: int = RANGE_SIZE,
         lend: bool = False,
     ) -> None:
-        self.source = source
-        self.size = min(source.size, FILE_SIZE_MAX)
+        known = place or Place(at=w.NO_OFFSET)
+        size = min(source.size, FILE_SIZE_MAX)
+        super().__init__(source, size, version, window, relaxed=known.relaxed)
         self.file_no = file_no
-        self.version = version
         self.start = start
-        self.stop = min(stop, self.size)
+        self.stop = min(stop, size)
         self.fast = fast
         self.check = check
         self.lend = lend
-        self.state = RangeState(place=place or Place(at=w.NO_OFFSET))
+        self.state = RangeState(place=known)
         self._alone = place is None
-        self._last = self.state.place.last
-        self._shift = self.state.place.shift
-        self._vlsn_mask = h.vlsn_mask(version)
-        self._flags_mask = 0xFF & ~h.invisible_mask(version)
-        self._erased = w.erased_no(version)
-        self._base = 0
-        self._data: Bytes = np.empty(0, dtype=np.uint8)
+        self._last, self._shift = known.last, known.shift
         self._columns: dict[str, npt.NDArray[Any]] = {}
         self._n = 0
         self._window = window
-        self._capacity = max(_ROWS, self._window >> _ROWS_PER_BYTE_SHIFT)
-        self._budget = _SEARCH_BUDGET * self._window + self.size
-        self._failed: set[int] = set()
-        self._summed: dict[int, bool] = {}
+        self._capacity = max(_ROWS, window >> _ROWS_PER_BYTE_SHIFT)
 
     def __iter__(self) -> Iterator[Rows]:
         """The rows of the range in order; `state` is complete when they are exhausted."""
@@ -331,8 +318,7 @@ class RangeReader:
                 if stop == w.Stop.NEED_MORE:
                     self._load(at, self._size_at(at) + self._window)
         yield from self._flush()
-        relaxed = self.state.place.relaxed
-        self.state.place = Place(at, self._last, self._shift, lost, relaxed)
+        self.state.place = Place(at, self._last, self._shift, lost, self._relaxed)
 
     def _begins_file(self) -> bool:
         """Whether the first entry looks like a file header, so that the next one is behind it."""
@@ -478,7 +464,7 @@ class RangeReader:
     def _search(self, at: int, lost: int) -> Generator[Rows, None, int]:
         """The first good entry in [at, stop), or NO_OFFSET; gives the rows before it loads."""
         low, high = self._prev_bounds(lost)
-        find: Any = compiled(w.find_entry) if self.fast else w.find_entry_plain
+        find: Any = compiled(find_entry) if self.fast else find_entry_plain
         tries = _LONE_TRIES if self._alone and lost == w.NO_OFFSET else self.size
         while at < self.stop and tries:
             if not self._base <= at <= self._base + len(self._data) - h.MIN_HEADER_SIZE:
@@ -504,10 +490,10 @@ class RangeReader:
                 self._erased,
                 self._budget,
             )
-            if found in (w.Found.ENTRY, w.Found.ASK):
+            if found in (Found.ENTRY, Found.ASK):
                 # Where nothing is known its place is told at once, but its sum may take megabytes.
                 placed = lost != w.NO_OFFSET or self._is_placed(at, lost)
-                summed = placed and (found == w.Found.ENTRY or self._begins_chain(at))
+                summed = placed and (found == Found.ENTRY or self._begins_chain(at))
                 if summed and self._is_placed(at, lost):
                     return at
                 at += 1
@@ -516,114 +502,9 @@ class RangeReader:
 
     def _prev_bounds(self, lost: int) -> tuple[int, int]:
         """What the first entry behind a gap may name: `low` and `high` of find_entry."""
-        if self.state.place.relaxed:
+        if self._relaxed:
             return 0, FILE_SIZE_MAX
         return max(min(lost, lost - self._shift), 0), max(0, -self._shift)
-
-    def _is_placed(self, at: int, lost: int) -> bool:
-        """Whether a good entry at `at` may follow what is known of the bytes before it.
-
-        Where nothing is known, it must name an entry that ends at it: behind a gap that one may
-        be damaged. There the entry behind must not contradict, as it does in a copy of a log
-        inside a record, and where bytes are missing; relaxed, it need only be good.
-        """
-        prev = self._prev_at(at)
-        if lost == w.NO_OFFSET:
-            return self._end_of(prev) == at
-        behind = self._end_of(at)
-        if self.state.place.relaxed:
-            return behind == self.size or self._sum_is_right(behind)
-        if behind == self.size:
-            return prev == lost or self._end_of(prev) == at
-        return self._leads_on(at, behind) or not self._sum_is_right(behind)
-
-    def _begins_chain(self, at: int) -> bool:
-        """Whether a good entry is at `at`; an erased one has no sum, so those behind must agree.
-
-        No entry has two before it, so the chains that failed are remembered to no great cost.
-        """
-        chain = []
-        for _ in range(_ERASED_STEPS):
-            chain.append(at)
-            if at in self._failed or not self._sum_is_right(at):
-                break
-            if self._header(at)[4] != self._erased:
-                return True
-            behind = self._end_of(at)
-            if behind == self.size:
-                return True
-            if not self._leads_on(at, behind):
-                break
-            at = behind
-        else:
-            return True
-        self._failed.update(chain)
-        return False
-
-    def _leads_on(self, at: int, behind: int) -> bool:
-        """Whether the entry at `behind` names the one at `at` as the one before it."""
-        header = self._header(behind)
-        if len(header) < h.MIN_HEADER_SIZE or load_i32(header, 10) < 0 or header[4] == 0:
-            return False
-        return load_u32(header, 6) in (at, at - self._shift)
-
-    def _header(self, at: int) -> bytes:
-        """The fixed part of a header, shorter at the end of the file."""
-        i = at - self._base
-        if 0 <= i <= len(self._data) - h.MIN_HEADER_SIZE:
-            return self._data[i : i + h.MIN_HEADER_SIZE].tobytes()
-        return self.source.read_bytes(at, min(at + h.MIN_HEADER_SIZE, self.size))
-
-    def _prev_at(self, at: int) -> int:
-        """The prevOffset of the whole header at `at`."""
-        return load_u32(self._header(at), 6)
-
-    def _end_of(self, at: int) -> int:
-        """Where the entry at `at` ends, as its header says, or NO_OFFSET if it cannot."""
-        header = self._header(at)
-        if len(header) < h.MIN_HEADER_SIZE or load_i32(header, 10) < 0 or header[4] == 0:
-            return w.NO_OFFSET
-        stored = header[5] & self._vlsn_mask and header[4] != FILE_HEADER_NO
-        end = at + load_i32(header, 10) + (h.MAX_HEADER_SIZE if stored else h.MIN_HEADER_SIZE)
-        return end if end <= self.size else w.NO_OFFSET
-
-    def _size_at(self, at: int) -> int:
-        """Bytes from `at` to the end of the entry there, or of a header where there is none."""
-        end = self._end_of(at)
-        return h.MIN_HEADER_SIZE if end == w.NO_OFFSET else end - at
-
-    def _sum_is_right(self, at: int) -> bool:
-        """Whether a whole entry begins at `at` and its checksum is right, or cannot be told.
-
-        Also false when it is long and too many bytes have been summed in vain before.
-        """
-        stop = self._end_of(at)
-        if stop == w.NO_OFFSET:
-            return False
-        header = self._header(at)
-        if header[4] == self._erased:
-            return True
-        if stop - at <= w.ALWAYS_SUMMED:
-            return self._sum_of(at, stop) == load_u32(header, 0)
-        # A long last entry is asked about twice, and must not use up the budget by that.
-        if at not in self._summed:
-            if stop - at > self._budget:
-                return False
-            self._budget -= stop - at
-            if len(self._summed) == _SUMS_KEPT:
-                self._summed.clear()
-            self._summed[at] = self._sum_of(at, stop) == load_u32(header, 0)
-        return self._summed[at]
-
-    def _sum_of(self, at: int, stop: int) -> int:
-        if self._base <= at and stop <= self._base + len(self._data):
-            data = as_plain(self._data)[at - self._base : stop - self._base]
-            return entry_checksum(data, self.version)
-        first = min(at + _PIECE, stop)
-        total = entry_checksum(self.source.read_bytes(at, first), self.version)
-        for start in range(first, stop, _PIECE):
-            total = zlib.adler32(self.source.read_bytes(start, min(start + _PIECE, stop)), total)
-        return total
 
 
 def _is_blank(data: Bytes) -> bool:
