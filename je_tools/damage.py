@@ -13,7 +13,8 @@ from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.entries import EntryError, entry_checksum, read_header
 from je_tools.formats.je.header import FILE_HEADER_SIZE, MAX_HEADER_SIZE, MIN_HEADER_SIZE
-from je_tools.formats.je.reader import FILE_SIZE_MAX, ChainBreak, Gap, Rows
+from je_tools.formats.je.places import ChainBreak, Gap
+from je_tools.formats.je.reader import FILE_SIZE_MAX, Rows
 from je_tools.formats.je.types import (
     ENTRY_TYPES,
     MODERN_READ_MIN,

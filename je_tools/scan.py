@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -19,11 +19,10 @@ from typing import Any, Generic, TypeVar
 from je_tools.environment import Environment, LogFile
 from je_tools.errors import InputError, StoppedError
 from je_tools.formats.je import reader
+from je_tools.formats.je.places import ChainBreak, ChainBreaks, Gap, Gaps
 from je_tools.formats.je.reader import (
     FILE_SIZE_MAX,
     PLAIN_LIMIT,
-    ChainBreak,
-    Gap,
     Place,
     RangeReader,
     RangeState,
@@ -92,8 +91,8 @@ class Part(Generic[T]):
 
     file: LogFile
     results: list[T]
-    gaps: Sequence[Gap] = ()
-    chain_breaks: Sequence[ChainBreak] = ()
+    gaps: Gaps = field(default_factory=Gaps)
+    chain_breaks: ChainBreaks = field(default_factory=ChainBreaks)
     end: FileState | None = None
 
 

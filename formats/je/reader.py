@@ -25,7 +25,9 @@ from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je import header as h
 from je_tools.formats.je import walk as w
 from je_tools.formats.je.entries import EntryError, decode_entry
-from je_tools.formats.je.search import Found, Searcher, find_entry, find_entry_plain
+from je_tools.formats.je.places import ChainBreak, ChainBreaks, Gap, Gaps
+from je_tools.formats.je.resync import Cursor, Found, find_entry, find_entry_plain, read_damaged
+from je_tools.formats.je.search import Searcher
 from je_tools.formats.je.types import FILE_HEADER_NO
 from je_tools.formats.kernels import compiled
 from je_tools.formats.packed import load_i32
@@ -42,6 +44,7 @@ FILE_SIZE_MAX = 1 << 32
 
 _SLACK = 64 << 10
 _LONE_TRIES = 256
+_PLACES = 4096
 _ROWS = 1 << 15
 _ROWS_PER_BYTE_SHIFT = 6
 
@@ -152,35 +155,6 @@ COLUMN_NAMES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """Bytes [start, stop) that hold no entry that can be trusted.
-
-    `start` is where an entry should begin. `single` says that the gap is exactly one entry: the
-    entry behind names `start` as the one before it. `inserted` says that it never was an entry:
-    the entry behind names the one in front of the gap.
-    """
-
-    start: int
-    stop: int
-    single: bool = False
-    inserted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ChainBreak:
-    """A good entry at `offset` whose prevOffset is `found` and not `expected`.
-
-    The entries behind it name places `shift` bytes before the real ones: so many bytes were
-    inserted, or are missing where it is negative.
-    """
-
-    offset: int
-    expected: int
-    found: int
-    shift: int
-
-
-@dataclass(frozen=True, slots=True)
 class Place:
     """Where reading a file stands between two entries.
 
@@ -217,8 +191,8 @@ class RangeState:
     first: int = w.NO_OFFSET
     first_prev: int = w.NO_OFFSET
     place: Place = field(default_factory=Place)
-    gaps: list[Gap] = field(default_factory=list)
-    chain_breaks: list[ChainBreak] = field(default_factory=list)
+    gaps: Gaps = field(default_factory=Gaps)
+    chain_breaks: ChainBreaks = field(default_factory=ChainBreaks)
     bad: list[tuple[int, int]] = field(default_factory=list)
     blank: bool = False
 
@@ -271,7 +245,7 @@ class RangeReader(Searcher):
     ) -> None:
         known = place or Place(at=w.NO_OFFSET)
         size = min(source.size, FILE_SIZE_MAX)
-        super().__init__(source, size, version, window, relaxed=known.relaxed)
+        super().__init__(source, size, version, window, look_cost=_SLACK, relaxed=known.relaxed)
         self.file_no = file_no
         self.start = start
         self.stop = min(stop, size)
@@ -282,6 +256,9 @@ class RangeReader(Searcher):
         self._alone = place is None
         self._last, self._shift = known.last, known.shift
         self._columns: dict[str, npt.NDArray[Any]] = {}
+        self._places = tuple(
+            np.empty((_PLACES, n), np.int64) for n in (Gaps.width, ChainBreaks.width)
+        )
         self._n = 0
         self._window = window
         self._capacity = max(_ROWS, window >> _ROWS_PER_BYTE_SHIFT)
@@ -291,28 +268,32 @@ class RangeReader(Searcher):
         at, lost = self.state.place.at, self.state.place.lost_from
         if at == 0 and not self._begins_file():
             lost = 0
-        if self._alone or lost != w.NO_OFFSET:
-            at = yield from self._search(max(self.start, lost + 1), lost)
-        expected = self._expected() if lost == w.NO_OFFSET else w.NO_OFFSET
+        expected = self._expected()
+        if self._alone:
+            at = self._search(self.start)
+        elif lost != w.NO_OFFSET:
+            at = max(self.start, lost + 1)
         while at != w.NO_OFFSET:
             if lost != w.NO_OFFSET:
-                self._close_gap(lost, at)
+                at, lost, expected = yield from self._find_on(at, lost)
+                continue
             if not self._base <= at < self._base + len(self._data):
                 yield from self._flush()
                 self._load(at, self._window + _SLACK)
-            n, at, stop = self._walk(at, expected)
-            lost = self._lost_from(n, at, stop)
+            n, behind, stop = self._walk(at, expected)
+            lost = self._lost_from(n, behind, stop)
             if n and self._n:
                 self._last = int(self._columns["offset"][self._n - 1])
                 expected = self._expected()
             if lost != w.NO_OFFSET:
-                at = yield from self._search(lost + 1, lost)
-                expected = w.NO_OFFSET
-            elif stop == w.Stop.LIMIT:
+                at = lost + 1
+                continue
+            at = behind
+            if stop == w.Stop.LIMIT:
                 break
-            elif stop == w.Stop.CHAIN:
+            if stop == w.Stop.CHAIN:
                 self._break_chain(at)
-                expected = w.NO_OFFSET
+                at, lost, expected = self._read_on(at, w.NO_OFFSET)
             else:
                 yield from self._flush()
                 if stop == w.Stop.NEED_MORE:
@@ -359,9 +340,7 @@ class RangeReader(Searcher):
 
     def _walk(self, at: int, expected_prev: int) -> tuple[int, int, int]:
         """Walk into the free part of the arrays, and sum; the results are those of `walk`."""
-        if not self._columns:
-            self._columns = _SCRATCH.take(self._capacity)
-        c = {name: array[self._n :] for name, array in self._columns.items()}
+        c = self._free_columns()
         buf = self._data if self.fast else as_plain(self._data)
         step = compiled(w.walk) if self.fast else w.walk
         n, behind, stop = step(
@@ -397,6 +376,12 @@ class RangeReader(Searcher):
                 self._sum(buf, n - 1, n, c)
         self._n += n
         return n, behind, stop
+
+    def _free_columns(self) -> dict[str, npt.NDArray[Any]]:
+        """What is not yet filled of the arrays."""
+        if not self._columns:
+            self._columns = _SCRATCH.take(self._capacity)
+        return {name: array[self._n :] for name, array in self._columns.items()}
 
     def _sum(self, buf: Any, start: int, stop: int, c: dict[str, Any]) -> None:
         if start == stop:
@@ -461,44 +446,118 @@ class RangeReader(Searcher):
         inserted = self._last != w.NO_OFFSET and prev in (self._last, self._expected())
         self.state.gaps.append(Gap(lost, at, single, inserted))
 
-    def _search(self, at: int, lost: int) -> Generator[Rows, None, int]:
-        """The first good entry in [at, stop), or NO_OFFSET; gives the rows before it loads."""
-        low, high = self._prev_bounds(lost)
-        find: Any = compiled(find_entry) if self.fast else find_entry_plain
-        tries = _LONE_TRIES if self._alone and lost == w.NO_OFFSET else self.size
-        while at < self.stop and tries:
-            if not self._base <= at <= self._base + len(self._data) - h.MIN_HEADER_SIZE:
+    def _find_on(self, at: int, lost: int) -> Generator[Rows, None, tuple[int, int, int]]:
+        """Look from `at` on for the end of the gap that begins at `lost`, and close it.
+
+        Gives the rows before it loads. Returns what `_read_on` does, the offset NO_OFFSET when
+        nothing is found in the range.
+        """
+        while at < self.stop:
+            if not self._is_loaded(at):
                 if at + h.MIN_HEADER_SIZE > self.size:
                     break
                 yield from self._flush()
-                self._load(at, self._window + _SLACK)
-                if _is_blank(self._data):
-                    end = self._base + len(self._data)
-                    self.state.blank |= self._base == self.start and end >= self.stop
-                    at = end - h.MIN_HEADER_SIZE + 1
-                    continue
-            at, found, self._budget = find(
-                self._data if self.fast else as_plain(self._data),
-                self._base,
-                at,
-                self.stop,
-                self.size,
-                low,
-                high,
-                self._vlsn_mask,
-                self._flags_mask,
-                self._erased,
-                self._budget,
-            )
+                at = self._load_to_search(at)
+                continue
+            at, gap, expected = self._read_on(at, lost)
+            if gap == w.NO_OFFSET:
+                return at, gap, expected
+            lost = gap
+            at, found = self._find(at, lost)
             if found in (Found.ENTRY, Found.ASK):
-                # Where nothing is known its place is told at once, but its sum may take megabytes.
-                placed = lost != w.NO_OFFSET or self._is_placed(at, lost)
-                summed = placed and (found == Found.ENTRY or self._begins_chain(at))
+                summed = found == Found.ENTRY or self._begins_chain(at)
                 if summed and self._is_placed(at, lost):
+                    self._close_gap(lost, at)
+                    return at, w.NO_OFFSET, w.NO_OFFSET
+                at += 1
+        return w.NO_OFFSET, lost, w.NO_OFFSET
+
+    def _search(self, at: int) -> int:
+        """The first good entry in [at, stop) where nothing is known of the bytes before it."""
+        tries = _LONE_TRIES
+        while at < self.stop and tries:
+            if not self._is_loaded(at):
+                if at + h.MIN_HEADER_SIZE > self.size:
+                    break
+                at = self._load_to_search(at)
+                continue
+            at, found = self._find(at, w.NO_OFFSET)
+            if found in (Found.ENTRY, Found.ASK):
+                # Its place is told at once, but its sum may take megabytes.
+                placed = self._is_placed(at, w.NO_OFFSET)
+                if placed and (found == Found.ENTRY or self._begins_chain(at)):
                     return at
                 at += 1
                 tries -= 1
         return w.NO_OFFSET
+
+    def _load_to_search(self, at: int) -> int:
+        """Load from `at` on; where to go on looking, which is behind the buffer if it is blank."""
+        self._load(at, self._window + _SLACK)
+        if not _is_blank(self._data):
+            return at
+        end = self._base + len(self._data)
+        self.state.blank |= self._base == self.start and end >= self.stop
+        return end - h.MIN_HEADER_SIZE + 1
+
+    def _find(self, at: int, lost: int) -> tuple[int, int]:
+        """The next offset from `at` on where an entry may begin, and a `Found`."""
+        find: Any = compiled(find_entry) if self.fast else find_entry_plain
+        low, high = self._prev_bounds(lost)
+        at, found, self._budget = find(
+            self._data if self.fast else as_plain(self._data),
+            self._base,
+            at,
+            self.stop,
+            self.size,
+            low,
+            high,
+            self._vlsn_mask,
+            self._flags_mask,
+            self._erased,
+            self._budget,
+        )
+        return at, found
+
+    def _read_on(self, at: int, lost: int) -> tuple[int, int, int]:
+        """Read on in the buffer as far as machine code can tell, from an entry or out of a gap.
+
+        Returns:
+            Where the next entry begins, or is to be looked for; where the gap begins behind which
+            it is, or NO_OFFSET; what it must name as the one before it.
+        """
+        if not self.fast:
+            return at, lost, w.NO_OFFSET
+        s = np.zeros(len(Cursor), np.int64)
+        s[Cursor.AT : Cursor.ROWS] = (
+            at,
+            lost,
+            w.NO_OFFSET,
+            self._last,
+            self._shift,
+            self._budget,
+        )
+        s[Cursor.BASE :] = (
+            self._base,
+            self.stop,
+            self.size,
+            self._vlsn_mask,
+            self._flags_mask,
+            self._erased,
+            self._relaxed,
+            self.check,
+            self._look_cost,
+        )
+        self._make_marks()
+        gaps, breaks = self._places
+        compiled(read_damaged)(
+            self._data, s, self._sums, self._marks, gaps, breaks, *self._free_columns().values()
+        )
+        self._n += int(s[Cursor.ROWS])
+        self.state.gaps.extend(gaps[: s[Cursor.GAPS]])
+        self.state.chain_breaks.extend(breaks[: s[Cursor.BREAKS]])
+        at, lost, expected, self._last, self._shift, self._budget = s[: Cursor.ROWS].tolist()
+        return at, lost, expected
 
     def _prev_bounds(self, lost: int) -> tuple[int, int]:
         """What the first entry behind a gap may name: `low` and `high` of find_entry."""

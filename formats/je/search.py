@@ -1,52 +1,24 @@
-"""The search for entries behind damage, and what tells a good entry from bytes that look like one.
+"""What tells a good entry from bytes that look like one, anywhere in a file.
 
-`find_entry` looks at headers and sums alone; `Searcher` weighs what it finds, by the bytes that
-are loaded and, where these do not tell, by others of the file.
+`Searcher` weighs what `resync.find_entry` finds, by the bytes that are loaded and, where these do
+not tell, by others of the file.
 """
 
 from __future__ import annotations
 
 import zlib
-from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
 from je_tools.formats.je import header as h
 from je_tools.formats.je.entries import entry_checksum
-from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO
-from je_tools.formats.je.walk import NO_OFFSET, adler32, erased_no
-from je_tools.formats.kernels import kernel
+from je_tools.formats.je.resync import ALWAYS_SUMMED, ERASED_STEPS, SUMS_KEPT
+from je_tools.formats.je.types import FILE_HEADER_NO
+from je_tools.formats.je.walk import NO_OFFSET, erased_no
 from je_tools.formats.packed import load_i32, load_u32
 from je_tools.formats.source import Bytes, Source, as_plain
 
-
-class Found(IntEnum):
-    """What `find_entry` has to say of the offset that it gives."""
-
-    NOTHING = 0
-    """No entry begins before it."""
-    ENTRY = 1
-    """A plausible header, and the checksum is right."""
-    ASK = 2
-    """A plausible header; the sum cannot be told here: it is erased, or ends behind `buf`."""
-    NEED_MORE = 3
-    """The header there does not end inside `buf`."""
-
-
-ALWAYS_SUMMED = 4096
-"""Bytes up to which a candidate is summed when the budget for the search is used up."""
-
-_MIN_HEADER = h.MIN_HEADER_SIZE
-_MAX_HEADER = h.MAX_HEADER_SIZE
-_FILE_HEADER_NO = FILE_HEADER_NO
-_NOTHING, _ENTRY, _ASK, _FIND_MORE = (int(found) for found in Found)
-_TYPE_NO_MAX = max(ENTRY_TYPES)
-_ALWAYS = ALWAYS_SUMMED
-_PLAIN_BLOCK = 4096
 _BUDGET_WINDOWS = 16
-_ERASED_STEPS = 4096
-_SUMS_KEPT = 64
 _PIECE = 1 << 20
 
 
@@ -58,11 +30,25 @@ class Searcher:
         size: bytes of it that are log.
         version: its log version.
         window: bytes that are loaded at once.
+        look_cost: what a look at a header elsewhere takes from the budget for sums.
         relaxed: see `reader.Place`.
+
+    Attributes:
+        _budget: bytes that may still be summed in vain.
+        _sums: as for `resync.read_damaged`, shared with it.
+        _marks: its `failed`; empty until it is called, and zeros for each buffer.
+        _failed: where other chains begin that failed.
     """
 
     def __init__(
-        self, source: Source, size: int, version: int, window: int, *, relaxed: bool
+        self,
+        source: Source,
+        size: int,
+        version: int,
+        window: int,
+        *,
+        look_cost: int,
+        relaxed: bool,
     ) -> None:
         self.source = source
         self.size = size
@@ -76,8 +62,11 @@ class Searcher:
         self._base = 0
         self._data: Bytes = np.empty(0, dtype=np.uint8)
         self._budget = _BUDGET_WINDOWS * window + size
+        self._look_cost = look_cost
         self._failed: set[int] = set()
-        self._summed: dict[int, bool] = {}
+        self._marks = np.empty(0, np.uint8)
+        self._marked = (0, 0)
+        self._sums = np.full((SUMS_KEPT, 2), NO_OFFSET, np.int64)
 
     def _is_placed(self, at: int, lost: int) -> bool:
         """Whether a good entry at `at` may follow what is known of the bytes before it.
@@ -102,9 +91,9 @@ class Searcher:
         No entry has two before it, so the chains that failed are remembered to no great cost.
         """
         chain = []
-        for _ in range(_ERASED_STEPS):
+        for _ in range(ERASED_STEPS):
             chain.append(at)
-            if at in self._failed or not self._sum_is_right(at):
+            if self._has_failed(at) or not self._sum_is_right(at):
                 break
             if self._header(at)[4] != self._erased:
                 return True
@@ -116,20 +105,50 @@ class Searcher:
             at = behind
         else:
             return True
-        self._failed.update(chain)
+        self._note_failed(chain)
         return False
+
+    def _make_marks(self) -> None:
+        """Have marks for the buffer that is loaded."""
+        loaded = self._base, len(self._data)
+        if self._marked != loaded:
+            self._marked = loaded
+            self._marks = np.zeros(len(self._data) // 8 + 1, np.uint8)
+
+    def _has_failed(self, at: int) -> bool:
+        i = at - self._base
+        marked = 0 <= i < 8 * len(self._marks) and self._marks[i >> 3] >> (i & 7) & 1
+        return bool(marked) or at in self._failed
+
+    def _note_failed(self, chain: list[int]) -> None:
+        """Remember chains that failed: where the kernel sees them, if it is used."""
+        for at in chain:
+            i = at - self._base
+            if 0 <= i < 8 * len(self._marks):
+                self._marks[i >> 3] |= 1 << (i & 7)
+            else:
+                self._failed.add(at)
 
     def _leads_on(self, at: int, behind: int) -> bool:
         """Whether the entry at `behind` names the one at `at` as the one before it."""
+        if not self._is_loaded(behind) and behind + h.MIN_HEADER_SIZE <= self.size:
+            # Headers may be made so that each claims another end, and each look is a read.
+            if self._budget < self._look_cost:
+                return False
+            self._budget -= self._look_cost
         header = self._header(behind)
         if len(header) < h.MIN_HEADER_SIZE or load_i32(header, 10) < 0 or header[4] == 0:
             return False
         return load_u32(header, 6) in (at, at - self._shift)
 
+    def _is_loaded(self, at: int) -> bool:
+        """Whether the bytes of a header at `at` are in the buffer."""
+        return 0 <= at - self._base <= len(self._data) - h.MIN_HEADER_SIZE
+
     def _header(self, at: int) -> bytes:
         """The fixed part of a header, shorter at the end of the file."""
-        i = at - self._base
-        if 0 <= i <= len(self._data) - h.MIN_HEADER_SIZE:
+        if self._is_loaded(at):
+            i = at - self._base
             return self._data[i : i + h.MIN_HEADER_SIZE].tobytes()
         return self.source.read_bytes(at, min(at + h.MIN_HEADER_SIZE, self.size))
 
@@ -165,14 +184,13 @@ class Searcher:
         if stop - at <= ALWAYS_SUMMED:
             return self._sum_of(at, stop) == load_u32(header, 0)
         # A long last entry is asked about twice, and must not use up the budget by that.
-        if at not in self._summed:
+        kept = self._sums[at % SUMS_KEPT]
+        if kept[0] != at:
             if stop - at > self._budget:
                 return False
             self._budget -= stop - at
-            if len(self._summed) == _SUMS_KEPT:
-                self._summed.clear()
-            self._summed[at] = self._sum_of(at, stop) == load_u32(header, 0)
-        return self._summed[at]
+            kept[:] = at, self._sum_of(at, stop) == load_u32(header, 0)
+        return bool(kept[1])
 
     def _sum_of(self, at: int, stop: int) -> int:
         if self._base <= at and stop <= self._base + len(self._data):
@@ -183,124 +201,3 @@ class Searcher:
         for start in range(first, stop, _PIECE):
             total = zlib.adler32(self.source.read_bytes(start, min(start + _PIECE, stop)), total)
         return total
-
-
-@kernel
-def find_entry(
-    buf: Any,
-    base: int,
-    at: int,
-    limit: int,
-    file_size: int,
-    low: int,
-    high: int,
-    vlsn_mask: int,
-    flags_mask: int,
-    erased: int,
-    budget: int,
-) -> tuple[int, int, int]:
-    """The first offset in [at, limit) where a good entry begins, or one may.
-
-    Plausible is a header with a known type, a size that fits the file, and a prevOffset in
-    [low, its own offset + high). Its checksum must be right.
-
-    Args:
-        buf, base, at, limit, file_size, vlsn_mask: as for `walk`.
-        low, high: what a prevOffset may be.
-        flags_mask, erased: as for `check_sums`.
-        budget: bytes of candidates longer than ALWAYS_SUMMED that may still be summed, so that
-            bytes made to look like headers cannot stall the search.
-
-    Returns:
-        An offset, a `Found` that tells what is there, the budget that is left.
-    """
-    size = len(buf)
-    while at < limit:
-        i = at - base
-        if i + _MIN_HEADER > size:
-            return at, _FIND_MORE, budget
-        type_no = buf[i + 4]
-        if 0 < type_no <= _TYPE_NO_MAX and type_no != _FILE_HEADER_NO:
-            item_size = load_i32(buf, i + 10)
-            if item_size >= 0:
-                total = item_size + _MIN_HEADER
-                if buf[i + 5] & vlsn_mask:
-                    total = item_size + _MAX_HEADER
-                prev = load_u32(buf, i + 6)
-                if low <= prev < at + high and at + total <= file_size:
-                    if type_no == erased or i + total > size:
-                        return at, _ASK, budget
-                    if total <= _ALWAYS or total <= budget:
-                        if total > _ALWAYS:
-                            budget -= total
-                        if adler32(buf, i + 4, i + total, flags_mask) == load_u32(buf, i):
-                            return at, _ENTRY, budget
-        at += 1
-    return at, _NOTHING, budget
-
-
-def find_entry_plain(
-    buf: memoryview,
-    base: int,
-    at: int,
-    limit: int,
-    file_size: int,
-    low: int,
-    high: int,
-    vlsn_mask: int,
-    flags_mask: int,
-    erased: int,
-    budget: int,
-) -> tuple[int, int, int]:
-    """`find_entry` on a memoryview, with numpy's comparisons and zlib's Adler-32."""
-    data = np.frombuffer(buf, np.uint8)
-    whole_headers = base + len(data) - _MIN_HEADER + 1
-    # Most gaps end soon, and a search goes on behind each entry that it has to ask about.
-    block = _PLAIN_BLOCK // 16
-    while at < limit:
-        stop = min(at + block, limit, whole_headers)
-        block = _PLAIN_BLOCK
-        if at >= stop:
-            return at, _FIND_MORE, budget
-        starts = _plausible(data, base, at, stop, file_size, low, high, vlsn_mask)
-        for start, total in starts:
-            i = start - base
-            type_no = buf[i + 4]
-            if type_no == erased or i + total > len(data):
-                return start, _ASK, budget
-            if total <= _ALWAYS or total <= budget:
-                if total > _ALWAYS:
-                    budget -= total
-                head = bytes((type_no, buf[i + 5] & flags_mask))
-                if zlib.adler32(buf[i + 6 : i + total], zlib.adler32(head)) == load_u32(buf, i):
-                    return start, _ENTRY, budget
-        at = stop
-    return at, _NOTHING, budget
-
-
-def _plausible(
-    data: Any,
-    base: int,
-    at: int,
-    stop: int,
-    file_size: int,
-    low: int,
-    high: int,
-    vlsn_mask: int,
-) -> list[tuple[int, int]]:
-    """Offsets in [at, stop) of plausible headers, and the sizes of their entries."""
-    first = at - base
-    types = data[first + 4 : stop - base + 4]
-    i = first + np.flatnonzero((types - 1 < _TYPE_NO_MAX) & (types != _FILE_HEADER_NO))
-    items = _load_u32s(data, i + 10)
-    i, items = i[items < 1 << 31], items[items < 1 << 31]
-    totals = items + np.where(data[i + 5] & vlsn_mask, _MAX_HEADER, _MIN_HEADER)
-    prevs = _load_u32s(data, i + 6)
-    in_chain = (low <= prevs) & (prevs < i + base + high)
-    keep = in_chain & (i + base + totals <= file_size)
-    return list(zip((i[keep] + base).tolist(), totals[keep].tolist(), strict=True))
-
-
-def _load_u32s(data: Any, at: Any) -> Any:
-    """Little-endian numbers at each offset of the array `at`, int64."""
-    return sum(data[at + place].astype(np.int64) << 8 * place for place in range(4))
