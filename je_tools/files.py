@@ -29,6 +29,7 @@ _INSIDE = {
     "damaged-entry",
     "damaged-gap",
     "erased-not-zero",
+    "more-damage",
     "prev-offset-mismatch",
     "unknown-type",
     "unreadable",
@@ -122,9 +123,9 @@ class FileRow:
         if seen.judged.old_deltas is not None:
             self.old_delta_count += seen.judged.old_deltas.count
 
-    def tell(self, found: list[Finding]) -> None:
+    def tell(self, found: list[Finding], errors: int) -> None:
         """Count what is wrong with the file, and keep what is to be said of it."""
-        self.damage_count += sum(each.severity is Severity.ERROR for each in found)
+        self.damage_count += errors
         self.findings += _told(found)
 
 
@@ -161,7 +162,9 @@ def list_files(environment: Environment, scanner: Scanner) -> Iterator[FileRow]:
         row = row or FileRow(part.file)
         for seen in part.results:
             row.take(seen)
-        row.tell(judge.take(part, [seen.judged for seen in part.results]))
+        errors = judge.totals.errors
+        found = judge.take(part, [seen.judged for seen in part.results])
+        row.tell(found, judge.totals.errors - errors)
         if part.end is not None:
             left -= 1
             if not left:

@@ -22,6 +22,7 @@ from je_tools.formats.je import reader
 from je_tools.formats.je.places import ChainBreak, ChainBreaks, Gap, Gaps
 from je_tools.formats.je.reader import (
     FILE_SIZE_MAX,
+    KEPT,
     PLAIN_LIMIT,
     Place,
     RangeReader,
@@ -37,10 +38,6 @@ AHEAD = 2
 T = TypeVar("T")
 Work = Callable[[Rows], T]
 Progress = Callable[[int], None]
-
-KEPT = 1000
-"""Damaged places that a file's state keeps; a file made of nothing else could have millions."""
-
 
 WIDE_RANGE = 16 << 20
 """Bytes of a wide range."""

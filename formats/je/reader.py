@@ -42,6 +42,9 @@ PLAIN_LIMIT = 1 << 20
 FILE_SIZE_MAX = 1 << 32
 """Offsets have 32 bits: bytes behind are no log."""
 
+KEPT = 1000
+"""Damaged places that are kept with a file; one made of nothing else could have millions."""
+
 _SLACK = 64 << 10
 _LONE_TRIES = 256
 _PLACES = 4096
@@ -128,10 +131,14 @@ class Rows:
         columns = {name: getattr(self, name)[keep] for name in COLUMN_NAMES}
         return Rows(self.file_no, self.version, self.data, self.base, **columns)
 
+    def size_of(self, row: int) -> int:
+        """Bytes of one entry, header counted, without a look at the others."""
+        return int(self.item_size[row]) + int(self.header_size[row])
+
     def entry_bytes(self, row: int) -> bytes:
         """One whole entry."""
         start = int(self.offset[row]) - self.base
-        return self.data[start : start + int(self.size[row])].tobytes()
+        return self.data[start : start + self.size_of(row)].tobytes()
 
     def fields(self, row: int) -> Mapping[str, Any]:
         """The payload of one entry by its fields; empty where it does not decode."""
@@ -184,7 +191,7 @@ class RangeState:
         place: where reading goes on.
         gaps: the gaps that were closed inside the range.
         chain_breaks: where the chain of prevOffsets was broken.
-        bad: half-open byte ranges of the rows whose checksum is wrong.
+        bad: half-open byte ranges of the rows whose checksum is wrong, the first KEPT of them.
         blank: nothing but zeros was seen from the start of the range.
     """
 
@@ -326,11 +333,10 @@ class RangeReader(Searcher):
             self.state.first = int(columns["offset"][0])
             self.state.first_prev = int(columns["prev_offset"][0])
         rows = Rows(self.file_no, self.version, self._data, self._base, **columns)
-        bad = rows.checksum == w.Checksum.BAD
-        if bad.any():
-            starts = rows.offset[bad].astype(np.int64)
-            stops = starts + rows.size[bad]
-            self.state.bad += zip(starts.tolist(), stops.tolist(), strict=True)
+        bad = np.flatnonzero(~rows.good)[: KEPT - len(self.state.bad)]
+        for row in bad.tolist():
+            start = int(rows.offset[row])
+            self.state.bad.append((start, start + rows.size_of(row)))
         yield rows
 
     def _load(self, at: int, size: int) -> None:
