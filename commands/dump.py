@@ -187,7 +187,6 @@ def execute(options: Options) -> int:
 
     environment = open_environment(options["paths"])
     _expect_workers(environment.size, options)
-    from je_tools.findings import Finding
     from je_tools.following import Reading
     from je_tools.scan import Scanner
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +16,8 @@ from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.entries import EntryError, entry_checksum, read_header
 from je_tools.formats.je.header import FILE_HEADER_SIZE, MAX_HEADER_SIZE, MIN_HEADER_SIZE
-from je_tools.formats.je.reader import FILE_SIZE_MAX, ChainBreak, Gap, Rows
+from je_tools.formats.je.places import SINGLE, ChainBreak, Gap
+from je_tools.formats.je.reader import FILE_SIZE_MAX, Rows
 from je_tools.formats.je.types import (
     ENTRY_TYPES,
     MODERN_READ_MIN,
@@ -23,7 +27,10 @@ from je_tools.formats.je.types import (
 )
 from je_tools.formats.je.walk import NO_OFFSET, erased_no
 from je_tools.formats.source import Source
-from je_tools.scan import FileState
+from je_tools.scan import FileState, Part
+
+LISTED = 10_000
+"""Findings of one file that are told one by one; a file made of damage could have millions."""
 
 _PIECE = 1 << 20
 
@@ -39,20 +46,58 @@ class Spot:
 
 
 @dataclass
+class Unlisted:
+    """Damage that is counted, and not told place by place.
+
+    Attributes:
+        codes: how many places of each code.
+        start, stop: the bytes from the first place to the last.
+    """
+
+    codes: Counter[str] = field(default_factory=Counter)
+    start: int = FILE_SIZE_MAX
+    stop: int = 0
+
+    def add(self, code: str, starts: Ints, stops: Ints) -> None:
+        """Count places [starts, stops) of one code."""
+        if len(starts):
+            self.codes[code] += len(starts)
+            self.start = min(self.start, int(starts.min()))
+            self.stop = max(self.stop, int(stops.max()))
+
+    def add_found(self, found: Finding) -> None:
+        """Count a finding that has a place."""
+        start = np.array([found.offset or 0])
+        self.add(found.code, start, start + (found.length or 0))
+
+    def take(self, other: Unlisted) -> None:
+        """Count what another has counted."""
+        self.codes += other.codes
+        self.start = min(self.start, other.start)
+        self.stop = max(self.stop, other.stop)
+
+
+@dataclass
 class RowDamage:
-    """What is wrong with some entries of a file, in plain numbers.
+    """What is wrong with some entries of a file, in plain numbers; of each kind the first LISTED.
 
     Attributes:
         bad: entries whose checksum is wrong.
         unknown: entries with a right checksum whose type files of that version do not have.
         erased: neighbouring erased entries with bytes left.
         restore: RestoreRequired entries.
+        unlisted: the others of these kinds.
+        lost: int64; offsets of all entries whose checksum is wrong.
+        lost_size: bytes of these.
     """
 
     bad: list[Spot] = field(default_factory=list)
     unknown: list[Spot] = field(default_factory=list)
     erased: list[Spot] = field(default_factory=list)
     restore: list[Spot] = field(default_factory=list)
+    unlisted: Unlisted = field(default_factory=Unlisted)
+    lost: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    lost_size: int = 0
 
 
 def row_damage(rows: Rows, type_counts: Ints) -> RowDamage | None:
@@ -68,17 +113,30 @@ def row_damage(rows: Rows, type_counts: Ints) -> RowDamage | None:
     erased = int(type_counts[erased_no(rows.version) % 256]) if rows.version >= 17 else 0
     if not (len(bad) or with_unknown or erased or type_counts[RESTORE_REQUIRED_NO]):
         return None
-    damage = RowDamage(bad=[_bad_spot(rows, int(row)) for row in bad])
+    damage = RowDamage()
     good = rows.good
+    damage.lost = rows.offset[bad].astype(np.int64)
+    damage.lost_size = int(rows.size[bad].sum())
+    damage.bad = [_bad_spot(rows, row) for row in _listed(rows, bad, "damaged-entry", damage)]
     if with_unknown:
         index = np.flatnonzero(unknown[rows.type] & good)
-        damage.unknown = [_unknown_spot(rows, int(row)) for row in index]
+        listed = _listed(rows, index, "unknown-type", damage)
+        damage.unknown = [_unknown_spot(rows, row) for row in listed]
     if erased:
-        damage.erased = _erased_spots(rows)
-    for row in np.flatnonzero((rows.type == RESTORE_REQUIRED_NO) & good):
-        reason = restore_reason(rows.entry_bytes(int(row)), rows.version)
-        damage.restore.append(_spot(rows, int(row), found=reason))
+        damage.erased = _erased_spots(rows, damage.unlisted)
+    index = np.flatnonzero((rows.type == RESTORE_REQUIRED_NO) & good)
+    for row in _listed(rows, index, "restore-marker", damage):
+        reason = restore_reason(rows.entry_bytes(row), rows.version)
+        damage.restore.append(_spot(rows, row, found=reason))
     return damage
+
+
+def _listed(rows: Rows, index: Ints, code: str, damage: RowDamage) -> list[int]:
+    """The rows of `index` that are told one by one; the others are counted."""
+    rest = index[LISTED:]
+    starts = rows.offset[rest].astype(np.int64)
+    damage.unlisted.add(code, starts, starts + rows.size[rest])
+    return [int(row) for row in index[:LISTED]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +179,7 @@ def _unknown_types(version: int) -> Mask:
 
 
 def _spot(rows: Rows, row: int, expected: str | None = None, found: str | None = None) -> Spot:
-    return Spot(int(rows.offset[row]), int(rows.size[row]), expected, found)
+    return Spot(int(rows.offset[row]), rows.size_of(row), expected, found)
 
 
 def _bad_spot(rows: Rows, row: int) -> Spot:
@@ -141,8 +199,8 @@ def _unknown_spot(rows: Rows, row: int) -> Spot:
     return _spot(rows, row, expected, f"type {no}, {known.name} of log versions {versions}")
 
 
-def _erased_spots(rows: Rows) -> list[Spot]:
-    """Erased entries with a byte that is not zero, neighbours taken together."""
+def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Spot]:
+    """Erased entries with a byte that is not zero, neighbours taken together; the first LISTED."""
     index = np.flatnonzero((rows.type == erased_no(rows.version)) & (rows.item_size > 0))
     if not len(index):
         return []
@@ -159,13 +217,34 @@ def _erased_spots(rows: Rows) -> list[Spot]:
     first = np.concatenate(([True], begins[1:] != ends[:-1]))
     groups = np.flatnonzero(first)
     counts = np.diff(np.concatenate((groups, [len(index)])))
+    starts = begins[groups]
     stops = ends[np.concatenate((groups[1:], [len(index)])) - 1]
+    unlisted.add("erased-not-zero", starts[LISTED:], stops[LISTED:])
+    columns = (each[:LISTED].tolist() for each in (starts, stops, counts))
     return [
         Spot(start, stop - start, "zeros", f"{count} entries with other bytes")
-        for start, stop, count in zip(
-            begins[groups].tolist(), stops.tolist(), counts.tolist(), strict=True
-        )
+        for start, stop, count in zip(*columns, strict=True)
     ]
+
+
+@dataclass
+class PartFindings:
+    """Findings of a part of a file.
+
+    Attributes:
+        found: those that are told one by one, in the order of their offsets.
+        unlisted: the others.
+    """
+
+    found: list[Finding] = field(default_factory=list)
+    unlisted: Unlisted = field(default_factory=Unlisted)
+
+    def add(self, found: Iterable[Finding], room: int) -> None:
+        """Take more findings in; those that come first are kept, `room` of them."""
+        merged = sorted(chain(self.found, found), key=lambda each: each.offset or 0)
+        self.found = merged[:room]
+        for each in merged[room:]:
+            self.unlisted.add_found(each)
 
 
 class FileDamage:
@@ -181,6 +260,32 @@ class FileDamage:
         self.environment = environment
         self.file = file
         self.is_last = is_last
+
+    def of_part(self, part: Part[Any], seen: Iterable[RowDamage], room: int) -> PartFindings:
+        """Findings of one part of the file, in the order of their offsets.
+
+        Args:
+            part: of the scan.
+            seen: what is wrong with its entries.
+            room: how many findings are told one by one.
+        """
+        told = PartFindings()
+        found = [*self.of_gaps(part.gaps[:room]), *self.of_breaks(part.chain_breaks[:room])]
+        told.unlisted.take(self._counted_gaps(part.gaps.numbers[room:]))
+        starts = part.chain_breaks.numbers[room:, 0]
+        told.unlisted.add("prev-offset-mismatch", starts, starts + MIN_HEADER_SIZE)
+        for damage in seen:
+            found += self.of_rows(damage)
+            told.unlisted.take(damage.unlisted)
+        told.add(found, room)
+        return told
+
+    def _counted_gaps(self, gaps: Ints) -> Unlisted:
+        counted = Unlisted()
+        single = gaps[:, 2] & SINGLE != 0
+        for code, chosen in (("damaged-entry", single), ("damaged-gap", ~single)):
+            counted.add(code, gaps[chosen, 0], gaps[chosen, 1])
+        return counted
 
     def of_rows(self, damage: RowDamage) -> Iterator[Finding]:
         """Findings of entries; a damaged file header is none of them."""
@@ -236,6 +341,16 @@ class FileDamage:
                 file_no=self.file.file_no,
                 offset=deltas.first,
                 found=f"{deltas.count:,} old BIN-deltas, this the first",
+            )
+
+    def of_unlisted(self, unlisted: Unlisted) -> Iterator[Finding]:
+        """The finding that tells of damage which is only counted."""
+        if unlisted.codes:
+            counts = (f"{count:,} {code}" for code, count in sorted(unlisted.codes.items()))
+            is_error = any(CODES[code].severity is Severity.ERROR for code in unlisted.codes)
+            spot = Spot(unlisted.start, unlisted.stop - unlisted.start, found=", ".join(counts))
+            yield self._of_spot(
+                "more-damage", spot, Severity.ERROR if is_error else Severity.WARNING
             )
 
     def of_end(self, state: FileState, named_last: int | None) -> Iterator[Finding]:

@@ -27,7 +27,8 @@ from je_tools.formats.je.entries import (
     read_header,
 )
 from je_tools.formats.je.header import lsn_of, lsn_text
-from je_tools.formats.je.reader import Gap, Rows
+from je_tools.formats.je.places import Gap
+from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, type_name
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.source import Source, SourceChangedError

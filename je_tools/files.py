@@ -31,6 +31,7 @@ _INSIDE = {
     "damaged-entry",
     "damaged-gap",
     "erased-not-zero",
+    "more-damage",
     "prev-offset-mismatch",
     "unknown-type",
     "unreadable",
@@ -134,9 +135,9 @@ class FileRow:
         if seen.judged.old_deltas is not None:
             self.old_delta_count += seen.judged.old_deltas.count
 
-    def tell(self, found: list[Finding]) -> None:
+    def tell(self, found: list[Finding], errors: int) -> None:
         """Count what is wrong with the file, and keep what is to be said of it."""
-        self.damage_count += sum(each.severity is Severity.ERROR for each in found)
+        self.damage_count += errors
         self.findings += _told(found)
 
 
@@ -174,11 +175,13 @@ def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
         row = rows[-1]
         for seen in part.results:
             row.take(seen)
-        row.tell(judge.take(part, [seen.judged for seen in part.results]))
+        errors = judge.totals.errors
+        told = judge.take(part, [seen.judged for seen in part.results])
+        row.tell(told, judge.totals.errors - errors)
     for found in judge.finish():
         row = next((row for row in rows if row.file.file_no == found.file_no), rows[-1])
         if row.file.file_no == found.file_no:
-            row.tell([found])
+            row.tell([found], int(found.severity is Severity.ERROR))
         else:
             row.of_directory += _told([found])
     old_form = judge.upgrade.files

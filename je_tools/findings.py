@@ -183,6 +183,14 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "The engine reads such a log differently forward and backward. Compare with a backup.",
     ),
     (
+        "more-damage",
+        Severity.ERROR,
+        "A file has more damaged places than are told one by one: between the first and the last "
+        "of the others there are as many as this says. It is a warning where none of them is an "
+        "error.",
+        "Little of such a file is a log: look for a copy of it.",
+    ),
+    (
         "unreadable",
         Severity.ERROR,
         "The device could not deliver these bytes; they were taken as zeros.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -19,11 +19,11 @@ from typing import Any, Generic, TypeVar
 from je_tools.environment import Environment, LogFile
 from je_tools.errors import InputError, StoppedError
 from je_tools.formats.je import reader
+from je_tools.formats.je.places import ChainBreak, ChainBreaks, Gap, Gaps
 from je_tools.formats.je.reader import (
     FILE_SIZE_MAX,
+    KEPT,
     PLAIN_LIMIT,
-    ChainBreak,
-    Gap,
     Place,
     RangeReader,
     RangeState,
@@ -38,10 +38,6 @@ AHEAD = 2
 T = TypeVar("T")
 Work = Callable[[Rows], T]
 Progress = Callable[[int], None]
-
-KEPT = 1000
-"""Damaged places that a file's state keeps; a file made of nothing else could have millions."""
-
 
 WIDE_RANGE = 16 << 20
 """Bytes of a wide range."""
@@ -92,8 +88,8 @@ class Part(Generic[T]):
 
     file: LogFile
     results: list[T]
-    gaps: Sequence[Gap] = ()
-    chain_breaks: Sequence[ChainBreak] = ()
+    gaps: Gaps = field(default_factory=Gaps)
+    chain_breaks: ChainBreaks = field(default_factory=ChainBreaks)
     end: FileState | None = None
 
 

@@ -19,9 +19,18 @@ from typing import Any
 import numpy as np
 
 from je_tools.continuity import Evidence, Files, finding
-from je_tools.damage import FileDamage, OldDeltas, RowDamage, old_deltas, row_damage
+from je_tools.damage import (
+    LISTED,
+    FileDamage,
+    OldDeltas,
+    RowDamage,
+    Unlisted,
+    old_deltas,
+    row_damage,
+)
 from je_tools.environment import Environment, LogFile
-from je_tools.findings import Finding, Severity
+from je_tools.findings import CODES, Finding, Severity
+from je_tools.formats.arrays import Ints
 from je_tools.formats.je.reader import Rows
 from je_tools.scan import FileState, Part, Scanner
 from je_tools.stream import Runs, Stream, runs_of
@@ -93,6 +102,15 @@ class Totals:
             self.damage.codes[found.code] += 1
             if len(self.first) < FIRST:
                 self.first.append(found)
+
+    def count_unlisted(self, codes: Counter[str]) -> None:
+        """Take findings into account of which only the codes are known."""
+        self.codes += codes
+        for code, count in codes.items():
+            severity = CODES[code].severity
+            self.findings[severity] += count
+            if severity is Severity.ERROR:
+                self.damage.codes[code] += count
 
     def row(self) -> dict[str, Any]:
         """The totals as plain values, for JSON."""
@@ -192,6 +210,8 @@ class Judge:
         self._index = 0
         self._is_begun = False
         self._old_deltas: OldDeltas | None = None
+        self._listed = 0
+        self._unlisted = Unlisted()
         totals.files, totals.size = len(environment.files), environment.size
 
     def look(self, rows: Rows) -> Seen:
@@ -228,6 +248,7 @@ class Judge:
         if part.end is not None:
             found += self._of_end(part.end)
             self._index, self._is_begun, self._old_deltas = self._index + 1, False, None
+            self._listed, self._unlisted = 0, Unlisted()
         return self._counted(found)
 
     def finish(self) -> list[Finding]:
@@ -249,30 +270,32 @@ class Judge:
         return FileDamage(self.environment, file, is_last=self._index in self.environment.ends)
 
     def _of_part(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
-        damage = self._damage(part.file)
-        found = [*damage.of_gaps(part.gaps), *damage.of_breaks(part.chain_breaks)]
-        lost = [gap.start for gap in part.gaps]
-        self.totals.damaged_size += sum(gap.stop - gap.start for gap in part.gaps)
+        room = LISTED - self._listed
+        damaged = [each.damage for each in seen if each.damage is not None]
+        told = self._damage(part.file).of_part(part, damaged, room)
+        gaps = part.gaps.numbers
+        self.totals.damaged_size += int((gaps[:, 1] - gaps[:, 0]).sum())
+        self.totals.damaged_size += sum(damage.lost_size for damage in damaged)
         for each in seen:
             self.totals.entries += each.entries
-            if each.damage is not None:
-                found += damage.of_rows(each.damage)
-                self.totals.damaged_size += sum(spot.length for spot in each.damage.bad)
-                lost += [spot.offset for spot in each.damage.bad]
             if each.evidence is not None:
                 self._files.take(each.evidence)
             if each.old_form is not None:
                 self.upgrade.take(each.old_form)
             if each.old_deltas is not None:
                 self._old_deltas = each.old_deltas.behind(self._old_deltas)
-        found += self._of_stream(part.file, seen, lost)
-        return sorted(found, key=lambda each: each.offset or 0)
+        lost = np.concatenate([gaps[:, 0], *(damage.lost for damage in damaged)])
+        told.add(self._of_stream(part.file, seen, lost), room)
+        self._listed += len(told.found)
+        self._unlisted.take(told.unlisted)
+        self.totals.count_unlisted(told.unlisted.codes)
+        return told.found
 
-    def _of_stream(self, file: LogFile, seen: Sequence[Seen], lost: list[int]) -> Iterator[Finding]:
-        waiting = deque(sorted(lost))
-        for each in seen:
-            if each.runs is not None:
-                yield from self._stream.take(file.file_no, each.runs, waiting)
+    def _of_stream(self, file: LogFile, seen: Sequence[Seen], lost: Ints) -> Iterator[Finding]:
+        runs = [each.runs for each in seen if each.runs is not None]
+        waiting = deque(np.sort(lost).tolist() if runs else lost[:1])
+        for each in runs:
+            yield from self._stream.take(file.file_no, each, waiting)
         self._stream.is_broken |= bool(waiting)
 
     def _of_end(self, state: FileState) -> list[Finding]:
@@ -285,7 +308,8 @@ class Judge:
         self._stream.is_broken |= state.tail < state.size or bool(link)
         damage = self._damage(state.file)
         old = damage.of_old_deltas(self._old_deltas)
-        return [*old, *damage.of_end(state, named_last), *link]
+        more = damage.of_unlisted(self._unlisted)
+        return [*more, *old, *damage.of_end(state, named_last), *link]
 
 
 def file_findings(environment: Environment, state: FileState) -> list[Finding]:

@@ -14,7 +14,6 @@ from there on (`Place.shift`), which is one break of the chain and not one an en
 from __future__ import annotations
 
 import threading
-import zlib
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,10 +24,13 @@ import numpy.typing as npt
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je import header as h
 from je_tools.formats.je import walk as w
-from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
+from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.places import ChainBreak, ChainBreaks, Gap, Gaps
+from je_tools.formats.je.resync import Cursor, Found, find_entry, find_entry_plain, read_damaged
+from je_tools.formats.je.search import Searcher
 from je_tools.formats.je.types import FILE_HEADER_NO
 from je_tools.formats.kernels import compiled
-from je_tools.formats.packed import load_i32, load_u32
+from je_tools.formats.packed import load_i32
 from je_tools.formats.source import Bytes, Source, as_plain
 
 RANGE_SIZE = 2560 << 10
@@ -40,14 +42,14 @@ PLAIN_LIMIT = 1 << 20
 FILE_SIZE_MAX = 1 << 32
 """Offsets have 32 bits: bytes behind are no log."""
 
+KEPT = 1000
+"""Damaged places that are kept with a file; one made of nothing else could have millions."""
+
 _SLACK = 64 << 10
-_SEARCH_BUDGET = 16
 _LONE_TRIES = 256
-_ERASED_STEPS = 4096
-_SUMS_KEPT = 64
+_PLACES = 4096
 _ROWS = 1 << 15
 _ROWS_PER_BYTE_SHIFT = 6
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +131,14 @@ class Rows:
         columns = {name: getattr(self, name)[keep] for name in COLUMN_NAMES}
         return Rows(self.file_no, self.version, self.data, self.base, **columns)
 
+    def size_of(self, row: int) -> int:
+        """Bytes of one entry, header counted, without a look at the others."""
+        return int(self.item_size[row]) + int(self.header_size[row])
+
     def entry_bytes(self, row: int) -> bytes:
         """One whole entry."""
         start = int(self.offset[row]) - self.base
-        return self.data[start : start + int(self.size[row])].tobytes()
+        return self.data[start : start + self.size_of(row)].tobytes()
 
     def fields(self, row: int) -> Mapping[str, Any]:
         """The payload of one entry by its fields; empty where it does not decode."""
@@ -153,35 +159,6 @@ COLUMN_NAMES = (
     "header_size",
     "checksum",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Bytes [start, stop) that hold no entry that can be trusted.
-
-    `start` is where an entry should begin. `single` says that the gap is exactly one entry: the
-    entry behind names `start` as the one before it. `inserted` says that it never was an entry:
-    the entry behind names the one in front of the gap.
-    """
-
-    start: int
-    stop: int
-    single: bool = False
-    inserted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ChainBreak:
-    """A good entry at `offset` whose prevOffset is `found` and not `expected`.
-
-    The entries behind it name places `shift` bytes before the real ones: so many bytes were
-    inserted, or are missing where it is negative.
-    """
-
-    offset: int
-    expected: int
-    found: int
-    shift: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +191,15 @@ class RangeState:
         place: where reading goes on.
         gaps: the gaps that were closed inside the range.
         chain_breaks: where the chain of prevOffsets was broken.
-        bad: half-open byte ranges of the rows whose checksum is wrong.
+        bad: half-open byte ranges of the rows whose checksum is wrong, the first KEPT of them.
         blank: nothing but zeros was seen from the start of the range.
     """
 
     first: int = w.NO_OFFSET
     first_prev: int = w.NO_OFFSET
     place: Place = field(default_factory=Place)
-    gaps: list[Gap] = field(default_factory=list)
-    chain_breaks: list[ChainBreak] = field(default_factory=list)
+    gaps: Gaps = field(default_factory=Gaps)
+    chain_breaks: ChainBreaks = field(default_factory=ChainBreaks)
     bad: list[tuple[int, int]] = field(default_factory=list)
     blank: bool = False
 
@@ -243,7 +220,7 @@ class _Scratch(threading.local):
 _SCRATCH = _Scratch()
 
 
-class RangeReader:
+class RangeReader(Searcher):
     """Reads the entries that begin in [start, stop) of one file.
 
     Args:
@@ -273,66 +250,63 @@ class RangeReader:
         window: int = RANGE_SIZE,
         lend: bool = False,
     ) -> None:
-        self.source = source
-        self.size = min(source.size, FILE_SIZE_MAX)
+        known = place or Place(at=w.NO_OFFSET)
+        size = min(source.size, FILE_SIZE_MAX)
+        super().__init__(source, size, version, window, look_cost=_SLACK, relaxed=known.relaxed)
         self.file_no = file_no
-        self.version = version
         self.start = start
-        self.stop = min(stop, self.size)
+        self.stop = min(stop, size)
         self.fast = fast
         self.check = check
         self.lend = lend
-        self.state = RangeState(place=place or Place(at=w.NO_OFFSET))
+        self.state = RangeState(place=known)
         self._alone = place is None
-        self._last = self.state.place.last
-        self._shift = self.state.place.shift
-        self._vlsn_mask = h.vlsn_mask(version)
-        self._flags_mask = 0xFF & ~h.invisible_mask(version)
-        self._erased = w.erased_no(version)
-        self._base = 0
-        self._data: Bytes = np.empty(0, dtype=np.uint8)
+        self._last, self._shift = known.last, known.shift
         self._columns: dict[str, npt.NDArray[Any]] = {}
+        self._places = tuple(
+            np.empty((_PLACES, n), np.int64) for n in (Gaps.width, ChainBreaks.width)
+        )
         self._n = 0
         self._window = window
-        self._capacity = max(_ROWS, self._window >> _ROWS_PER_BYTE_SHIFT)
-        self._budget = _SEARCH_BUDGET * self._window + self.size
-        self._failed: set[int] = set()
-        self._summed: dict[int, bool] = {}
+        self._capacity = max(_ROWS, window >> _ROWS_PER_BYTE_SHIFT)
 
     def __iter__(self) -> Iterator[Rows]:
         """The rows of the range in order; `state` is complete when they are exhausted."""
         at, lost = self.state.place.at, self.state.place.lost_from
         if at == 0 and not self._begins_file():
             lost = 0
-        if self._alone or lost != w.NO_OFFSET:
-            at = yield from self._search(max(self.start, lost + 1), lost)
-        expected = self._expected() if lost == w.NO_OFFSET else w.NO_OFFSET
+        expected = self._expected()
+        if self._alone:
+            at = self._search(self.start)
+        elif lost != w.NO_OFFSET:
+            at = max(self.start, lost + 1)
         while at != w.NO_OFFSET:
             if lost != w.NO_OFFSET:
-                self._close_gap(lost, at)
+                at, lost, expected = yield from self._find_on(at, lost)
+                continue
             if not self._base <= at < self._base + len(self._data):
                 yield from self._flush()
                 self._load(at, self._window + _SLACK)
-            n, at, stop = self._walk(at, expected)
-            lost = self._lost_from(n, at, stop)
+            n, behind, stop = self._walk(at, expected)
+            lost = self._lost_from(n, behind, stop)
             if n and self._n:
                 self._last = int(self._columns["offset"][self._n - 1])
                 expected = self._expected()
             if lost != w.NO_OFFSET:
-                at = yield from self._search(lost + 1, lost)
-                expected = w.NO_OFFSET
-            elif stop == w.Stop.LIMIT:
+                at = lost + 1
+                continue
+            at = behind
+            if stop == w.Stop.LIMIT:
                 break
-            elif stop == w.Stop.CHAIN:
+            if stop == w.Stop.CHAIN:
                 self._break_chain(at)
-                expected = w.NO_OFFSET
+                at, lost, expected = self._read_on(at, w.NO_OFFSET)
             else:
                 yield from self._flush()
                 if stop == w.Stop.NEED_MORE:
                     self._load(at, self._size_at(at) + self._window)
         yield from self._flush()
-        relaxed = self.state.place.relaxed
-        self.state.place = Place(at, self._last, self._shift, lost, relaxed)
+        self.state.place = Place(at, self._last, self._shift, lost, self._relaxed)
 
     def _begins_file(self) -> bool:
         """Whether the first entry looks like a file header, so that the next one is behind it."""
@@ -359,11 +333,10 @@ class RangeReader:
             self.state.first = int(columns["offset"][0])
             self.state.first_prev = int(columns["prev_offset"][0])
         rows = Rows(self.file_no, self.version, self._data, self._base, **columns)
-        bad = rows.checksum == w.Checksum.BAD
-        if bad.any():
-            starts = rows.offset[bad].astype(np.int64)
-            stops = starts + rows.size[bad]
-            self.state.bad += zip(starts.tolist(), stops.tolist(), strict=True)
+        bad = np.flatnonzero(~rows.good)[: KEPT - len(self.state.bad)]
+        for row in bad.tolist():
+            start = int(rows.offset[row])
+            self.state.bad.append((start, start + rows.size_of(row)))
         yield rows
 
     def _load(self, at: int, size: int) -> None:
@@ -373,9 +346,7 @@ class RangeReader:
 
     def _walk(self, at: int, expected_prev: int) -> tuple[int, int, int]:
         """Walk into the free part of the arrays, and sum; the results are those of `walk`."""
-        if not self._columns:
-            self._columns = _SCRATCH.take(self._capacity)
-        c = {name: array[self._n :] for name, array in self._columns.items()}
+        c = self._free_columns()
         buf = self._data if self.fast else as_plain(self._data)
         step = compiled(w.walk) if self.fast else w.walk
         n, behind, stop = step(
@@ -411,6 +382,12 @@ class RangeReader:
                 self._sum(buf, n - 1, n, c)
         self._n += n
         return n, behind, stop
+
+    def _free_columns(self) -> dict[str, npt.NDArray[Any]]:
+        """What is not yet filled of the arrays."""
+        if not self._columns:
+            self._columns = _SCRATCH.take(self._capacity)
+        return {name: array[self._n :] for name, array in self._columns.items()}
 
     def _sum(self, buf: Any, start: int, stop: int, c: dict[str, Any]) -> None:
         if start == stop:
@@ -475,155 +452,124 @@ class RangeReader:
         inserted = self._last != w.NO_OFFSET and prev in (self._last, self._expected())
         self.state.gaps.append(Gap(lost, at, single, inserted))
 
-    def _search(self, at: int, lost: int) -> Generator[Rows, None, int]:
-        """The first good entry in [at, stop), or NO_OFFSET; gives the rows before it loads."""
-        low, high = self._prev_bounds(lost)
-        find: Any = compiled(w.find_entry) if self.fast else w.find_entry_plain
-        tries = _LONE_TRIES if self._alone and lost == w.NO_OFFSET else self.size
-        while at < self.stop and tries:
-            if not self._base <= at <= self._base + len(self._data) - h.MIN_HEADER_SIZE:
+    def _find_on(self, at: int, lost: int) -> Generator[Rows, None, tuple[int, int, int]]:
+        """Look from `at` on for the end of the gap that begins at `lost`, and close it.
+
+        Gives the rows before it loads. Returns what `_read_on` does, the offset NO_OFFSET when
+        nothing is found in the range.
+        """
+        while at < self.stop:
+            if not self._is_loaded(at):
                 if at + h.MIN_HEADER_SIZE > self.size:
                     break
                 yield from self._flush()
-                self._load(at, self._window + _SLACK)
-                if _is_blank(self._data):
-                    end = self._base + len(self._data)
-                    self.state.blank |= self._base == self.start and end >= self.stop
-                    at = end - h.MIN_HEADER_SIZE + 1
-                    continue
-            at, found, self._budget = find(
-                self._data if self.fast else as_plain(self._data),
-                self._base,
-                at,
-                self.stop,
-                self.size,
-                low,
-                high,
-                self._vlsn_mask,
-                self._flags_mask,
-                self._erased,
-                self._budget,
-            )
-            if found in (w.Found.ENTRY, w.Found.ASK):
-                # Where nothing is known its place is told at once, but its sum may take megabytes.
-                placed = lost != w.NO_OFFSET or self._is_placed(at, lost)
-                summed = placed and (found == w.Found.ENTRY or self._begins_chain(at))
+                at = self._load_to_search(at)
+                continue
+            at, gap, expected = self._read_on(at, lost)
+            if gap == w.NO_OFFSET:
+                return at, gap, expected
+            lost = gap
+            at, found = self._find(at, lost)
+            if found in (Found.ENTRY, Found.ASK):
+                summed = found == Found.ENTRY or self._begins_chain(at)
                 if summed and self._is_placed(at, lost):
+                    self._close_gap(lost, at)
+                    return at, w.NO_OFFSET, w.NO_OFFSET
+                at += 1
+        return w.NO_OFFSET, lost, w.NO_OFFSET
+
+    def _search(self, at: int) -> int:
+        """The first good entry in [at, stop) where nothing is known of the bytes before it."""
+        tries = _LONE_TRIES
+        while at < self.stop and tries:
+            if not self._is_loaded(at):
+                if at + h.MIN_HEADER_SIZE > self.size:
+                    break
+                at = self._load_to_search(at)
+                continue
+            at, found = self._find(at, w.NO_OFFSET)
+            if found in (Found.ENTRY, Found.ASK):
+                # Its place is told at once, but its sum may take megabytes.
+                placed = self._is_placed(at, w.NO_OFFSET)
+                if placed and (found == Found.ENTRY or self._begins_chain(at)):
                     return at
                 at += 1
                 tries -= 1
         return w.NO_OFFSET
 
+    def _load_to_search(self, at: int) -> int:
+        """Load from `at` on; where to go on looking, which is behind the buffer if it is blank."""
+        self._load(at, self._window + _SLACK)
+        if not _is_blank(self._data):
+            return at
+        end = self._base + len(self._data)
+        self.state.blank |= self._base == self.start and end >= self.stop
+        return end - h.MIN_HEADER_SIZE + 1
+
+    def _find(self, at: int, lost: int) -> tuple[int, int]:
+        """The next offset from `at` on where an entry may begin, and a `Found`."""
+        find: Any = compiled(find_entry) if self.fast else find_entry_plain
+        low, high = self._prev_bounds(lost)
+        at, found, self._budget = find(
+            self._data if self.fast else as_plain(self._data),
+            self._base,
+            at,
+            self.stop,
+            self.size,
+            low,
+            high,
+            self._vlsn_mask,
+            self._flags_mask,
+            self._erased,
+            self._budget,
+        )
+        return at, found
+
+    def _read_on(self, at: int, lost: int) -> tuple[int, int, int]:
+        """Read on in the buffer as far as machine code can tell, from an entry or out of a gap.
+
+        Returns:
+            Where the next entry begins, or is to be looked for; where the gap begins behind which
+            it is, or NO_OFFSET; what it must name as the one before it.
+        """
+        if not self.fast:
+            return at, lost, w.NO_OFFSET
+        s = np.zeros(len(Cursor), np.int64)
+        s[Cursor.AT : Cursor.ROWS] = (
+            at,
+            lost,
+            w.NO_OFFSET,
+            self._last,
+            self._shift,
+            self._budget,
+        )
+        s[Cursor.BASE :] = (
+            self._base,
+            self.stop,
+            self.size,
+            self._vlsn_mask,
+            self._flags_mask,
+            self._erased,
+            self._relaxed,
+            self.check,
+            self._look_cost,
+        )
+        self._make_marks()
+        gaps, breaks = self._places
+        compiled(read_damaged)(
+            self._data, s, self._sums, self._marks, gaps, breaks, *self._free_columns().values()
+        )
+        self._n += int(s[Cursor.ROWS])
+        self.state.gaps.extend(gaps[: s[Cursor.GAPS]])
+        self.state.chain_breaks.extend(breaks[: s[Cursor.BREAKS]])
+        at, lost, expected, self._last, self._shift, self._budget = s[: Cursor.ROWS].tolist()
+        return at, lost, expected
+
     def _prev_bounds(self, lost: int) -> tuple[int, int]:
         """What the first entry behind a gap may name: `low` and `high` of find_entry."""
-        if self.state.place.relaxed:
+        if self._relaxed:
             return 0, FILE_SIZE_MAX
         return max(min(lost, lost - self._shift), 0), max(0, -self._shift)
-
-    def _is_placed(self, at: int, lost: int) -> bool:
-        """Whether a good entry at `at` may follow what is known of the bytes before it.
-
-        Where nothing is known, it must name an entry that ends at it: behind a gap that one may
-        be damaged. There the entry behind must not contradict, as it does in a copy of a log
-        inside a record, and where bytes are missing; relaxed, it need only be good.
-        """
-        prev = self._prev_at(at)
-        if lost == w.NO_OFFSET:
-            return self._end_of(prev) == at
-        behind = self._end_of(at)
-        if self.state.place.relaxed:
-            return behind == self.size or self._sum_is_right(behind)
-        if behind == self.size:
-            return prev == lost or self._end_of(prev) == at
-        return self._leads_on(at, behind) or not self._sum_is_right(behind)
-
-    def _begins_chain(self, at: int) -> bool:
-        """Whether a good entry is at `at`; an erased one has no sum, so those behind must agree.
-
-        No entry has two before it, so the chains that failed are remembered to no great cost.
-        """
-        chain = []
-        for _ in range(_ERASED_STEPS):
-            chain.append(at)
-            if at in self._failed or not self._sum_is_right(at):
-                break
-            if self._header(at)[4] != self._erased:
-                return True
-            behind = self._end_of(at)
-            if behind == self.size:
-                return True
-            if not self._leads_on(at, behind):
-                break
-            at = behind
-        else:
-            return True
-        self._failed.update(chain)
-        return False
-
-    def _leads_on(self, at: int, behind: int) -> bool:
-        """Whether the entry at `behind` names the one at `at` as the one before it."""
-        header = self._header(behind)
-        if len(header) < h.MIN_HEADER_SIZE or load_i32(header, 10) < 0 or header[4] == 0:
-            return False
-        return load_u32(header, 6) in (at, at - self._shift)
-
-    def _header(self, at: int) -> bytes:
-        """The fixed part of a header, shorter at the end of the file."""
-        i = at - self._base
-        if 0 <= i <= len(self._data) - h.MIN_HEADER_SIZE:
-            return self._data[i : i + h.MIN_HEADER_SIZE].tobytes()
-        return self.source.read_bytes(at, min(at + h.MIN_HEADER_SIZE, self.size))
-
-    def _prev_at(self, at: int) -> int:
-        """The prevOffset of the whole header at `at`."""
-        return load_u32(self._header(at), 6)
-
-    def _end_of(self, at: int) -> int:
-        """Where the entry at `at` ends, as its header says, or NO_OFFSET if it cannot."""
-        header = self._header(at)
-        if len(header) < h.MIN_HEADER_SIZE or load_i32(header, 10) < 0 or header[4] == 0:
-            return w.NO_OFFSET
-        stored = header[5] & self._vlsn_mask and header[4] != FILE_HEADER_NO
-        end = at + load_i32(header, 10) + (h.MAX_HEADER_SIZE if stored else h.MIN_HEADER_SIZE)
-        return end if end <= self.size else w.NO_OFFSET
-
-    def _size_at(self, at: int) -> int:
-        """Bytes from `at` to the end of the entry there, or of a header where there is none."""
-        end = self._end_of(at)
-        return h.MIN_HEADER_SIZE if end == w.NO_OFFSET else end - at
-
-    def _sum_is_right(self, at: int) -> bool:
-        """Whether a whole entry begins at `at` and its checksum is right, or cannot be told.
-
-        Also false when it is long and too many bytes have been summed in vain before.
-        """
-        stop = self._end_of(at)
-        if stop == w.NO_OFFSET:
-            return False
-        header = self._header(at)
-        if header[4] == self._erased:
-            return True
-        if stop - at <= w.ALWAYS_SUMMED:
-            return self._sum_of(at, stop) == load_u32(header, 0)
-        # A long last entry is asked about twice, and must not use up the budget by that.
-        if at not in self._summed:
-            if stop - at > self._budget:
-                return False
-            self._budget -= stop - at
-            if len(self._summed) == _SUMS_KEPT:
-                self._summed.clear()
-            self._summed[at] = self._sum_of(at, stop) == load_u32(header, 0)
-        return self._summed[at]
-
-    def _sum_of(self, at: int, stop: int) -> int:
-        if self._base <= at and stop <= self._base + len(self._data):
-            data = as_plain(self._data)[at - self._base : stop - self._base]
-            return entry_checksum(data, self.version)
-        first = min(at + _PIECE, stop)
-        total = entry_checksum(self.source.read_bytes(at, first), self.version)
-        for start in range(first, stop, _PIECE):
-            total = zlib.adler32(self.source.read_bytes(start, min(start + _PIECE, stop)), total)
-        return total
 
 
 def _is_blank(data: Bytes) -> bool:

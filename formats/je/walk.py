@@ -71,22 +71,6 @@ NO_OFFSET = -1
 """No offset: nothing found, or nothing known of the entry before."""
 
 
-class Found(IntEnum):
-    """What `find_entry` has to say of the offset that it gives."""
-
-    NOTHING = 0
-    """No entry begins before it."""
-    ENTRY = 1
-    """A plausible header, and the checksum is right."""
-    ASK = 2
-    """A plausible header; the sum cannot be told here: it is erased, or ends behind `buf`."""
-    NEED_MORE = 3
-    """The header there does not end inside `buf`."""
-
-
-ALWAYS_SUMMED = 4096
-"""Bytes up to which a candidate is summed when the budget for the search is used up."""
-
 NEVER_ERASED = 256
 """As the number of the type without checksum: no entry has it."""
 
@@ -94,11 +78,7 @@ _MIN_HEADER = h.MIN_HEADER_SIZE
 _MAX_HEADER = h.MAX_HEADER_SIZE
 _FILE_HEADER_NO = FILE_HEADER_NO
 _LIMIT, _NEED_MORE, _BAD_HEADER, _CHAIN, _ROWS = (int(stop) for stop in Stop)
-_NOTHING, _ENTRY, _ASK, _FIND_MORE = (int(found) for found in Found)
 _BAD, _OK, _NONE = int(Checksum.BAD), int(Checksum.OK), int(Checksum.NONE)
-_TYPE_NO_MAX = max(ENTRY_TYPES)
-_ALWAYS = ALWAYS_SUMMED
-_PLAIN_BLOCK = 4096
 
 
 def erased_no(version: int) -> int:
@@ -251,124 +231,3 @@ def check_sums_plain(
         head = bytes((buf[start + 4], buf[start + 5] & flags_mask))
         right = zlib.adler32(buf[start + 6 : stop], zlib.adler32(head)) == sums[row]
         states[row] = _OK if right else _BAD
-
-
-@kernel
-def find_entry(
-    buf: Any,
-    base: int,
-    at: int,
-    limit: int,
-    file_size: int,
-    low: int,
-    high: int,
-    vlsn_mask: int,
-    flags_mask: int,
-    erased: int,
-    budget: int,
-) -> tuple[int, int, int]:
-    """The first offset in [at, limit) where a good entry begins, or one may.
-
-    Plausible is a header with a known type, a size that fits the file, and a prevOffset in
-    [low, its own offset + high). Its checksum must be right.
-
-    Args:
-        buf, base, at, limit, file_size, vlsn_mask: as for `walk`.
-        low, high: what a prevOffset may be.
-        flags_mask, erased: as for `check_sums`.
-        budget: bytes of candidates longer than ALWAYS_SUMMED that may still be summed, so that
-            bytes made to look like headers cannot stall the search.
-
-    Returns:
-        An offset, a `Found` that tells what is there, the budget that is left.
-    """
-    size = len(buf)
-    while at < limit:
-        i = at - base
-        if i + _MIN_HEADER > size:
-            return at, _FIND_MORE, budget
-        type_no = buf[i + 4]
-        if 0 < type_no <= _TYPE_NO_MAX and type_no != _FILE_HEADER_NO:
-            item_size = load_i32(buf, i + 10)
-            if item_size >= 0:
-                total = item_size + _MIN_HEADER
-                if buf[i + 5] & vlsn_mask:
-                    total = item_size + _MAX_HEADER
-                prev = load_u32(buf, i + 6)
-                if low <= prev < at + high and at + total <= file_size:
-                    if type_no == erased or i + total > size:
-                        return at, _ASK, budget
-                    if total <= _ALWAYS or total <= budget:
-                        if total > _ALWAYS:
-                            budget -= total
-                        if adler32(buf, i + 4, i + total, flags_mask) == load_u32(buf, i):
-                            return at, _ENTRY, budget
-        at += 1
-    return at, _NOTHING, budget
-
-
-def find_entry_plain(
-    buf: memoryview,
-    base: int,
-    at: int,
-    limit: int,
-    file_size: int,
-    low: int,
-    high: int,
-    vlsn_mask: int,
-    flags_mask: int,
-    erased: int,
-    budget: int,
-) -> tuple[int, int, int]:
-    """`find_entry` on a memoryview, with numpy's comparisons and zlib's Adler-32."""
-    data = np.frombuffer(buf, np.uint8)
-    whole_headers = base + len(data) - _MIN_HEADER + 1
-    # Most gaps end soon, and a search goes on behind each entry that it has to ask about.
-    block = _PLAIN_BLOCK // 16
-    while at < limit:
-        stop = min(at + block, limit, whole_headers)
-        block = _PLAIN_BLOCK
-        if at >= stop:
-            return at, _FIND_MORE, budget
-        starts = _plausible(data, base, at, stop, file_size, low, high, vlsn_mask)
-        for start, total in starts:
-            i = start - base
-            type_no = buf[i + 4]
-            if type_no == erased or i + total > len(data):
-                return start, _ASK, budget
-            if total <= _ALWAYS or total <= budget:
-                if total > _ALWAYS:
-                    budget -= total
-                head = bytes((type_no, buf[i + 5] & flags_mask))
-                if zlib.adler32(buf[i + 6 : i + total], zlib.adler32(head)) == load_u32(buf, i):
-                    return start, _ENTRY, budget
-        at = stop
-    return at, _NOTHING, budget
-
-
-def _plausible(
-    data: Any,
-    base: int,
-    at: int,
-    stop: int,
-    file_size: int,
-    low: int,
-    high: int,
-    vlsn_mask: int,
-) -> list[tuple[int, int]]:
-    """Offsets in [at, stop) of plausible headers, and the sizes of their entries."""
-    first = at - base
-    types = data[first + 4 : stop - base + 4]
-    i = first + np.flatnonzero((types - 1 < _TYPE_NO_MAX) & (types != _FILE_HEADER_NO))
-    items = _load_u32s(data, i + 10)
-    i, items = i[items < 1 << 31], items[items < 1 << 31]
-    totals = items + np.where(data[i + 5] & vlsn_mask, _MAX_HEADER, _MIN_HEADER)
-    prevs = _load_u32s(data, i + 6)
-    in_chain = (low <= prevs) & (prevs < i + base + high)
-    keep = in_chain & (i + base + totals <= file_size)
-    return list(zip((i[keep] + base).tolist(), totals[keep].tolist(), strict=True))
-
-
-def _load_u32s(data: Any, at: Any) -> Any:
-    """Little-endian numbers at each offset of the array `at`, int64."""
-    return sum(data[at + place].astype(np.int64) << 8 * place for place in range(4))

@@ -133,6 +133,8 @@ def _named_apart(environments: list[Environment]) -> Iterator[Environment]:
     for environment in environments:
         count = seen.get(environment.name, 0) + 1
         seen[environment.name] = count
-        yield environment if count == 1 else replace(
-            environment, name=f"{environment.name} ({count})"
+        yield (
+            environment
+            if count == 1
+            else replace(environment, name=f"{environment.name} ({count})")
         )

@@ -76,6 +76,30 @@ def claims_before_good(size: int) -> bytes:
     return _fill(size, pair)
 
 
+def bad_sums(size: int) -> bytes:
+    """Entries whose sums are wrong, and that the ones behind them name."""
+    last = 0
+
+    def bad(at: int) -> bytes:
+        nonlocal last
+        last, prev = at, last
+        return b"\0\0\0\0" + entry(TRACE, b"", prev)[4:]
+
+    return _fill(size, bad)
+
+
+def unknown_types(size: int) -> bytes:
+    """Good entries of a type that no version has."""
+    last = 0
+
+    def unknown(at: int) -> bytes:
+        nonlocal last
+        last, prev = at, last
+        return entry(200, b"", prev)
+
+    return _fill(size, unknown)
+
+
 PATTERNS: dict[str, Callable[[int], bytes]] = {
     each.__name__: each
     for each in (
@@ -87,6 +111,8 @@ PATTERNS: dict[str, Callable[[int], bytes]] = {
         broken_chain,
         gaps,
         claims_before_good,
+        bad_sums,
+        unknown_types,
     )
 }
 

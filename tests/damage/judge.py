@@ -80,16 +80,17 @@ def judge(home: Path, rng: random.Random) -> None:
 @contextmanager
 def read_in_some_way(rng: random.Random, size: int) -> Iterator[None]:
     """Ranges, windows and arrays of sizes such that borders fall anywhere in `size` bytes."""
-    before = reader.RANGE_SIZE, reader._SLACK, reader._ROWS
+    before = reader.RANGE_SIZE, reader._SLACK, reader._ROWS, reader._PLACES
     # Each range may walk a long chain of erased entries, so there must not be thousands.
     ranges = [each for each in (64, 300, 1000, 4096) if each * 100 > size]
     reader.RANGE_SIZE = rng.choice([*ranges, 2 << 20, 2 << 20])
     reader._SLACK = rng.choice([22, 100, 5000, 65536])
     reader._ROWS = rng.choice([2, 7, 1 << 15, 1 << 15])
+    reader._PLACES = rng.choice([1, 3, 4096, 4096])
     try:
         yield
     finally:
-        reader.RANGE_SIZE, reader._SLACK, reader._ROWS = before
+        reader.RANGE_SIZE, reader._SLACK, reader._ROWS, reader._PLACES = before
 
 
 def assert_equal(plain: Any, fast: Any) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from je_tools.environment import open_environment
-from je_tools.formats.je.reader import ChainBreak, Gap, Rows
+from je_tools.formats.je.places import ChainBreak, Gap
+from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.walk import Checksum
 from je_tools.scan import Scanner
 

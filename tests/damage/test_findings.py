@@ -16,8 +16,8 @@ from tests.builders.logs import OLD_DELTA, LogFile, write_log
 from tests.damage.planted_findings import PLANTED, Told, log
 from tests.damage.running import Outcome, je_tools
 
-ELSEWHERE = {"unreadable", "old-delta-in-v8", "live-writer"}
-"""Codes with a test of their own below."""
+ELSEWHERE = {"unreadable", "old-delta-in-v8", "live-writer", "more-damage"}
+"""Codes with a test of their own: below, and of damage that is only counted in test_listed."""
 
 HOLD_LOCK = """
 import fcntl, sys
