@@ -185,6 +185,17 @@ class Source:
         self._fill(memoryview(data), start)
         return bytes(data)
 
+    def limit(self, size: int) -> None:
+        """Take the file for one of `size` bytes, which it had before it grew.
+
+        Raises:
+            SourceChangedError: it is shorter.
+        """
+        if self.size < size:
+            reason = f"shrank from {size} to {self.size} bytes while it was read"
+            raise _changed(self.path, reason)
+        self.size = size
+
     def check_unchanged(self) -> None:
         """Raise SourceChangedError when the file is shorter than at open, gone, or another one."""
         with _as_source_errors(self.path):

@@ -7,7 +7,7 @@ FileManager, LastFileReader, RestoreMarker and UtilizationProfile, JE 7.5.11, 18
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ from je_tools.formats.je.types import (
 )
 from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.scan import FileState
+
+Ranges = Sequence[tuple[int, int]]
 
 _KEY_SIZE = 8
 _KEY_BEFORE_DATA = 19
@@ -55,8 +57,6 @@ class Files:
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
-        missing = environment.missing
-        self._whole_from = missing[-1][1] + 1 if missing else 0
         self._live: dict[tuple[int, int], bool] = {}
         self._recovery: tuple[int, str] | None = None
 
@@ -164,33 +164,6 @@ class Files:
             found=f"{before.last:#x}" + (f", and {before.size:#x} bytes" if cut else ""),
         )
 
-    def evidence(self, rows: Rows, *, fast: bool) -> Evidence | None:
-        """What `rows` say of files that are missing; None where none are, or nothing is said.
-
-        Only files behind which all others are present are asked: a record of a file being in use
-        that stands before a gap may have been taken back in the gap.
-        """
-        if not self.environment.missing or rows.file_no < self._whole_from:
-            return None
-        good = rows.good
-        summaries = np.flatnonzero((rows.type == FILE_SUMMARY_NO) & good)
-        ends = np.flatnonzero((rows.type == CKPT_END_NO) & good)
-        if rows.version < PAYLOAD_VERSION_MIN or not len(summaries) + len(ends):
-            return None
-        ckpt_end = rows.fields(int(ends[-1])) if len(ends) else {}
-        lsn = int(rows.lsn[ends[-1]]) if len(ends) else None
-        return Evidence(self._of_missing_files(rows.take(summaries), fast), ckpt_end, lsn)
-
-    def _of_missing_files(self, rows: Rows, fast: bool) -> list[tuple[int, int, bool]]:
-        if not len(rows):
-            return []
-        found = _summaries(rows, fast)
-        firsts, lasts = np.array(self.environment.missing).T
-        i = np.searchsorted(firsts, found.file_no, side="right") - 1
-        keep = (i >= 0) & (found.file_no <= lasts[i])
-        columns = (found.file_no, found.sequence, found.live)
-        return list(zip(*(column[keep].tolist() for column in columns), strict=True))
-
     def take(self, evidence: Evidence) -> None:
         """Remember what a part of the log says, in log order."""
         for file_no, sequence, live in evidence.summaries:
@@ -249,6 +222,40 @@ class Evidence:
     summaries: list[tuple[int, int, bool]]
     ckpt_end: Mapping[str, Any]
     ckpt_lsn: int | None
+
+
+def evidence(rows: Rows, missing: Ranges, *, fast: bool) -> Evidence | None:
+    """What `rows` say of files that are missing; None where none are, or nothing is said.
+
+    Only files behind which all others are present are asked: a record of a file being in use
+    that stands before a gap may have been taken back in the gap.
+
+    Args:
+        rows: entries of one file.
+        missing: `Environment.missing`.
+        fast: use compiled kernels.
+    """
+    if not missing or rows.file_no <= missing[-1][1]:
+        return None
+    good = rows.good
+    summaries = np.flatnonzero((rows.type == FILE_SUMMARY_NO) & good)
+    ends = np.flatnonzero((rows.type == CKPT_END_NO) & good)
+    if rows.version < PAYLOAD_VERSION_MIN or not len(summaries) + len(ends):
+        return None
+    ckpt_end = rows.fields(int(ends[-1])) if len(ends) else {}
+    lsn = int(rows.lsn[ends[-1]]) if len(ends) else None
+    return Evidence(_of_missing_files(rows.take(summaries), missing, fast), ckpt_end, lsn)
+
+
+def _of_missing_files(rows: Rows, missing: Ranges, fast: bool) -> list[tuple[int, int, bool]]:
+    if not len(rows):
+        return []
+    found = _summaries(rows, fast)
+    firsts, lasts = np.array(missing).T
+    i = np.searchsorted(firsts, found.file_no, side="right") - 1
+    keep = (i >= 0) & (found.file_no <= lasts[i])
+    columns = (found.file_no, found.sequence, found.live)
+    return list(zip(*(column[keep].tolist() for column in columns), strict=True))
 
 
 def restore_reason(entry: bytes | memoryview, version: int) -> str | None:

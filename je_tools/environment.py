@@ -282,7 +282,7 @@ def _name_of_files(paths: Sequence[Path]) -> str:
 def _home(path: Path) -> Path:
     """The environment's home as far as a file's place tells; where links lead does not count."""
     folder = path.parent
-    if _DATA_DIRECTORY.fullmatch(folder.absolute().name) is None:
+    if not is_data_directory_name(folder.absolute().name):
         return folder
     return folder.parent if folder.name else Path("..")
 
@@ -314,13 +314,23 @@ def _names(folder: Path, is_wanted: Callable[[os.DirEntry[str]], bool]) -> list[
         return [folder / entry.name for entry in entries if is_wanted(entry)]
 
 
+def is_data_directory_name(name: str) -> bool:
+    """Whether a folder of this name is one of an environment's data directories."""
+    return _DATA_DIRECTORY.fullmatch(name) is not None
+
+
+def is_jdb_name(name: str) -> bool:
+    """Whether a file of this name is part of the log: not one put aside, as `.del` or `.bad`."""
+    match = _LOG_NAME.fullmatch(name)
+    return match is not None and match[2].lower() == "jdb"
+
+
 def _is_data_directory(entry: os.DirEntry[str]) -> bool:
-    return _DATA_DIRECTORY.fullmatch(entry.name) is not None and entry.is_dir()
+    return is_data_directory_name(entry.name) and entry.is_dir()
 
 
 def _is_log(entry: os.DirEntry[str]) -> bool:
-    match = _LOG_NAME.fullmatch(entry.name)
-    return match is not None and match[2].lower() == "jdb" and entry.is_file()
+    return is_jdb_name(entry.name) and entry.is_file()
 
 
 def _open_files(paths: Iterable[Path], complete: Mapping[Path, LogFile]) -> list[LogFile]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -103,7 +103,9 @@ class _Range:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome(Generic[T]):
+class Outcome(Generic[T]):
+    """What reading one range on its own has shown; only this module looks into it."""
+
     results: list[T]
     state: RangeState
     unreadable: set[tuple[int, int]] = field(default_factory=set)
@@ -123,6 +125,7 @@ class Scanner:
             less each.
         processes: run the work in processes instead of threads, since it is mostly Python: it and
             its results must pickle.
+        cuts: into how many ranges a file is cut, where not by `range_size`; see `read_cut`.
     """
 
     check: bool = True
@@ -132,6 +135,7 @@ class Scanner:
     start: int = 0
     wide: bool = False
     processes: bool = False
+    cuts: int = 0
 
     def is_fast(self, size: int) -> bool:
         """Whether a log of `size` bytes is read with compiled kernels."""
@@ -210,6 +214,9 @@ class _FileScan(Generic[T]):
         self.fast = fast
         with _explained():
             self.source = Source(file.path)
+            if scanner.cuts:
+                # All that read a range of it must mean the same bytes.
+                self.source.limit(file.size)
         self.state = FileState(file, self.source.size)
 
     def ranges(self, place: Place) -> list[_Range]:
@@ -217,7 +224,7 @@ class _FileScan(Generic[T]):
         size = min(self.source.size, FILE_SIZE_MAX)
         first = max(place.at, place.lost_from + 1)
         # Ranges of one size: a short one at the end costs as much Python as a long one.
-        count = max(-(-(size - first) // self.scanner.range_size()), 1)
+        count = self.scanner.cuts or max(-(-(size - first) // self.scanner.range_size()), 1)
         step = max(-(-(size - first) // count), 1)
         starts = range(first, max(size, first + 1), step)
         return [
@@ -225,19 +232,19 @@ class _FileScan(Generic[T]):
             for start in starts
         ]
 
-    def read(self, wanted: _Range) -> _Outcome[T]:
+    def read(self, wanted: _Range) -> Outcome[T]:
         """Read one range and work on it; runs in any thread."""
         return _read(self.scanner, self.file, self.source, self.work, self.fast, wanted)
 
-    def submit(self, pool: Executor, wanted: _Range) -> Future[_Outcome[T]]:
+    def submit(self, pool: Executor, wanted: _Range) -> Future[Outcome[T]]:
         """Have one range read by the pool."""
         if self.scanner.processes:
             return pool.submit(_read_in_worker, self.file, self.source, wanted)
         return pool.submit(self.read, wanted)
 
     def join(
-        self, outcome_of: Callable[[_Range], _Outcome[T]]
-    ) -> Iterator[tuple[_Range, _Outcome[T]]]:
+        self, outcome_of: Callable[[_Range], Outcome[T]]
+    ) -> Iterator[tuple[_Range, Outcome[T]]]:
         """Ranges that together hold each entry once, with their outcomes, in order.
 
         `outcome_of` gives what a range of `ranges` has shown when it was read on its own.
@@ -261,7 +268,7 @@ class _FileScan(Generic[T]):
         self.state.tail = place.at if place.lost_from == NO_OFFSET else place.lost_from
         self._finish()
 
-    def _join_relaxed(self, place: Place) -> Generator[tuple[_Range, _Outcome[T]], None, Place]:
+    def _join_relaxed(self, place: Place) -> Generator[tuple[_Range, Outcome[T]], None, Place]:
         """Read from a gap to which nothing behind it refers once more, on weaker evidence.
 
         That is where bytes are missing, so that the entries behind lie too low.
@@ -277,7 +284,7 @@ class _FileScan(Generic[T]):
             yield used, outcome
         return place
 
-    def _take(self, outcome: _Outcome[T]) -> Place:
+    def _take(self, outcome: Outcome[T]) -> Place:
         found = outcome.state
         self.source.unreadable |= outcome.unreadable
         self.state.gaps += found.gaps[: KEPT - len(self.state.gaps)]
@@ -295,6 +302,49 @@ class _FileScan(Generic[T]):
             self.source.close()
 
 
+def read_cut(file: LogFile, cut: int, scanner: Scanner, work: Work[T]) -> Outcome[T]:
+    """Read one range of a file on its own, in any process; `join_cuts` puts them together.
+
+    Args:
+        file: as it was when it was listed; what was written to it since is not read.
+        cut: which of the ranges, from 0.
+        scanner: its `cuts` tells how many ranges there are.
+        work: called with the rows of the range.
+
+    Raises:
+        StoppedError: the file shrank, vanished or was replaced.
+        InputError: it cannot be read.
+    """
+    scan = _FileScan(scanner, file, work, fast=True)
+    with scan.source:
+        return replace(scan.read(scan.ranges(Place())[cut]), unreadable=scan.source.unreadable)
+
+
+def join_cuts(
+    file: LogFile, outcomes: Sequence[Outcome[T]], scanner: Scanner, work: Work[T]
+) -> Iterator[tuple[int | None, Part[T]]]:
+    """The parts of a file whose ranges were read on their own, in order.
+
+    With each part comes the number of the range that it is, or None where a range did not begin
+    where the one before it ended, so that it was read again here. What does not come counts for
+    nothing. The last part, without results, is the file's end.
+
+    Args:
+        file, scanner, work: as for `read_cut`.
+        outcomes: what `read_cut` gave for the ranges, in order.
+
+    Raises:
+        StoppedError: the file shrank, vanished or was replaced.
+        InputError: it cannot be read.
+    """
+    scan = _FileScan(scanner, file, work, fast=True)
+    coming = iter(outcomes)
+    numbers = {id(outcome): cut for cut, outcome in enumerate(outcomes)}
+    for _, outcome in scan.join(lambda _: next(coming)):
+        yield numbers.get(id(outcome)), _part(scan, outcome)
+    yield None, Part(file, [], end=scan.state)
+
+
 @contextmanager
 def _explained() -> Iterator[None]:
     """What keeps a file from being read, as an error of ours."""
@@ -308,7 +358,7 @@ def _explained() -> Iterator[None]:
 
 def _read(
     scanner: Scanner, file: LogFile, source: Source, work: Work[T], fast: bool, wanted: _Range
-) -> _Outcome[T]:
+) -> Outcome[T]:
     ranged = RangeReader(
         source,
         file.file_no,
@@ -323,7 +373,7 @@ def _read(
     )
     with _explained():
         results = [work(rows) for rows in ranged]
-    return _Outcome(results, ranged.state)
+    return Outcome(results, ranged.state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +385,7 @@ class _Told:
     fast: bool
 
 
-def _read_in_worker(file: LogFile, source: Source, wanted: _Range) -> _Outcome[Any]:
+def _read_in_worker(file: LogFile, source: Source, wanted: _Range) -> Outcome[Any]:
     from je_tools.workers import told
 
     by: _Told = told()
@@ -355,7 +405,7 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _part(scan: _FileScan[Any], outcome: _Outcome[T], end: FileState | None = None) -> Part[T]:
+def _part(scan: _FileScan[Any], outcome: Outcome[T], end: FileState | None = None) -> Part[T]:
     state = outcome.state
     return Part(scan.file, outcome.results, state.gaps, state.chain_breaks, end)
 
@@ -378,7 +428,7 @@ def _in_turn(scans: Iterable[_FileScan[T]]) -> Iterator[Part[T]]:
 
 def _in_order(scans: Iterable[_FileScan[T]], pool: Executor, threads: int) -> Iterator[Part[T]]:
     """Submit ranges ahead of the one that is joined, no more than keeps the threads busy."""
-    ahead: deque[tuple[_FileScan[T], _Range, Future[_Outcome[T]]]] = deque()
+    ahead: deque[tuple[_FileScan[T], _Range, Future[Outcome[T]]]] = deque()
     coming = (
         (scan, planned) for scan in scans for planned in scan.ranges(Place(scan.scanner.start))
     )
@@ -391,7 +441,7 @@ def _in_order(scans: Iterable[_FileScan[T]], pool: Executor, threads: int) -> It
             scan, planned = item
             ahead.append((scan, planned, scan.submit(pool, planned)))
 
-    def next_outcome(_: _Range) -> _Outcome[T]:
+    def next_outcome(_: _Range) -> Outcome[T]:
         fill()
         scan, planned, future = ahead.popleft()
         outcome = future.result()

@@ -129,7 +129,7 @@ def collect_transactions(rows: Rows, largest: int, *, fast: bool) -> Transaction
         largest: how many of the largest to keep.
         fast: use compiled kernels.
     """
-    segments = _Segments.of(rows, fast=fast)
+    segments = Segments.of(rows, fast=fast)
     whole = segments.begins & (segments.end_type != 0)
     committed = int(np.count_nonzero(segments.end_type[whole] == COMMIT_NO))
     counts = committed, int(np.count_nonzero(whole)) - committed
@@ -142,10 +142,11 @@ def collect_transactions(rows: Rows, largest: int, *, fast: bool) -> Transaction
         Piece(bool(segments.begins[i]), segments.transaction(i)) for i in beyond.tolist()
     )
     kept = tuple(segments.transaction(i) for i in inside[best].tolist())
-    return TransactionPart(pieces, kept, counts, *_marks(rows))
+    return TransactionPart(pieces, kept, counts, *collect_marks(rows))
 
 
-def _marks(rows: Rows) -> tuple[tuple[Rollback, ...], int | None]:
+def collect_marks(rows: Rows) -> tuple[tuple[Rollback, ...], int | None]:
+    """The RollbackStarts of these rows, and what their last CkptEnd says; see TransactionPart."""
     rollbacks = []
     first_active_lsn = None
     for row in np.flatnonzero(_MARKS[rows.type] & rows.good).tolist():
@@ -159,7 +160,7 @@ def _marks(rows: Rows) -> tuple[tuple[Rollback, ...], int | None]:
 
 
 @dataclass(frozen=True)
-class _Segments:
+class Segments:
     """Runs of entries of one transaction, in columns; a run ends with its Commit or Abort.
 
     Attributes:
@@ -186,7 +187,8 @@ class _Segments:
     db_id: Ints
 
     @classmethod
-    def of(cls, rows: Rows, *, fast: bool) -> _Segments:
+    def of(cls, rows: Rows, *, fast: bool) -> Segments:
+        """The segments of these rows, by transaction, each in log order; damage does not count."""
         names = ("txn_id", "db_id", "txn_prev_lsn", "last_lsn", "time_ms")
         found = read_references(rows, _OF_TXN, names, fast=fast)
         index = np.flatnonzero(found.present["txn_id"])

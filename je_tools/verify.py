@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from je_tools.continuity import Evidence, Files, finding
+from je_tools.continuity import Evidence, Files, Ranges, evidence, finding
 from je_tools.damage import (
     LISTED,
     FileDamage,
@@ -190,32 +190,27 @@ def verify(
         yield found
 
 
-class Judge:
-    """Turns what a scan shows of a log into findings.
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Looks at the rows of a range, in any thread or process; keeps no view of them.
 
     Attributes:
-        totals: what has been read and found.
-        everything: also give what is in order, as `clean-end`.
-        upgrade: whether JE 5.0 and later open the log, when all of it has been taken.
+        missing: of the environment: what to look for evidence of.
+        is_upgrade_asked: whether the form of its duplicates matters.
+        fast: use compiled kernels.
     """
 
-    def __init__(self, environment: Environment, totals: Totals, *, fast: bool = False) -> None:
-        self.environment = environment
-        self.totals = totals
-        self.everything = False
-        self._fast = fast
-        self._files = Files(environment)
-        self._stream = Stream(environment)
-        self.upgrade = Upgrade(environment)
-        self._index = 0
-        self._is_begun = False
-        self._old_deltas: OldDeltas | None = None
-        self._listed = 0
-        self._unlisted = Unlisted()
-        totals.files, totals.size = len(environment.files), environment.size
+    missing: Ranges
+    is_upgrade_asked: bool
+    fast: bool
 
-    def look(self, rows: Rows) -> Seen:
-        """Look at the rows of a range; runs in any thread, keeps no view of the bytes."""
+    @classmethod
+    def of(cls, environment: Environment, *, fast: bool) -> Look:
+        """How the rows of an environment are looked at."""
+        return cls(environment.missing, Upgrade(environment).is_asked, fast)
+
+    def __call__(self, rows: Rows) -> Seen:
+        """What the rows show."""
         counts = np.bincount(rows.type, minlength=256)
         bad = int(np.count_nonzero(~rows.good))
         return Seen(
@@ -223,9 +218,35 @@ class Judge:
             row_damage(rows, counts),
             old_deltas(rows, counts),
             runs_of(rows),
-            self._files.evidence(rows, fast=self._fast),
-            collect_old_form(rows, fast=self._fast) if self.upgrade.is_asked else None,
+            evidence(rows, self.missing, fast=self.fast),
+            collect_old_form(rows, fast=self.fast) if self.is_upgrade_asked else None,
         )
+
+
+class Judge:
+    """Turns what a scan shows of a log into findings.
+
+    Attributes:
+        totals: what has been read and found.
+        everything: also give what is in order, as `clean-end`.
+        upgrade: whether JE 5.0 and later open the log, when all of it has been taken.
+        look: gives what `take` wants to be told of rows.
+    """
+
+    def __init__(self, environment: Environment, totals: Totals, *, fast: bool = False) -> None:
+        self.environment = environment
+        self.totals = totals
+        self.everything = False
+        self._files = Files(environment)
+        self._stream = Stream(environment)
+        self.upgrade = Upgrade(environment)
+        self.look = Look.of(environment, fast=fast)
+        self._index = 0
+        self._is_begun = False
+        self._old_deltas: OldDeltas | None = None
+        self._listed = 0
+        self._unlisted = Unlisted()
+        totals.files, totals.size = len(environment.files), environment.size
 
     def take(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
         """The findings of a part; all parts of the log are to be given, in log order.

@@ -113,7 +113,7 @@ class _Search:
 
 def _holds_log(folder: Path) -> bool:
     try:
-        return any(is_jdb_name(name) for name in os.listdir(folder))
+        return any(is_jdb_name(path.name) for path in folder.iterdir())
     except OSError:
         # It will be told when the environment is opened, or when the folder is looked into.
         return False
