@@ -5,9 +5,11 @@ Source: je-log.md "Log versions"; FileHeader and LogEntryType, JE 3.3 to 25.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +23,9 @@ from je_tools.formats.je.types import (
     MODERN_RELEASE,
     RELEASES,
 )
-from je_tools.scan import Scanner
+from je_tools.scan import Part, Scanner
 from je_tools.upgrade import NEW_FORM
-from je_tools.verify import Judge, Seen, Totals
+from je_tools.verify import Judge, Look, Seen, Totals
 
 _NO_VLSN = (1 << 63) - 1
 
@@ -43,7 +45,7 @@ _INSIDE = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class FileSeen:
     """What some rows hold, in plain numbers; offsets are -1 and VLSNs 0 where there are none."""
 
     first_offset: int
@@ -121,7 +123,7 @@ class FileRow:
         """Whether a modern engine would take an old BIN-delta in it for the end of the log."""
         return self.version is not None and bool(self.old_delta_count)
 
-    def take(self, seen: _Seen) -> None:
+    def take(self, seen: FileSeen) -> None:
         """Add what some rows hold, in the order of the file."""
         self.entry_count += seen.judged.entries
         file_no = self.file.file_no
@@ -167,37 +169,70 @@ def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    judge = Judge(environment, Totals(environment.name), fast=scanner.is_fast(environment.size))
-    rows: list[FileRow] = []
-    for part in scanner.scan(environment, lambda rows: _work(rows, judge)):
-        if not rows or rows[-1].file is not part.file:
-            rows.append(FileRow(part.file))
-        row = rows[-1]
-        for seen in part.results:
+    listing = Listing(environment, fast=scanner.is_fast(environment.size))
+    for part in scanner.scan(environment, listing.look):
+        listing.take(part, part.results)
+    listing.finish()
+    return listing.rows
+
+
+class Listing:
+    """Turns what a scan shows of a log into a row a file, and into what `verify` finds.
+
+    Attributes:
+        rows: of the files that were taken; complete when `finish` has been called.
+        totals: what the judge has counted.
+        look: gives what `take` wants to be told of rows.
+    """
+
+    def __init__(self, environment: Environment, *, fast: bool) -> None:
+        self.rows: list[FileRow] = []
+        self.totals = Totals(environment.name)
+        self._judge = Judge(environment, self.totals, fast=fast)
+        self.look = partial(look_at_file, look=self._judge.look)
+
+    def take(self, part: Part[Any], results: Sequence[FileSeen]) -> list[Finding]:
+        """The findings of a part; all parts of the log are to be given, in log order."""
+        if not self.rows or self.rows[-1].file is not part.file:
+            self.rows.append(FileRow(part.file))
+        row = self.rows[-1]
+        for seen in results:
             row.take(seen)
-        errors = judge.totals.errors
-        told = judge.take(part, [seen.judged for seen in part.results])
-        row.tell(told, judge.totals.errors - errors)
-    for found in judge.finish():
-        row = next((row for row in rows if row.file.file_no == found.file_no), rows[-1])
-        if row.file.file_no == found.file_no:
-            row.tell([found], int(found.severity is Severity.ERROR))
-        else:
-            row.of_directory += _told([found])
-    old_form = judge.upgrade.files
-    for row in rows:
-        row.is_old_form = row.file.file_no in old_form
-    return rows
+        errors = self.totals.errors
+        found = self._judge.take(part, [seen.judged for seen in results])
+        row.tell(found, self.totals.errors - errors)
+        return found
+
+    def pass_over(self, file: LogFile) -> None:
+        """Go on behind a file of which nothing, or not all, could be read."""
+        if not self.rows or self.rows[-1].file is not file:
+            self.rows.append(FileRow(file))
+        self._judge.pass_over()
+
+    def finish(self) -> list[Finding]:
+        """The findings of the directory, when all parts have been taken."""
+        directory = self._judge.finish()
+        for found in directory:
+            numbered = (row for row in self.rows if row.file.file_no == found.file_no)
+            row = next(numbered, None)
+            if row is not None:
+                row.tell([found], int(found.severity is Severity.ERROR))
+            elif self.rows:
+                self.rows[-1].of_directory += _told([found])
+        for row in self.rows:
+            row.is_old_form = row.file.file_no in self._judge.upgrade.files
+        return directory
 
 
-def _work(rows: Rows, judge: Judge) -> _Seen:
+def look_at_file(rows: Rows, look: Look) -> FileSeen:
+    """What some rows show of their file; runs in any thread or process, keeps no view of them."""
     good = rows.good
     index = np.flatnonzero(good)
     vlsns = rows.vlsn[good & rows.replicated & ~rows.invisible & (rows.vlsn > 0)]
-    return _Seen(
+    return FileSeen(
         int(rows.offset[index[0]]) if len(index) else -1,
         int(rows.offset[index[-1]]) if len(index) else -1,
         int(vlsns.min()) if len(vlsns) else 0,
         int(vlsns.max()) if len(vlsns) else 0,
-        judge.look(rows),
+        look(rows),
     )

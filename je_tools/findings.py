@@ -81,6 +81,13 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "the end of the log and cuts off all behind it.",
     ),
     (
+        "unread",
+        Severity.ERROR,
+        "A directory, an environment or a file that an audit could not read, or not to its end: "
+        "permissions, a file that vanished or shrank meanwhile, no log at all.",
+        "Mend what keeps it from being read, and audit it again; what else was found still holds.",
+    ),
+    (
         "unknown-type",
         Severity.ERROR,
         "An entry with a right checksum and a type that files of its log version do not have.",

@@ -185,7 +185,7 @@ def verify(
         yield from judge.take(part, part.results)
         size = part.end.size if part.end else size
     yield from judge.finish()
-    for found in _of_writer(environment, size):
+    for found in of_writer(environment, size):
         totals.count(found)
         yield found
 
@@ -268,9 +268,17 @@ class Judge:
         found += self._of_part(part, seen)
         if part.end is not None:
             found += self._of_end(part.end)
-            self._index, self._is_begun, self._old_deltas = self._index + 1, False, None
-            self._listed, self._unlisted = 0, Unlisted()
+            self._begin_next()
         return self._counted(found)
+
+    def pass_over(self) -> None:
+        """Go on behind a file of which nothing, or not all, could be read."""
+        self._stream.is_broken = True
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        self._index, self._is_begun, self._old_deltas = self._index + 1, False, None
+        self._listed, self._unlisted = 0, Unlisted()
 
     def finish(self) -> list[Finding]:
         """The findings of the directory, when all parts have been taken."""
@@ -358,8 +366,13 @@ def file_findings(environment: Environment, state: FileState) -> list[Finding]:
     return [each for each in found if each.code != "clean-end"]
 
 
-def _of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
-    """Whether an engine is writing to the log, of whose last file so many bytes were read."""
+def of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
+    """Whether an engine is writing to the log.
+
+    Args:
+        environment: the log.
+        size_read: how many bytes of its last file were read.
+    """
     if not environment.is_directory:
         return
     holder = lock_holder(Path(environment.name) / LOCK_NAME)

@@ -6,9 +6,10 @@ Whatever keeps a directory from being looked into is told as a problem, and the 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from je_tools.environment import (
@@ -37,11 +38,13 @@ class Fleet:
     """What was found below the roots.
 
     Attributes:
-        environments: opened, each with a name of its own, by path.
+        environments: opened, by path.
+        names: of the environments in the tables; each has one of its own.
         problems: directories that could not be looked into, environments that could not be opened.
     """
 
     environments: tuple[Environment, ...]
+    names: tuple[str, ...]
     problems: tuple[Problem, ...]
 
     @property
@@ -73,7 +76,8 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
         opened = list(pool.map(_open, sorted(wanted)))
     environments = [each for each in opened if isinstance(each, Environment)]
     problems = [each for each in opened if isinstance(each, Problem)]
-    return Fleet(tuple(_named_apart(environments)), (*search.problems, *problems))
+    names = tuple(_names_apart(environments))
+    return Fleet(tuple(environments), names, (*search.problems, *problems))
 
 
 @dataclass
@@ -120,21 +124,17 @@ def _holds_log(folder: Path) -> bool:
 
 
 def _open(paths: tuple[Path, ...]) -> Environment | Problem:
-    name = clean_text(str(paths[0] if len(paths) == 1 else paths[0].parent))
     try:
-        return replace(open_environment(paths), name=name)
+        return open_environment(paths)
     except JeToolsError as error:
-        return Problem(name, clean_text(str(error)))
+        name = paths[0] if len(paths) == 1 else paths[0].parent
+        return Problem(clean_text(str(name)), clean_text(str(error)))
 
 
-def _named_apart(environments: list[Environment]) -> Iterator[Environment]:
-    """Names that differ only in bytes that are not text would be one in the tables."""
-    seen: dict[str, int] = {}
+def _names_apart(environments: list[Environment]) -> Iterator[str]:
+    """Names as text; paths that differ only in bytes that are not text must not become one."""
+    seen: Counter[str] = Counter()
     for environment in environments:
-        count = seen.get(environment.name, 0) + 1
-        seen[environment.name] = count
-        yield (
-            environment
-            if count == 1
-            else replace(environment, name=f"{environment.name} ({count})")
-        )
+        name = clean_text(environment.name)
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name} ({seen[name]})"

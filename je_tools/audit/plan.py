@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from je_tools.audit.discover import Fleet
 from je_tools.environment import Environment, LogFile
+from je_tools.verify import Look
 
 CUT_SIZE = 256 << 20
 """Bytes from which on a file is cut into ranges, each read by a task of its own."""
@@ -26,14 +27,14 @@ class Piece:
         env_no: number of the environment in the fleet.
         index: of the file in `Environment.files`.
         file: which.
-        missing: the environment's missing files, which say what evidence to look for.
+        look: what is looked for in the environment.
         cut: which of the file's ranges, and how many it has; (0, 1) for a whole file.
     """
 
     env_no: int
     index: int
     file: LogFile
-    missing: tuple[tuple[int, int], ...]
+    look: Look
     cut: tuple[int, int]
 
     @property
@@ -64,10 +65,11 @@ def cut_count(file: LogFile) -> int:
 
 
 def _pieces(env_no: int, environment: Environment) -> Iterator[Piece]:
+    look = Look.of(environment, fast=True)
     for index, file in enumerate(environment.files):
         count = cut_count(file)
         for cut in range(count):
-            yield Piece(env_no, index, file, environment.missing, (cut, count))
+            yield Piece(env_no, index, file, look, (cut, count))
 
 
 def _grouped(pieces: Iterable[Piece], wanted: int) -> Iterator[Task]:

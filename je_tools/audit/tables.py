@@ -38,11 +38,6 @@ class Table:
     columns: tuple[Column, ...]
 
     @property
-    def ddl(self) -> str:
-        """The schema for Spark."""
-        return ", ".join(f"{column.name} {column.type}" for column in self.columns)
-
-    @property
     def schema(self) -> Any:
         """The schema as pyarrow has it."""
         import pyarrow as pa
@@ -181,3 +176,18 @@ CHECKPOINTS = _table(
 
 TABLES = (ENVIRONMENTS, FILES, ENTRY_STATS, FINDINGS, VLSN_RANGES, TXNS, CHECKPOINTS)
 """All of them."""
+
+
+def ddl_of(schema: Any) -> str:
+    """A pyarrow schema as Spark's DDL spells it."""
+    import pyarrow as pa
+
+    kinds = {
+        pa.string(): _TEXT,
+        pa.int64(): _INT,
+        pa.int32(): "int",
+        pa.int16(): "smallint",
+        pa.bool_(): _FLAG,
+        pa.list_(pa.int64()): _INTS,
+    }
+    return ", ".join(f"{field.name} {kinds[field.type]}" for field in schema)

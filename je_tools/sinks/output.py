@@ -10,7 +10,7 @@ import select
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -326,9 +326,19 @@ def check_output(path: Path, environment: Environment) -> None:
         # A link that leads nowhere would be replaced.
         if path.exists() or path.is_symlink():
             raise _exists(path)
+    check_outside(path, [environment])
+
+
+def check_outside(path: Path, environments: Iterable[Environment]) -> None:
+    """Refuse an output that lies beside or below a log that is read.
+
+    Raises:
+        RefusedError: it does, or its folder cannot be looked at.
+    """
+    with _refusing(path):
         folder = Path(os.path.realpath(path.parent))
         around = {_identity(each) for each in (folder, *folder.parents)}
-    if around & _homes(environment):
+    if any(around & _homes(environment) for environment in environments):
         raise RefusedError(
             f"{path}: lies inside the environment that is read, where nothing is ever written; "
             "name a file elsewhere"

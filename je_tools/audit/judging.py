@@ -1,0 +1,286 @@
+"""What executors do then: put the pieces of each environment together, and judge it.
+
+The pieces come in any order, from any executor. The judge is that of verify, the rows of files are
+those of files, the intervals those of summary: an audit cannot say anything else than they do.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from je_tools.audit import tables as t
+from je_tools.audit.staging import (
+    AGAIN,
+    FACTS,
+    ROLLBACKS,
+    SEGMENTS,
+    TAKEN,
+    WHOLE,
+    TableWriter,
+)
+from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage
+from je_tools.checkpoints import CheckpointPart, Interval, intervals
+from je_tools.environment import Environment, LogFile
+from je_tools.errors import InputError, StoppedError
+from je_tools.files import FileRow, Listing
+from je_tools.findings import CODES, Finding
+from je_tools.formats.je.header import lsn_of
+from je_tools.formats.je.tally import COUNT, MAX, MIN, PROVISIONAL, TOTAL
+from je_tools.formats.je.types import type_name
+from je_tools.plain import clean_text
+from je_tools.scan import Part, join_cuts
+from je_tools.stream import ROLLBACK
+from je_tools.verify import Look, of_writer
+
+SCHEMAS = {
+    **{table.name: table.schema for table in t.TABLES},
+    "segments": SEGMENTS,
+    "taken": TAKEN,
+    "rollbacks": ROLLBACKS,
+    "facts": FACTS,
+}
+"""What the staging folder holds, each in a folder of its name."""
+
+
+_ALL = (1 << 64) - 1
+
+
+class Staged:
+    """The writers of one task."""
+
+    def __init__(self, folder: Path) -> None:
+        self._writers = {name: TableWriter(folder / name, s) for name, s in SCHEMAS.items()}
+
+    def __getitem__(self, name: str) -> TableWriter:
+        return self._writers[name]
+
+    def close(self) -> dict[str, str]:
+        """Finish all files; their paths by the names of the tables."""
+        closed = {name: writer.close() for name, writer in self._writers.items()}
+        return {name: str(path) for name, path in closed.items() if path is not None}
+
+
+def judge_all(
+    grouped: Iterable[tuple[int, Iterable[Any]]], names: Sequence[str], folder: Path
+) -> Iterator[dict[str, str]]:
+    """Judge some environments; the files that were written, by the names of the tables.
+
+    Args:
+        grouped: numbers of environments; of each its `Environment` and what was `Scanned` of it.
+        names: of the environments in the tables, by number.
+        folder: where files are staged.
+    """
+    staged = Staged(folder)
+    for env_no, values in grouped:
+        pieces: list[Scanned] = []
+        environment = None
+        for value in values:
+            if isinstance(value, Scanned):
+                pieces.append(value)
+            else:
+                environment = value
+        assert environment is not None
+        _Judging(environment, env_no, names[env_no], staged).judge(pieces)
+    yield staged.close()
+
+
+def finding_row(found: Finding, env: str) -> tuple[Any, ...]:
+    """A finding as a row of its table."""
+    return (
+        env,
+        found.code,
+        found.severity.value,
+        found.file_no,
+        found.offset,
+        found.length,
+        _signed(found.lsn),
+        _signed(found.resume_lsn),
+        *(text if text is None else clean_text(text) for text in (found.expected, found.found)),
+        found.hint,
+    )
+
+
+def unread(env: str, reason: str, file_no: int | None = None) -> Finding:
+    """The finding of what could not be read."""
+    code = CODES["unread"]
+    return Finding(code.name, code.severity, env, file_no, found=reason, hint=code.hint)
+
+
+def _signed(lsn: int | None) -> int | None:
+    """An LSN in the bits of an int64."""
+    return lsn if lsn is None or lsn < 1 << 63 else lsn - (1 << 64)
+
+
+class _FileCounts:
+    """What is counted in one file: entries by type, and runs of VLSNs."""
+
+    def __init__(self) -> None:
+        self._stats: dict[int, list[int]] = {}
+        self._runs: list[tuple[int, int, int]] = []
+        self._is_run_open = False
+
+    def add(self, shown: Shown) -> None:
+        """Add what rows have shown, in the order of the file."""
+        for type_no, *counts in shown.types.tolist():
+            known = self._stats.get(type_no)
+            self._stats[type_no] = counts if known is None else _added(known, counts)
+        runs = shown.file.judged.runs
+        if runs is not None:
+            columns = (runs.offset.tolist(), runs.first.tolist(), runs.last.tolist())
+            for offset, first, last in zip(*columns, strict=True):
+                self._add_run(offset, first, last)
+
+    def _add_run(self, offset: int, first: int, last: int) -> None:
+        if first == ROLLBACK:
+            self._is_run_open = False
+        elif self._is_run_open and first == self._runs[-1][2] + 1:
+            self._runs[-1] = (*self._runs[-1][:2], last)
+        else:
+            self._runs.append((offset, first, last))
+            self._is_run_open = True
+
+    def stats_rows(self, env: str, file_no: int) -> Iterator[tuple[Any, ...]]:
+        """Rows of the table entry_stats."""
+        for no, counts in sorted(self._stats.items()):
+            total = dict(zip(_COUNTED, counts, strict=True))
+            yield (
+                *(env, file_no, type_name(no), no, total[COUNT], total[PROVISIONAL]),
+                *(total[TOTAL], total[MIN], total[MAX]),
+            )
+
+    def run_rows(self, env: str, file_no: int) -> Iterator[tuple[Any, ...]]:
+        """Rows of the table vlsn_ranges."""
+        for offset, first, last in self._runs:
+            yield env, file_no, _signed(lsn_of(file_no, offset)), first, last, last - first + 1
+
+
+_COUNTED = (COUNT, TOTAL, MIN, MAX, PROVISIONAL)
+
+
+def _added(known: list[int], new: list[int]) -> list[int]:
+    how = {MIN: min, MAX: max}
+    return [
+        how.get(column, operator.add)(a, b)
+        for column, a, b in zip(_COUNTED, known, new, strict=True)
+    ]
+
+
+class _Judging:
+    """One environment on its way into the tables."""
+
+    def __init__(self, environment: Environment, env_no: int, env: str, staged: Staged) -> None:
+        self.environment = environment
+        self.env_no = env_no
+        self.env = env
+        self.staged = staged
+        self._listing = Listing(environment, fast=True)
+        self._checkpoints: list[CheckpointPart] = []
+        self._first_active_lsn: int | None = None
+        self._counts = _FileCounts()
+        self._size = 0
+
+    def judge(self, pieces: list[Scanned]) -> None:
+        """Take all pieces in log order, and write the rows of the environment."""
+        pieces.sort(key=lambda piece: (piece.index, piece.cut))
+        for index, of_file in groupby(pieces, key=lambda piece: piece.index):
+            file = self.environment.files[index]
+            try:
+                self._take_file(file, index, list(of_file))
+            except (StoppedError, InputError) as error:
+                self._find([unread(self.env, clean_text(str(error)), file.file_no)])
+                self._listing.pass_over(file)
+            staged = self.staged
+            staged["entry_stats"].extend(self._counts.stats_rows(self.env, file.file_no))
+            staged["vlsn_ranges"].extend(self._counts.run_rows(self.env, file.file_no))
+            self._counts = _FileCounts()
+        self._find(self._listing.finish())
+        self._find(of_writer(self.environment, self._size))
+        self._write_rest()
+
+    def _take_file(self, file: LogFile, index: int, pieces: list[Scanned]) -> None:
+        failure = next((piece.failure for piece in pieces if piece.failure), None)
+        if failure is not None:
+            raise InputError(failure)
+        for part in self._parts(file, index, pieces):
+            # The judge asks whether it is the same file, and each piece has a copy of it.
+            part = replace(part, file=file)
+            self._find(self._listing.take(part, [shown.file for shown in part.results]))
+            for shown in part.results:
+                self._show(shown)
+            if part.end is not None:
+                self._size = part.end.size
+
+    def _parts(self, file: LogFile, index: int, pieces: list[Scanned]) -> Iterator[Part[Shown]]:
+        """The parts of a file; the segments that count are listed."""
+        if len(pieces) == 1:
+            self._taken(index, WHOLE, pieces[0].attempt)
+            yield from pieces[0].parts
+            return
+        look = Look.of(self.environment, fast=True)
+        outcomes = [piece.outcome for piece in pieces if piece.outcome is not None]
+        scanner = scanner_of(len(pieces), fast=True)
+        writer = self.staged["segments"]
+        for cut, part in join_cuts(file, outcomes, scanner, Show(look)):
+            if cut is not None:
+                self._taken(index, cut, pieces[cut].attempt)
+                yield part
+            elif part.results:
+                place = (self.env_no, index, AGAIN)
+                yield replace(part, results=list(stage(part.results, writer, place)))
+            else:
+                yield part
+        self._taken(index, AGAIN, writer.attempt)
+
+    def _taken(self, index: int, cut: int, attempt: str) -> None:
+        self.staged["taken"].add((self.env_no, index, cut, attempt))
+
+    def _find(self, findings: Iterable[Finding]) -> None:
+        rows = (finding_row(each, self.env) for each in findings)
+        self.staged["findings"].extend(rows)
+
+    def _show(self, shown: Shown) -> None:
+        self._checkpoints.append(shown.checkpoints)
+        if shown.first_active_lsn is not None:
+            self._first_active_lsn = shown.first_active_lsn
+        rollbacks = (
+            (self.env_no, r.lsn, _signed(r.matchpoint_lsn & _ALL), sorted(r.txn_ids))
+            for r in shown.rollbacks
+        )
+        self.staged["rollbacks"].extend(rollbacks)
+        self._counts.add(shown)
+
+    def _write_rest(self) -> None:
+        """Write what is known when all files have been taken."""
+        self.staged["files"].extend(_file_row(row, self.env) for row in self._listing.rows)
+        found = intervals(self._checkpoints, self.environment)
+        self.staged["checkpoints"].extend(_interval_row(each, self.env) for each in found)
+        damaged_size = self._listing.totals.damaged_size
+        first_active = self._first_active_lsn
+        signed = None if first_active is None else _signed(first_active & _ALL)
+        self.staged["facts"].add((self.env_no, self.env, damaged_size, signed))
+
+
+def _file_row(row: FileRow, env: str) -> tuple[Any, ...]:
+    return (
+        *(env, row.file.file_no, clean_text(row.name), row.file.size, row.version),
+        row.file.header.created_ms if row.file.header.good else None,
+        *(row.entry_count, row.damage_count, _signed(row.first_lsn), _signed(row.last_lsn)),
+        *(row.first_vlsn, row.last_vlsn, row.old_delta_count),
+        *(row.written_by, row.opened_from, row.not_opened_by),
+    )
+
+
+def _interval_row(interval: Interval, env: str) -> tuple[Any, ...]:
+    counts = (interval.ln_txn, interval.ln, interval.map_ln_txn, interval.map_ln)
+    return (
+        *(env, _signed(interval.end_lsn & _ALL), interval.complete),
+        None if interval.start_lsn is None else _signed(interval.start_lsn & _ALL),
+        *(interval.start_ms, interval.end_ms),
+        None if interval.invoker is None else clean_text(interval.invoker),
+        *(sum(counts), interval.max_ln_replay, interval.end_to_end),
+    )

@@ -1,0 +1,169 @@
+"""A Spark session for an audit: Java looked for first, noise in a file, progress to be asked for.
+
+Under spark-submit the gateway and the settings are those that it made; what it did not set is set
+here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from je_tools.errors import InputError
+
+JAVA_MIN = 17
+"""The oldest Java that Spark 4 runs on. Source: docs of Spark 4.0, "Spark Runs On"."""
+
+LOCAL_MASTER = "local[*,4]"
+"""All cores, and four tries of each task: plain `local[*]` gives up when a worker is killed."""
+
+_SETTINGS = {
+    "spark.app.name": "je-tools audit",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.session.timeZone": "UTC",
+    # Each task's results wait some 40 ms in a TCP socket for an acknowledgement.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+_LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+_LOG_SETTINGS = """\
+status=off
+rootLogger.level=warn
+rootLogger.appenderRef.file.ref=file
+appender.file.type=File
+appender.file.name=file
+appender.file.fileName=${sys:je_tools.log}
+appender.file.layout.type=PatternLayout
+appender.file.layout.pattern=%d{ISO8601} %p %c: %m%n%ex
+"""
+
+_TRACKED_SECONDS = 0.2
+
+Tell = Callable[[int, int], None]
+
+
+@contextmanager
+def open_session(folder: Path, master: str | None, settings: dict[str, str]) -> Iterator[Any]:
+    """A SparkSession, stopped in the end; one that is active already is used, and left as it is.
+
+    Args:
+        folder: for the log of Spark, `spark.log`, and its settings; it exists.
+        master: of a cluster; None for all cores of this machine, or what spark-submit chose.
+        settings: of the user, which come before those here.
+
+    Raises:
+        InputError: Java or PySpark is missing or too old, or Spark does not start.
+    """
+    try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.errors import PySparkException
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise InputError("PySpark is missing: pip install 'je-tools[spark]'") from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not is_submitted:
+        check_java()
+    log = folder / "spark.log"
+    with log.open("ab") as out:
+        # Without the JVM's defaults: there is no JVM yet.
+        conf = SparkConf(loadDefaults=False)
+        for name, value in _settings(folder, log, master, settings, is_submitted).items():
+            conf.set(name, value)
+        try:
+            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
+            context = SparkContext(conf=conf, gateway=gateway)
+        except (PySparkException, OSError, RuntimeError) as error:
+            raise InputError(f"Spark does not start: {_last_words(log) or error}") from error
+        session = SparkSession(context)
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def check_java() -> None:
+    """Look for a Java that Spark runs on, as Spark's own scripts look for it.
+
+    Raises:
+        InputError: there is none, or it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    needed = f"Spark needs Java {JAVA_MIN} or newer"
+    if java is None:
+        raise InputError(f"{needed}, and there is no java on the PATH; set JAVA_HOME to one")
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        where = f"JAVA_HOME is {home}" if home else f"{java} on the PATH"
+        raise InputError(f"{needed}; {where}, which does not run: {error}") from error
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    if found is None or int(found[1]) < JAVA_MIN:
+        version = found[1] if found else "unknown"
+        raise InputError(f"{needed}; {java} is Java {version}. Set JAVA_HOME to a newer one")
+
+
+@contextmanager
+def tracked(session: Any, tell: Tell | None) -> Iterator[None]:
+    """Tell, meanwhile, how many tasks of the running stages are done, and how many there are."""
+    if tell is None:
+        yield
+        return
+    stopped = threading.Event()
+    thread = threading.Thread(target=_track, args=(session, tell, stopped), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def _track(session: Any, tell: Tell, stopped: threading.Event) -> None:
+    tracker = session.sparkContext.statusTracker()
+    while not stopped.wait(_TRACKED_SECONDS):
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]
+        if known:
+            done = sum(stage.numCompletedTasks for stage in known)
+            tell(done, sum(stage.numTasks for stage in known))
+
+
+def _settings(
+    folder: Path, log: Path, master: str | None, chosen: dict[str, str], is_submitted: bool
+) -> dict[str, str]:
+    settings = dict(_SETTINGS)
+    if master is None and not is_submitted:
+        master = LOCAL_MASTER
+    if master is not None:
+        settings["spark.master"] = master
+        if master.startswith("local["):
+            settings |= _LOCAL_SETTINGS
+    if not is_submitted:
+        log_settings = folder / "log4j2.properties"
+        log_settings.write_text(_LOG_SETTINGS)
+        options = f'"-Dlog4j2.configurationFile={log_settings.as_uri()}" "-Dje_tools.log={log}"'
+        settings["spark.driver.extraJavaOptions"] = options
+    return settings | chosen
+
+
+def _last_words(log: Path) -> str:
+    """The last line that Java said, which is why it ended."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    return next((line for line in reversed(lines) if line), "")

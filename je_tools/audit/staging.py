@@ -1,0 +1,152 @@
+"""Rows on their way from executors to the tables: Parquet files in a folder that all can reach.
+
+A task that is run twice writes files of other names. Whoever reads takes those that the attempt
+names which counted, or the rows that `TAKEN` lists.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from je_tools.formats.arrays import Ints
+from je_tools.transactions import Segments
+
+_ROWS = 1 << 16
+"""Rows that are held before they are written."""
+
+_PIECE = [("env_no", pa.int32()), ("file_index", pa.int32()), ("cut", pa.int32())]
+
+SEGMENTS = pa.schema(
+    [
+        *_PIECE,
+        ("attempt", pa.string()),
+        ("txn_id", pa.int64()),
+        ("first_lsn", pa.int64()),
+        ("last_lsn", pa.int64()),
+        ("entry_count", pa.int64()),
+        ("size", pa.int64()),
+        ("invisible_count", pa.int64()),
+        ("begins", pa.bool_()),
+        ("end_type", pa.int16()),
+        ("end_ms", pa.int64()),
+        ("is_prepared", pa.bool_()),
+        ("databases", pa.list_(pa.int64())),
+    ]
+)
+"""`transactions.Segments` of all pieces."""
+
+TAKEN = pa.schema([*_PIECE, ("attempt", pa.string())])
+"""The pieces whose segments count, each by the attempt that did."""
+
+ROLLBACKS = pa.schema(
+    [
+        ("env_no", pa.int32()),
+        ("lsn", pa.int64()),
+        ("matchpoint_lsn", pa.int64()),
+        ("txn_ids", pa.list_(pa.int64())),
+    ]
+)
+"""RollbackStarts: transactions whose entries behind the matchpoint were taken back."""
+
+FACTS = pa.schema(
+    [
+        ("env_no", pa.int32()),
+        ("env", pa.string()),
+        ("damaged_size", pa.int64()),
+        ("first_active_lsn", pa.int64()),
+    ]
+)
+"""One row an environment: what no table holds."""
+
+WHOLE, AGAIN = 0, -1
+"""`cut` of a file that is not cut, and of ranges of one that were read again when joined."""
+
+
+class TableWriter:
+    """Writes one Parquet file, row by row or by columns; there is no file without rows.
+
+    Args:
+        folder: where to; made if need be.
+        schema: of the file.
+    """
+
+    def __init__(self, folder: Path, schema: Any) -> None:
+        self.attempt = secrets.token_hex(8)
+        self.path = folder / f"{self.attempt}.parquet"
+        self._schema = schema
+        self._rows: list[Sequence[Any]] = []
+        self._writer: Any = None
+
+    def add(self, row: Sequence[Any]) -> None:
+        """Add a row, its values in the order of the schema."""
+        self._rows.append(row)
+        if len(self._rows) == _ROWS:
+            self._flush()
+
+    def extend(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Add rows."""
+        for row in rows:
+            self.add(row)
+
+    def write(self, table: Any) -> None:
+        """Add columns."""
+        if table.num_rows:
+            self._flush()
+            self._open().write_table(table, row_group_size=_ROWS)
+
+    def close(self) -> Path | None:
+        """Finish the file, and give its path; None where there were no rows."""
+        self._flush()
+        if self._writer is None:
+            return None
+        self._writer.close()
+        return self.path
+
+    def _open(self) -> Any:
+        if self._writer is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(self.path, self._schema)
+        return self._writer
+
+    def _flush(self) -> None:
+        if self._rows:
+            columns = zip(*self._rows, strict=True)
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
+            self._open().write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+            self._rows = []
+
+
+def segments_table(segments: Segments, place: tuple[int, int, int], attempt: str) -> Any:
+    """Segments as columns, each row with the piece that it is of.
+
+    Args:
+        segments: of some rows of one file.
+        place: env_no, file_index and cut.
+        attempt: of the writer.
+    """
+    n = len(segments.txn_id)
+    databases = pa.ListArray.from_arrays(
+        pa.array(segments.db_first, pa.int32()), pa.array(segments.db_id, pa.int64())
+    )
+    arrays = [
+        *(pa.repeat(pa.scalar(number, pa.int32()), n) for number in place),
+        pa.repeat(attempt, n),
+        *map(_ints, (segments.txn_id, segments.first_lsn, segments.last_lsn)),
+        *map(_ints, (segments.entries, segments.size, segments.invisible)),
+        pa.array(segments.begins),
+        pa.array(segments.end_type, pa.int16()),
+        pa.array(segments.end_ms, pa.int64(), mask=segments.end_type == 0),
+        pa.array(segments.prepared),
+        databases,
+    ]
+    return pa.Table.from_arrays(arrays, schema=SEGMENTS)
+
+
+def _ints(values: Ints) -> Any:
+    return pa.array(values, pa.int64())

@@ -1,0 +1,139 @@
+"""What executors do first: scan pieces of logs, with the kernels and the looks of verify.
+
+The results are small and travel; the segments of transactions, of which there are millions, go
+to the staging folder in columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from je_tools.audit.plan import Piece, Task
+from je_tools.audit.staging import SEGMENTS, WHOLE, TableWriter, segments_table
+from je_tools.checkpoints import CheckpointPart, collect_checkpoints
+from je_tools.environment import Environment
+from je_tools.errors import InputError, StoppedError
+from je_tools.files import FileSeen, look_at_file
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.reader import PLAIN_LIMIT, Rows
+from je_tools.formats.je.tally import COUNT, count_types
+from je_tools.plain import clean_text
+from je_tools.scan import Outcome, Part, Scanner, read_cut
+from je_tools.transactions import Rollback, Segments, collect_marks
+from je_tools.verify import Look
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What some rows have shown, in plain numbers.
+
+    Attributes:
+        file: for the row of the file, and for the judge.
+        types: int64 (n, 6); numbers of entry types, and what `tally.count_types` says of each.
+        checkpoints: the marks in them.
+        rollbacks, first_active_lsn: see `transactions.TransactionPart`.
+        segments: of transactions; None when they have been written.
+    """
+
+    file: FileSeen
+    types: Ints
+    checkpoints: CheckpointPart
+    rollbacks: tuple[Rollback, ...]
+    first_active_lsn: int | None
+    segments: Segments | None
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Work of a scan: shows rows, in any process."""
+
+    look: Look
+
+    def __call__(self, rows: Rows) -> Shown:
+        """What the rows show; damaged entries count only as damage."""
+        fast = self.look.fast
+        counts = count_types(rows, 0, len(rows), fast=fast)
+        seen = np.flatnonzero(counts[:, COUNT])
+        return Shown(
+            look_at_file(rows, self.look),
+            np.column_stack((seen, counts[seen])),
+            collect_checkpoints(rows),
+            *collect_marks(rows),
+            Segments.of(rows, fast=fast),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What reading one piece has shown.
+
+    Attributes:
+        index: of the file in its environment.
+        cut: which range of how many.
+        attempt: with which its segments are marked.
+        parts: of a whole file, in order, the last with its end.
+        outcome: of a range of a file that is cut.
+        failure: why the piece could not be read; then there is nothing else.
+    """
+
+    index: int
+    cut: tuple[int, int]
+    attempt: str
+    parts: tuple[Part[Shown], ...] = ()
+    outcome: Outcome[Shown] | None = None
+    failure: str | None = None
+
+
+def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned]]:
+    """Scan the pieces of a task; each with the number of its environment.
+
+    Args:
+        task: what to read.
+        folder: where segments are staged.
+    """
+    fast = sum(piece.size for piece in task) > PLAIN_LIMIT
+    writer = TableWriter(folder, SEGMENTS)
+    for piece in task:
+        try:
+            yield piece.env_no, _scan(piece, writer, fast)
+        except (StoppedError, InputError) as error:
+            failed = Scanned(piece.index, piece.cut, writer.attempt, failure=clean_text(str(error)))
+            yield piece.env_no, failed
+    writer.close()
+
+
+def scanner_of(cuts: int, fast: bool) -> Scanner:
+    """How pieces are read: one thread, as each core has a task."""
+    return Scanner(threads=1, fast=fast, wide=True, cuts=cuts if cuts > 1 else 0)
+
+
+def stage(
+    results: Iterable[Shown], writer: TableWriter, place: tuple[int, int, int]
+) -> Iterator[Shown]:
+    """Write the segments of some results, and give them without."""
+    for shown in results:
+        if shown.segments is not None:
+            writer.write(segments_table(shown.segments, place, writer.attempt))
+        yield replace(shown, segments=None)
+
+
+def _scan(piece: Piece, writer: TableWriter, fast: bool) -> Scanned:
+    cut, cuts = piece.cut
+    scanner = scanner_of(cuts, fast)
+    show = Show(replace(piece.look, fast=fast))
+    if cuts > 1:
+        outcome = read_cut(piece.file, cut, scanner, show)
+        place = (piece.env_no, piece.index, cut)
+        outcome = replace(outcome, results=list(stage(outcome.results, writer, place)))
+        return Scanned(piece.index, piece.cut, writer.attempt, outcome=outcome)
+    alone = Environment("", (piece.file,), None, is_directory=False)
+    place = (piece.env_no, piece.index, WHOLE)
+    parts = [
+        replace(part, results=list(stage(part.results, writer, place)))
+        for part in scanner.scan(alone, show)
+    ]
+    return Scanned(piece.index, piece.cut, writer.attempt, tuple(parts))
