@@ -196,7 +196,8 @@ def engine_round(seed: str, name: str, home: Path, monkeypatch: pytest.MonkeyPat
     log, version = fixture_log(FIXTURES / name)
     others = damaged_round(seed, log, version, home, monkeypatch)
     # What is lost may have been a VLSN's entry, or what told that a missing file is not needed.
-    assert others <= {"missing-file", "vlsn-gap"}
+    # That later engines refuse the log of version 6 has nothing to do with damage.
+    assert others <= {"missing-file", "vlsn-gap", "old-form-to-replay"}
 
 
 @pytest.mark.parametrize("name", SOME_LOGS)
