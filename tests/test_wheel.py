@@ -50,6 +50,8 @@ def test_the_wheel_holds_the_tree(wheel: Path) -> None:
         for folder, place in PLACES.items()
         for path in (ROOT / folder).rglob("*.py")
     }
+    templates = ROOT / "je_tools" / "audit" / "templates"
+    expected |= {f"je_tools/audit/templates/{path.name}" for path in templates.iterdir()}
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == expected

@@ -1,0 +1,336 @@
+"""What an audit found of a fleet, summed up from its tables.
+
+Tables may have millions of rows: they are streamed and summed by pyarrow, and only what has a row
+an environment, or one an environment and finding code, is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.acero as acero
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from je_tools.audit.tables import (
+    ENTRY_STATS,
+    ENVIRONMENTS,
+    FILES,
+    FINDINGS,
+    TABLES,
+    TXNS,
+    Table,
+)
+from je_tools.findings import CODES, Severity
+
+OK = "ok"
+"""The severity of an environment without findings."""
+
+SEVERITIES = (Severity.ERROR.value, Severity.WARNING.value, Severity.NOTE.value, OK)
+"""What an environment can be, the worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """The run whose tables are reported.
+
+    Attributes:
+        roots: the directories that were looked through, as they were named.
+        started_ms: when it began, in ms since 1970.
+        duration_ms: how long it took, in ms.
+        version: of je-tools.
+        spark_version: of Spark.
+        master: where Spark ran, as `local[*]`.
+        tables: the directory of the tables, as it was named.
+    """
+
+    roots: tuple[str, ...]
+    started_ms: int
+    duration_ms: int
+    version: str
+    spark_version: str
+    master: str
+    tables: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeCount:
+    """How often a finding was made; in `env_count` environments."""
+
+    code: str
+    severity: str
+    count: int
+    env_count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRow:
+    """A row of the table `environments`, and what others sum up to for it.
+
+    Attributes:
+        values: the row, by column name; counts and sizes are never None.
+        findings: its findings by code, the worst first.
+        last_txn_ms: time of its last Commit or Abort.
+    """
+
+    values: Mapping[str, Any]
+    findings: tuple[CodeCount, ...] = ()
+    last_txn_ms: int | None = None
+
+    @property
+    def env(self) -> str:
+        """Its name."""
+        return str(self.values["env"])
+
+    @property
+    def severity(self) -> str:
+        """One of SEVERITIES."""
+        return str(self.values["severity"])
+
+    @property
+    def versions(self) -> list[int]:
+        """The log versions of its files, ascending."""
+        return list(self.values["versions"] or ())
+
+    def number(self, column: str) -> int:
+        """A count or a size."""
+        return int(self.values[column])
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCount:
+    """The files of one log version."""
+
+    version: int
+    env_count: int
+    file_count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCount:
+    """The good entries of one type."""
+
+    type: str
+    count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeCount:
+    """The transactions of one outcome."""
+
+    outcome: str
+    count: int
+    entry_count: int
+    size: int
+
+
+@dataclass(frozen=True)
+class FleetSummary:
+    """A fleet in numbers.
+
+    Attributes:
+        run: what made the tables.
+        environments: one an environment, the worst first.
+        findings: by code and severity, the worst and most frequent first.
+        versions: by log version, ascending; files with a bad header are in none.
+        types: by entry type, the largest first.
+        outcomes: of transactions, the most frequent first.
+        row_counts: rows of each table, by its name.
+    """
+
+    run: RunInfo
+    environments: tuple[EnvironmentRow, ...]
+    findings: tuple[CodeCount, ...] = ()
+    versions: tuple[VersionCount, ...] = ()
+    types: tuple[TypeCount, ...] = ()
+    outcomes: tuple[OutcomeCount, ...] = ()
+    row_counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def severities(self) -> dict[str, int]:
+        """How many environments there are of each severity, the worst first, also if none."""
+        counts = dict.fromkeys(SEVERITIES, 0)
+        for row in self.environments:
+            counts[row.severity] = counts.get(row.severity, 0) + 1
+        return counts
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Sums over all environments."""
+        sums = {"environment_count": len(self.environments)}
+        for column in _SUMMED:
+            sums[column] = sum(row.number(column) for row in self.environments)
+        return sums
+
+    def reaches(self, severity: Severity) -> bool:
+        """Whether an environment is of this severity or worse: what `--fail-on` asks."""
+        at = SEVERITIES.index(severity.value)
+        return any(self.severities[name] for name in SEVERITIES[: at + 1])
+
+
+_SUMMED = (
+    "file_count",
+    "size",
+    "entry_count",
+    "damaged_size",
+    "error_count",
+    "warning_count",
+    "note_count",
+    "committed_count",
+    "aborted_count",
+    "unfinished_count",
+    "checkpoint_count",
+)
+_TIMES_OF_ENDS = ("committed", "aborted")
+
+
+def open_table(directory: Path, table: Table) -> Any:
+    """A table below `directory` as a pyarrow Dataset; without rows where nothing was written."""
+    folder = directory / table.name
+    paths = [str(path) for path in sorted(folder.glob("[!._]*.parquet"))]
+    if not paths:
+        return ds.dataset(table.schema.empty_table())
+    return ds.dataset(paths, schema=table.schema, format="parquet")
+
+
+def summed(
+    data: Any,
+    keys: Mapping[str, Any],
+    sums: Mapping[str, tuple[Any, str]],
+    only: Any = None,
+) -> pa.Table:
+    """Rows of a Dataset summed up in one streaming pass.
+
+    Args:
+        data: a Dataset.
+        keys: name to expression; there is one row for each combination that occurs.
+        sums: name to an expression, and how it is summed (`sum`, `max`, `min`, `count`).
+        only: an expression that rows must fulfil.
+    """
+    names = [*keys, *sums]
+    expressions = [*keys.values(), *(expression for expression, _ in sums.values())]
+    used = {} if only is None else {"filter": only}
+    steps = [acero.Declaration("scan", acero.ScanNodeOptions(data, **used))]
+    if only is not None:
+        steps.append(acero.Declaration("filter", acero.FilterNodeOptions(only)))
+    steps.append(acero.Declaration("project", acero.ProjectNodeOptions(expressions, names)))
+    aggregates = [(name, f"hash_{how}", None, name) for name, (_, how) in sums.items()]
+    options = acero.AggregateNodeOptions(aggregates, keys=list(keys))
+    steps.append(acero.Declaration("aggregate", options))
+    return acero.Declaration.from_sequence(steps).to_table()
+
+
+ONE = pc.scalar(1)
+"""What is summed up to count rows."""
+
+
+def read_summary(directory: Path, run: RunInfo) -> FleetSummary:
+    """Sum up the tables below a directory."""
+    opened = {table.name: open_table(directory, table) for table in TABLES}
+    by_env = _findings_by_environment(opened[FINDINGS.name])
+    ends = _last_ends(opened[TXNS.name])
+    rows = [
+        EnvironmentRow(_whole(values), by_env.get(values["env"], ()), ends.get(values["env"]))
+        for values in opened[ENVIRONMENTS.name].to_table().to_pylist()
+    ]
+    return FleetSummary(
+        run,
+        tuple(sorted(rows, key=_badness)),
+        _findings_by_code(by_env.values()),
+        _versions(opened[FILES.name]),
+        _types(opened[ENTRY_STATS.name]),
+        _outcomes(opened[TXNS.name]),
+        {name: data.count_rows() for name, data in opened.items()},
+    )
+
+
+def _whole(values: dict[str, Any]) -> dict[str, Any]:
+    """A row whose severity is one of ours, and whose sums are numbers."""
+    values["env"] = values["env"] or ""
+    if values["severity"] not in SEVERITIES:
+        values["severity"] = Severity.ERROR.value if values["error_count"] else OK
+    return values | {column: values[column] or 0 for column in _SUMMED}
+
+
+def _badness(row: EnvironmentRow) -> tuple[int | str, ...]:
+    worst = SEVERITIES.index(row.severity)
+    numbers = ("error_count", "damaged_size", "warning_count", "note_count")
+    return (worst, *(-row.number(name) for name in numbers), row.env)
+
+
+def severity_rank(severity: str) -> int:
+    """0 for the worst; what is no severity comes last."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+
+
+def _code_rank(found: CodeCount) -> tuple[int, int, int, str]:
+    # Codes in the order of the documentation, where they are as frequent.
+    order = list(CODES)
+    at = order.index(found.code) if found.code in CODES else len(order)
+    return severity_rank(found.severity), -found.count, at, found.code
+
+
+def _findings_by_environment(data: Any) -> dict[str, tuple[CodeCount, ...]]:
+    keys = {name: pc.field(name) for name in ("env", "code", "severity")}
+    table = summed(data, keys, {"count": (ONE, "sum")})
+    found: dict[str, list[CodeCount]] = {}
+    for row in table.to_pylist():
+        one = CodeCount(row["code"] or "", row["severity"] or "", row["count"])
+        found.setdefault(row["env"], []).append(one)
+    return {env: tuple(sorted(counts, key=_code_rank)) for env, counts in found.items()}
+
+
+def _findings_by_code(by_env: Iterable[tuple[CodeCount, ...]]) -> tuple[CodeCount, ...]:
+    sums: dict[tuple[str, str], list[int]] = {}
+    for counts in by_env:
+        for found in counts:
+            total = sums.setdefault((found.code, found.severity), [0, 0])
+            total[0] += found.count
+            total[1] += 1
+    rows = [CodeCount(*key, *total) for key, total in sums.items()]
+    return tuple(sorted(rows, key=_code_rank))
+
+
+def _last_ends(data: Any) -> dict[str, int]:
+    ended = pc.field("outcome").isin(_TIMES_OF_ENDS) & pc.field("end_ms").is_valid()
+    sums = {"last": (pc.field("end_ms"), "max")}
+    rows = summed(data, {"env": pc.field("env")}, sums, ended).to_pylist()
+    return {row["env"]: row["last"] for row in rows}
+
+
+def _versions(data: Any) -> tuple[VersionCount, ...]:
+    keys = {"version": pc.field("version"), "env": pc.field("env")}
+    sums = {"count": (ONE, "sum"), "size": (pc.field("size"), "sum")}
+    totals: dict[int, list[int]] = {}
+    for row in summed(data, keys, sums, pc.field("version").is_valid()).to_pylist():
+        total = totals.setdefault(row["version"], [0, 0, 0])
+        for i, number in enumerate((1, row["count"], row["size"] or 0)):
+            total[i] += number
+    return tuple(VersionCount(version, *totals[version]) for version in sorted(totals))
+
+
+def _types(data: Any) -> tuple[TypeCount, ...]:
+    sums = {"count": (pc.field("count"), "sum"), "size": (pc.field("total_size"), "sum")}
+    rows = summed(data, {"type": pc.field("type")}, sums).to_pylist()
+    counts = [TypeCount(row["type"] or "", row["count"] or 0, row["size"] or 0) for row in rows]
+    return tuple(sorted(counts, key=lambda one: (-one.size, one.type)))
+
+
+def _outcomes(data: Any) -> tuple[OutcomeCount, ...]:
+    sums = {
+        "count": (ONE, "sum"),
+        "entry_count": (pc.field("entry_count"), "sum"),
+        "size": (pc.field("size"), "sum"),
+    }
+    rows = summed(data, {"outcome": pc.field("outcome")}, sums).to_pylist()
+    counts = [
+        OutcomeCount(row["outcome"] or "", row["count"], row["entry_count"] or 0, row["size"] or 0)
+        for row in rows
+    ]
+    return tuple(sorted(counts, key=lambda one: (-one.count, one.outcome)))

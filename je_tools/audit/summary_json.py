@@ -1,0 +1,62 @@
+"""The summary of an audit as one strict JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from je_tools.audit.fleet import EnvironmentRow, FleetSummary
+from je_tools.plain import clean_text
+
+FORMAT = 1
+"""Version of the object: a key that changes its meaning or goes makes it the next number."""
+
+
+def summary_object(summary: FleetSummary) -> dict[str, Any]:
+    """All but the environments, in the order of the documentation."""
+    return {
+        "format": FORMAT,
+        "run": asdict(summary.run),
+        "severities": summary.severities,
+        "totals": summary.totals,
+        "findings": [asdict(found) for found in summary.findings],
+        "versions": [asdict(version) for version in summary.versions],
+        "entry_types": [asdict(one) for one in summary.types],
+        "txn_outcomes": [asdict(outcome) for outcome in summary.outcomes],
+        "tables": dict(summary.row_counts),
+    }
+
+
+def environment_object(row: EnvironmentRow) -> dict[str, Any]:
+    """One environment: the columns of its table, the time of its last transaction, its codes."""
+    codes: dict[str, int] = {}
+    for found in row.findings:
+        codes[found.code] = codes.get(found.code, 0) + found.count
+    return {**row.values, "last_txn_ms": row.last_txn_ms, "findings": codes}
+
+
+def json_lines(summary: FleetSummary) -> Iterator[str]:
+    """The text of the object, ASCII; each environment on a line of its own."""
+    for name, value in summary_object(summary).items():
+        yield f'{"{" if name == "format" else " "}"{name}": {_json(value)},\n'
+    yield ' "environments": ['
+    for i, row in enumerate(summary.environments):
+        yield f"{',' if i else ''}\n  {_json(environment_object(row))}"
+    yield "\n ]}\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_cleaned(value), allow_nan=False)
+
+
+def _cleaned(value: Any) -> Any:
+    """The same with texts that any reader of JSON takes: no lone surrogates."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(each) for each in value]
+    return value

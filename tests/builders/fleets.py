@@ -1,0 +1,306 @@
+"""Tables of an audit as a fleet's logs could have given them, from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from je_tools.audit.fleet import RunInfo
+from je_tools.audit.tables import TABLES
+from je_tools.findings import CODES
+
+Row = dict[str, Any]
+
+START_MS = 1_790_000_000_000
+ABOUT = RunInfo(
+    roots=("fleet/backups",),
+    started_ms=START_MS,
+    duration_ms=61_250,
+    version="0.1.0",
+    spark_version="4.1.0",
+    master="local[*]",
+    tables="audit-of-tonight",
+)
+
+HOSTILE = (
+    "<script>document.title='HIT'</script>",
+    "</script><script>document.title='HIT'</script>",
+    "<img src=x onerror=\"document.title='HIT'\">",
+    "<!--<script>",
+    "' onmouseover='document.title=1",
+    '" onfocus="document.title=1" autofocus="',
+    "javascript:document.title='HIT'",
+    "{{ 7 * 191 }}{% raw %}",
+    '=HYPERLINK("http://evil.example")',
+    "@import url(http://evil.example)",
+    "line\nbreak\r\ttab\x00null\x1b[31mred",
+    "left \u202egnp.exe\u202c \u2066isolate\u2069 \u200bwide",
+    "not utf-8 \udcff\udc80",
+    "spelled \\xff\\x80",
+    "\u2028\u2029 \ufeff",
+    "z̷̢̛a̸l̶g̵o" * 20,
+    "long " + "x" * 5_000,
+    "w" * 300,
+    "# HELP je_tools_audit_environments x\nje_tools_audit_environments 7",
+    "שלום עולם",
+    "",
+)
+"""Texts as names of files and databases can be."""
+
+OLD_NAMES = ("JE 7.5", "JE 18.3", "JE 25.3")
+TYPES = (("INS_LN_TX", 26), ("UPD_LN_TX", 28), ("BIN", 7), ("IN", 6), ("Commit", 9))
+TYPES += (("MapLN", 3), ("FileSummaryLN", 5), ("CkptEnd", 15), ("NewBINDelta", 32), ("Trace", 13))
+
+
+@dataclass
+class Fleet:
+    """What was written: the rows by table."""
+
+    directory: Path
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {one.name: [] for one in TABLES})
+
+    @property
+    def environments(self) -> list[Row]:
+        return self.rows["environments"]
+
+
+def write_fleet(
+    directory: Path,
+    env_count: int,
+    *,
+    seed: int = 1,
+    files: Callable[[random.Random], int] = lambda chance: chance.randint(1, 24),
+    hostile: bool = False,
+) -> Fleet:
+    """Write the tables of so many environments; with `hostile`, texts are of HOSTILE."""
+    chance = random.Random(seed)
+    fleet = Fleet(directory)
+    for number in range(env_count):
+        name = f"fleet/backups/node{number % 40 + 1}/env-{number:04d}"
+        if hostile:
+            name = f"fleet/{number}/{HOSTILE[number % len(HOSTILE)]}"
+        _Environment(fleet, chance, name, files(chance), hostile=hostile).add()
+    write_tables(fleet)
+    return fleet
+
+
+def write_tables(fleet: Fleet) -> None:
+    """Each table in two files, as several executors leave them."""
+    for table in TABLES:
+        folder = fleet.directory / table.name
+        folder.mkdir(parents=True)
+        rows = [
+            {name: _clean(value) for name, value in row.items()} for row in fleet.rows[table.name]
+        ]
+        half = (len(rows) + 1) // 2
+        for part, some in enumerate((rows[:half], rows[half:])):
+            pq.write_table(
+                pa.Table.from_pylist(some, table.schema), folder / f"part-{part:05d}.zstd.parquet"
+            )
+        (folder / "_SUCCESS").touch()
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return value
+
+
+class _Environment:
+    """The rows of one environment."""
+
+    def __init__(
+        self, fleet: Fleet, chance: random.Random, env: str, file_count: int, *, hostile: bool
+    ) -> None:
+        self.rows, self.chance, self.env, self.hostile = fleet.rows, chance, env, hostile
+        self.replicated = chance.random() < 0.6
+        self.first_no = chance.choice((0, 0, chance.randint(1, 40_000)))
+        self.numbers = [self.first_no + i for i in range(file_count)]
+        if file_count > 6 and chance.random() < 0.3:
+            self.numbers = [no + 5 * (no > self.numbers[3]) for no in self.numbers]
+        newest = chance.choice((8, 11, 14, 15, 17, 17, 26))
+        old = chance.choice((newest, newest, 14 if newest > 14 else newest))
+        step = chance.randint(0, file_count)
+        self.versions = [old if i < step else newest for i in range(file_count)]
+        self.sizes = [chance.randint(7_000_000, 10_000_000) for _ in self.numbers]
+        self.sizes[-1] = chance.randint(50_000, 9_000_000)
+        self.created = START_MS - 86_400_000 * chance.randint(1, 90)
+        self.vlsn = chance.randint(1, 3_000_000)
+        self.kind = chance.choices(("ok", "note", "warning", "error"), (72, 12, 8, 8))[0]
+
+    def add(self) -> None:
+        found = list(self.findings())
+        self.rows["findings"] += found
+        first_vlsn = self.vlsn if self.replicated else None
+        for i in range(len(self.numbers)):
+            self.add_file(i, found)
+        self.add_txns()
+        self.add_checkpoints()
+        self.add_environment(found, first_vlsn)
+
+    def text(self, plain: str) -> str:
+        return self.chance.choice(HOSTILE) if self.hostile else plain
+
+    def findings(self) -> Iterator[Row]:
+        codes = [code for code in CODES.values() if code.severity.value == self.kind]
+        count = self.chance.choice((1, 1, 2, 3, 9)) if codes else 0
+        for _ in range(count):
+            code = self.chance.choice(codes)
+            i = self.chance.randrange(len(self.numbers))
+            offset = self.chance.randrange(self.sizes[i])
+            no, whole = self.numbers[i], code.name in ("missing-file", "restore-marker")
+            yield {
+                "env": self.env,
+                "code": code.name,
+                "severity": self.kind,
+                "file_no": None if whole else no,
+                "offset": None if whole else offset,
+                "length": None if whole else self.chance.randint(20, 9_000),
+                "lsn": None if whole else no << 32 | offset,
+                "resume_lsn": None if whole else no << 32 | offset + 9_001,
+                "expected": self.text("checksum 0x2a21045f of Commit"),
+                "found": self.text("checksum 0x2c300490"),
+                "hint": self.text(code.hint),
+            }
+
+    def add_file(self, i: int, found: list[Row]) -> None:
+        no, size, chance = self.numbers[i], self.sizes[i], self.chance
+        damage = sum(one["file_no"] == no and one["severity"] == "error" for one in found)
+        count = size // 170
+        span = (self.vlsn, self.vlsn + count // 3) if self.replicated else (None, None)
+        name = f"{no:08x}.jdb"
+        self.rows["files"].append(
+            {
+                "env": self.env,
+                "file_no": no,
+                "size": size,
+                "entry_count": count,
+                "name": f"{self.text('data001')}/{name}" if self.hostile else name,
+                "version": self.versions[i],
+                "created_ms": self.created + i * 4_000_000,
+                "damage_count": damage,
+                "first_lsn": no << 32,
+                "last_lsn": no << 32 | size - 40,
+                "first_vlsn": span[0],
+                "last_vlsn": span[1],
+                "old_delta_count": 0,
+                "written_by": chance.choice(OLD_NAMES),
+                "opened_from": "7.5",
+                "not_opened_by": None,
+            }
+        )
+        if self.replicated:
+            self.rows["vlsn_ranges"].append(
+                {
+                    "env": self.env,
+                    "file_no": no,
+                    "lsn": no << 32 | 38,
+                    "first_vlsn": span[0],
+                    "last_vlsn": span[1],
+                    "count": count // 3 + 1,
+                }
+            )
+            self.vlsn += count // 3 + 1
+        left = size
+        for name, type_no in TYPES:
+            total = left * 2 // 5
+            left -= total
+            self.rows["entry_stats"].append(
+                {
+                    "env": self.env,
+                    "file_no": no,
+                    "type": name,
+                    "type_no": type_no,
+                    "count": total // 150,
+                    "provisional_count": 0,
+                    "total_size": total,
+                    "min_size": 40,
+                    "max_size": 900,
+                }
+            )
+
+    def add_txns(self) -> None:
+        outcomes = ("committed", "committed", "committed", "aborted", "unfinished")
+        for number in range(self.chance.randint(3, 12)):
+            outcome = self.chance.choice(outcomes)
+            begin = self.numbers[0] << 32 | 100 + number * 500
+            ended = outcome != "unfinished"
+            self.rows["txns"].append(
+                {
+                    "env": self.env,
+                    "txn_id": number + 1,
+                    "begin_lsn": begin,
+                    "end_lsn": begin + 400,
+                    "outcome": outcome,
+                    "entry_count": 4,
+                    "size": 400,
+                    "databases": [3, 4],
+                    "end_ms": self.created + number * 1_000 if ended else None,
+                }
+            )
+
+    def add_checkpoints(self) -> None:
+        for i, no in enumerate(self.numbers):
+            if self.chance.random() < 0.6:
+                end_ms = self.created + i * 4_000_000 + 60_000
+                self.rows["checkpoints"].append(
+                    {
+                        "env": self.env,
+                        "end_lsn": no << 32 | 9_000,
+                        "complete": True,
+                        "start_lsn": no << 32 | 5_000,
+                        "start_ms": end_ms - 900,
+                        "end_ms": end_ms,
+                        "invoker": "daemon",
+                        "ln_count": 900,
+                        "max_ln_replay_count": 900,
+                        "end_to_end_size": 9_000_000,
+                    }
+                )
+
+    def add_environment(self, found: list[Row], first_vlsn: int | None) -> None:
+        severities = Counter(one["severity"] for one in found)
+        outcomes = Counter(one["outcome"] for one in self.own("txns"))
+        checkpoints = self.own("checkpoints")
+        files = self.own("files")
+        self.rows["environments"].append(
+            {
+                "env": self.env,
+                "severity": self.kind if found else "ok",
+                "file_count": len(files),
+                "size": sum(self.sizes),
+                "entry_count": sum(one["entry_count"] for one in files),
+                "damaged_size": sum(one["length"] or 0 for one in found if self.kind == "error"),
+                "error_count": severities["error"],
+                "warning_count": severities["warning"],
+                "note_count": severities["note"],
+                "first_file_no": self.numbers[0],
+                "last_file_no": self.numbers[-1],
+                "versions": sorted(set(self.versions)),
+                "first_created_ms": self.created,
+                "last_created_ms": self.created + 4_000_000 * (len(files) - 1),
+                "first_vlsn": first_vlsn,
+                "last_vlsn": self.vlsn - 1 if self.replicated else None,
+                "committed_count": outcomes["committed"],
+                "aborted_count": outcomes["aborted"],
+                "unfinished_count": outcomes["unfinished"],
+                "checkpoint_count": len(checkpoints),
+                "last_checkpoint_lsn": checkpoints[-1]["end_lsn"] if checkpoints else None,
+                "last_checkpoint_ms": checkpoints[-1]["end_ms"] if checkpoints else None,
+            }
+        )
+
+    def own(self, table: str) -> list[Row]:
+        rows = []
+        for row in reversed(self.rows[table]):
+            if row["env"] != self.env:
+                break
+            rows.append(row)
+        return rows[::-1]
