@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from je_tools import __version__
 from je_tools.commands._options import CONTEXT, format_option, is_terminal, say, terminal_width
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from je_tools.audit.report import FleetSummary
+    from je_tools.audit.fleet import FleetSummary
 
 NEVER = "never"
 
@@ -41,7 +43,9 @@ def command() -> None:
 
 
 @command.command("run")
-@click.argument("roots", metavar="ROOT...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument(
+    "roots", metavar="ROOT...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 @click.option(
     "--output",
     "-o",
@@ -83,20 +87,90 @@ def run(**options: Unpack[Options]) -> int:
       je-tools audit run /nfs/fleet -o /nfs/audit --master spark://head:7077
       spark-submit --master yarn $(which je-tools) audit run /nfs/fleet -o /nfs/audit
     """
-    from datetime import UTC, datetime
-
-    from je_tools.audit.report import RunInfo, write_reports
+    from je_tools.audit.fleet import RunInfo
+    from je_tools.audit.report import write_reports
     from je_tools.audit.run import Job, Ran, run_audit
 
-    started = datetime.now(UTC)
+    started = time.time()
     job = Job(options["roots"], options["output"], options["master"], _settings(options))
     summaries: list[FleetSummary] = []
 
     def finish(folder: Path, ran: Ran) -> None:
-        about = RunInfo.of(job.roots, started, ran.spark_version, ran.master, job.output)
+        about = RunInfo(
+            roots=tuple(map(str, job.roots)),
+            started_ms=int(started * 1000),
+            duration_ms=int((time.time() - started) * 1000),
+            version=__version__,
+            spark_version=ran.spark_version,
+            master=ran.master,
+            tables=str(job.output),
+        )
         summaries.append(write_reports(folder, about))
 
-    run_audit(job, finish, _step)
+    run_audit(job, finish, _steps if is_terminal(sys.stderr) else None)
     _write(summaries[0], options)
-    is_failed = options["fail_on"] != NEVER and summaries[0].has(options["fail_on"])
-    return EXIT_DAMAGE if is_failed else EXIT_OK
+    return _exit_code(summaries[0], options["fail_on"])
+
+
+SHOWN = 40
+"""Environments that a table for people has; the report has all."""
+
+
+def _settings(options: Options) -> dict[str, str]:
+    settings = {}
+    for text in options["settings"]:
+        name, equals, value = text.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise UsageError(f"--conf {text}: not of the form spark.NAME=VALUE")
+        settings[name] = value
+    return settings
+
+
+@contextmanager
+def _steps(name: str) -> Iterator[Callable[[int, int], None]]:
+    """A line on the terminal while a step lasts, with a bar when its tasks are known."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    columns = (name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _write(summary: FleetSummary, options: Options) -> None:
+    from je_tools.audit.metrics import metrics_text
+    from je_tools.audit.summary_json import json_lines
+    from je_tools.sinks.fleet_tables import fleet_section
+    from je_tools.sinks.sections import write_table
+
+    if options["format_"] == "table":
+        rows = summary.environments[:SHOWN]
+        write_table([fleet_section(rows)], sys.stdout.buffer, terminal_width(None))
+        if len(rows) < len(summary.environments):
+            say(f"je-tools: {len(summary.environments) - len(rows):,} more, none of them worse")
+    else:
+        text = json_lines if options["format_"] == "json" else metrics_text
+        for piece in text(summary):
+            sys.stdout.buffer.write(piece.encode())
+    sys.stdout.buffer.flush()
+    _say_verdict(summary, options["output"])
+
+
+def _say_verdict(summary: FleetSummary, output: Path) -> None:
+    totals = summary.totals
+    kinds = [f"{count:,} {name}" for name, count in summary.severities.items() if count]
+    say(
+        f"je-tools: {totals['environment_count']:,} environments ({', '.join(kinds)}), "
+        f"{totals['file_count']:,} files, {totals['size']:,} bytes, "
+        f"{totals['entry_count']:,} good entries"
+    )
+    say(f"je-tools: tables and report.html are in {output}")
+
+
+def _exit_code(summary: FleetSummary, fail_on: str) -> int:
+    from je_tools.findings import Severity
+
+    if fail_on == NEVER:
+        return EXIT_OK
+    return EXIT_DAMAGE if summary.reaches(Severity(fail_on)) else EXIT_OK
