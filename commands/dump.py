@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 import click
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from je_tools.selection import Selection
     from je_tools.sinks.entries import EntrySink
 
-T = TypeVar("T")
 Decorator = Callable[[Callable[..., int]], Callable[..., int]]
 
 PIPED_WIDTH = 200
@@ -183,6 +182,7 @@ def execute(options: Options) -> int:
     _check_combination(options)
     if options["parts"]:
         _expect_workers(0, options)
+    selection = _selection(options)
     from je_tools.environment import open_environment
 
     environment = open_environment(options["paths"])
@@ -192,7 +192,7 @@ def execute(options: Options) -> int:
 
     scanner = Scanner(check=not options["ignore_checksum"], threads=options["threads"])
     reading = Reading(options["paths"], environment)
-    prepared = _prepare(_selection(options), reading, scanner, options)
+    prepared = _prepare(selection, reading, scanner, options)
     sink = _sink(prepared.names, options, scanner, environment)
     dump = _dump(prepared, sink, scanner, options, reading)
     try:
@@ -304,29 +304,32 @@ def _write_parts(
 def _check_combination(options: Options) -> None:
     if options["follow"] and (options["backward"] or options["output"]):
         raise UsageError("--follow writes to standard output, forward only")
-    if options["format_"] == "parquet" and options["output"] is None:
-        raise UsageError("--format parquet needs --output FILE")
-    if options["parts"] and options["format_"] != "parquet":
-        raise UsageError("--parts is for --format parquet")
-    if options["parts"] and (options["limit"] or options["backward"]):
-        raise UsageError("--parts writes many files at once: no --limit, no --backward")
     if options["follow"] and options["format_"] == "parquet":
         raise UsageError("--follow has no end, so it cannot write Parquet")
+    if options["parts"] and options["format_"] != "parquet":
+        raise UsageError("--parts is for --format parquet")
+    if options["format_"] == "parquet" and options["output"] is None:
+        what = "DIRECTORY, a new one" if options["parts"] else "FILE"
+        raise UsageError(f"--format parquet needs --output {what}")
+    if options["parts"] and (options["limit"] or options["backward"]):
+        raise UsageError("--parts writes many files at once: no --limit, no --backward")
 
 
 def _selection(options: Options) -> Selection:
     from je_tools import selection as s
     from je_tools.times import Window, parse_time
 
-    def optional(parse: Callable[[str], T], text: str | None) -> T | None:
-        return None if text is None else parse(text)
-
-    since = optional(parse_time, options["since"])
-    until = optional(parse_time, options["until"])
+    from_lsn = _bound("--from-lsn", s.parse_lsn, options["from_lsn"])
+    to_lsn = _bound("--to-lsn", s.parse_lsn, options["to_lsn"])
+    since = _bound("--since", parse_time, options["since"])
+    until = _bound("--until", parse_time, options["until"])
+    _check_order("--from-lsn", from_lsn, "--to-lsn", to_lsn)
+    _check_order("--from-vlsn", options["from_vlsn"], "--to-vlsn", options["to_vlsn"])
+    _check_order("--since", since, "--until", until)
     return s.Selection(
         types=s.parse_types(options["types"]) if options["types"] else None,
-        from_lsn=optional(s.parse_lsn, options["from_lsn"]),
-        to_lsn=optional(s.parse_lsn, options["to_lsn"]),
+        from_lsn=from_lsn,
+        to_lsn=to_lsn,
         from_vlsn=options["from_vlsn"],
         to_vlsn=options["to_vlsn"],
         replicated=options["replicated"],
@@ -335,6 +338,19 @@ def _selection(options: Options) -> Selection:
         greps=tuple(map(s.parse_bytes, options["greps"])),
         window=None if since is None and until is None else Window(since, until),
     )
+
+
+def _bound(name: str, parse: Callable[[str], int], text: str | None) -> int | None:
+    """The value of an option; what is wrong with it under the option's name."""
+    try:
+        return None if text is None else parse(text)
+    except UsageError as error:
+        raise UsageError(f"{name} {error}") from None
+
+
+def _check_order(first: str, low: int | None, last: str, high: int | None) -> None:
+    if low is not None and high is not None and low > high:
+        raise UsageError(f"{first} lies behind {last}: nothing can match")
 
 
 def _sink(

@@ -43,7 +43,7 @@ def _topics() -> Iterator[tuple[str, str]]:
 @click.command()
 @click.argument(
     "topics",
-    metavar="type:NAME|exit:CODE|finding:CODE|LSN...",
+    metavar="TOPIC|LSN...",
     nargs=-1,
     required=True,
     shell_complete=_complete_topic,
@@ -82,7 +82,8 @@ def command(
 ) -> int:
     """Explain an entry type, an exit code, a finding, or one entry byte by byte.
 
-    A topic without a name behind its colon (`type:`, `exit:`, `finding:`) lists all. An entry is
+    A topic is type:NAME, exit:CODE or finding:CODE; without a name behind its colon (`type:`,
+    `exit:`, `finding:`) it lists all. An entry is
     named by its LSN and looked up in --env; one that is damaged is explained as far as it can be
     read, with exit code 3. A place where no entry begins is answered with the entries around it.
 
@@ -97,6 +98,7 @@ def command(
     """
     from je_tools.sinks.output import encoding_of, open_output
 
+    _check(topics, paths, version)
     damaged = False
     masking = Masking(DataMode(data))
     with open_output(None) as file:
@@ -107,6 +109,19 @@ def command(
                 out.write("\n")
             damaged |= _explain(out, topic, paths, version, masking, all_bytes, format_)
     return EXIT_DAMAGE if damaged and not exit_zero else EXIT_OK
+
+
+def _check(topics: tuple[str, ...], paths: tuple[Path, ...], version: int | None) -> None:
+    """Refuse what makes no sense before anything is printed."""
+    from je_tools import explain
+
+    found = {topic: explain.topic_of(topic) for topic in topics}
+    for topic, kind_and_name in found.items():
+        if kind_and_name is None and not paths:
+            raise UsageError(f"{topic}: name the log that it is looked up in with --env ENV_DIR")
+    kinds = {kind_and_name[0] for kind_and_name in found.values() if kind_and_name is not None}
+    if version is not None and "type" not in kinds:
+        raise UsageError("--version goes with type:NAME; an entry has the version of its file")
 
 
 def _explain(
@@ -161,11 +176,6 @@ def _explain_entry(
     from je_tools.explain_entry import explain_lsn
     from je_tools.sinks import explanations as sink
 
-    if not paths:
-        raise UsageError(
-            f"{lsn}: name the log with --env ENV_DIR to explain an entry, or a topic such as "
-            "type:NameLN, exit:3, finding:"
-        )
     entry = explain_lsn(open_environment(paths), lsn, masking)
     if as_lines:
         out.writelines(map(sink.json_line, sink.entry_rows(entry)))

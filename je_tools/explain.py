@@ -59,18 +59,28 @@ class ExitExplanation:
 
 
 def topic_of(text: str) -> tuple[str, str] | None:
-    """Kind and name of a topic like `type:NameLN`; None where `text` is no topic (an LSN).
+    """Kind and name of a topic like `type:NameLN`; None where `text` is an LSN, right or wrong.
 
     Raises:
-        UsageError: something else stands in front of the colon.
+        UsageError: neither of them.
     """
     kind, colon, name = text.partition(":")
-    if not colon:
+    if colon and kind.lower() in KINDS:
+        return kind.lower(), name
+    if text[:1].isdigit() or "/" in text:
         return None
-    if kind.lower() not in KINDS:
-        kinds = ", ".join(f"{known}:" for known in KINDS)
-        raise UsageError(f"{text!r}: a topic begins with one of {kinds}")
-    return kind.lower(), name
+    near = _topics_called(text)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    kinds = ", ".join(f"{known}:" for known in KINDS)
+    raise UsageError(f"{text!r}: neither an LSN as 0x3/0x1a2f nor a topic of {kinds}{hint}")
+
+
+def _topics_called(text: str) -> list[str]:
+    """Topics whose name or kind this is, without the other."""
+    low = text.lower()
+    topics = [f"{kind}:" for kind in KINDS if kind == low]
+    topics += [f"type:{name}" for name in BY_NAME if name.lower() == low]
+    return topics + [f"finding:{name}" for name in findings.CODES if name.lower() == low]
 
 
 def explain_types(name: str, version: int | None = None) -> list[TypeExplanation]:

@@ -22,8 +22,8 @@ from je_tools.formats.spans import contains, starts_with
 from je_tools.times import TIME_COLUMNS, TimeIndex, Window
 
 _KEY_FIELDS = TIME_COLUMNS | {"key", "data"}
-_EARLIER_FIELDS = ("abort_key", "abort_data")
-"""Key and value that a record had before; bytes that are searched for are in them too."""
+_EARLIER_FIELDS = ("abort_key", "abort_data", "data_as_key")
+"""What a record was before, or a duplicate's value; bytes searched for are in them too."""
 
 NAMED = 12
 """Databases that an error names at most."""
@@ -271,8 +271,6 @@ def _grep_earlier(table: EntryTable, needle: bytes, fast: bool) -> Mask:
             starts, sizes = columns.span(name)
             sizes = np.where(part.decoded.bad, -1, sizes)
             found[part.index] |= contains(columns.data, starts, sizes, needle, fast=fast)
-    for row, single in table.singles.items():
-        found[row] |= needle in (single.fields.get("data_as_key") or b"")
     return found
 
 

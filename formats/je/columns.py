@@ -22,8 +22,19 @@ from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.packed import load_i32, load_i64, load_u32, read_packed
 from je_tools.formats.source import Bytes, as_plain
 
-COLUMN_FAMILIES = (Family.LN, Family.TXN_END, Family.NODE)
+COLUMN_FAMILIES = (
+    Family.LN,
+    Family.TXN_END,
+    Family.NODE,
+    Family.DEL_DUP_LN,
+    Family.DUP_COUNT_LN,
+    Family.OLD_DELTA,
+    Family.IN_DELETE,
+    Family.IN_DUP_DELETE,
+)
 """Families that are decoded in columns; entries of the others are few."""
+
+_WITH_SLOTS = (Family.NODE, Family.OLD_DELTA)
 
 MAX_ROWS = 1 << 15
 """Entries decoded at once, so that the columns of a chunk stay within some 30 MB."""
@@ -260,7 +271,7 @@ class Decoded:
 
     Attributes:
         fields: one row an entry.
-        slots: for nodes, one row a slot; else None.
+        slots: for nodes and old deltas, one row a slot; else None.
         slot_first: int64 (entries + 1,): slots of entry i are [slot_first[i], slot_first[i + 1]).
         bad: bool (entries,): ends inside a field, or bytes are left over.
     """
@@ -296,7 +307,7 @@ def decode(
     fields = run.columns(head, ones, np.arange(n, dtype=np.int64), n, None)
     no_slots = np.zeros(n + 1, np.int64)
     # Below v6 a node is one field, `item`.
-    if family is not Family.NODE or wanted is not None or not fields.has("slot_count"):
+    if family not in _WITH_SLOTS or wanted is not None or not fields.has("slot_count"):
         over = at != end if wanted is None else np.zeros(n, np.bool_)
         return Decoded(fields, None, no_slots, (status != 0) | over)
     # A slot takes at least two bytes, so a wild count cannot size anything by itself.

@@ -255,7 +255,8 @@ def _part_array(
     decoded = part.decoded
     given = {}
     if decoded.slots is not None:
-        items = _slot_struct(decoded.slots, kind.field("slots").type.value_type, masking, fast)
+        item = kind.field("slots").type.value_type
+        items = _slot_struct(part.family, decoded.slots, item, masking, fast)
         counts = place.spread(np.diff(decoded.slot_first))
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))).astype(np.int32)
         given["slots"] = pa.ListArray.from_arrays(t.number_array(ends), items)
@@ -266,13 +267,15 @@ def _part_array(
 
 
 def _slot_struct(
-    slots: Columns, kind: pa.StructType, masking: Masking, fast: bool
+    family: Family, slots: Columns, kind: pa.StructType, masking: Masking, fast: bool
 ) -> pa.StructArray:
-    key_start, key_size, data_start, data_size = split_embedded(slots, fast=fast)
-    given = {
-        "key": _binary(slots.data, key_start, key_size, masking, fast),
-        "data": _binary(slots.data, data_start, data_size, masking, fast),
-    }
+    given = {}
+    if family is Family.NODE:
+        key_start, key_size, data_start, data_size = split_embedded(slots, fast=fast)
+        given = {
+            "key": _binary(slots.data, key_start, key_size, masking, fast),
+            "data": _binary(slots.data, data_start, data_size, masking, fast),
+        }
     place = _Place(len(slots.present))
     children = _children(slots, kind, given, place, masking, fast)
     return pa.StructArray.from_arrays(children, fields=list(kind))

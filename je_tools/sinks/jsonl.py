@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from je_tools.entries import ROW_FIELDS, EntryTable, FamilyPart
-from je_tools.formats.je.columns import Columns, Decoded
+from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.header import PROVISIONAL_NAMES, lsn_text
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_embedded
-from je_tools.formats.je.types import type_name
+from je_tools.formats.je.types import Family, type_name
 from je_tools.formats.je.walk import CHECKSUM_NAMES
 from je_tools.masking import KEY_FIELDS, Masking
 from je_tools.sinks import texts as t
@@ -127,10 +127,15 @@ def family_json(part: FamilyPart, masking: Masking, *, fast: bool) -> pa.StringA
     decoded = part.decoded
     pieces = _field_pieces(decoded.fields, ROW_FIELDS, masking, fast)
     if decoded.slots is not None:
-        pieces += [',"slots":[', _slots(decoded, masking, fast), "]"]
+        pieces += [',"slots":[', _slots(part, masking, fast), "]"]
+    return _objects(pieces, len(part.index))
+
+
+def _objects(pieces: list[str | pa.StringArray], count: int) -> pa.StringArray:
+    """JSON objects of fields that each begin with a comma."""
     if all(isinstance(piece, str) for piece in pieces):
         # Not one of them has a field: damaged ones, of which `single_json` tells.
-        return pa.repeat("{}", len(part.index))
+        return pa.repeat("{}", count)
     first = pieces[0]
     if isinstance(first, str):
         return t.joined_present("{" + first.removeprefix(","), *pieces[1:], "}")
@@ -163,22 +168,30 @@ def _field_pieces(
 _SHOWN = Masking()
 
 
-def _slots(decoded: Decoded, masking: Masking, fast: bool) -> pa.StringArray:
-    slots = decoded.slots
+def _slots(part: FamilyPart, masking: Masking, fast: bool) -> pa.StringArray:
+    slots = part.decoded.slots
     assert slots is not None
+    if part.family is Family.NODE:
+        objects = _node_slots(slots, masking, fast)
+    else:
+        fields = _field_pieces(slots, frozenset(), masking, fast)
+        objects = _objects(fields, len(slots.present))
+    ends = t.number_array(part.decoded.slot_first.astype(np.int32))
+    return pc.binary_join(pa.ListArray.from_arrays(ends, objects), ",")
+
+
+def _node_slots(slots: Columns, masking: Masking, fast: bool) -> pa.StringArray:
     key_start, key_size, data_start, data_size = split_embedded(slots, fast=fast)
     key = t.data_texts(slots.data, key_start, key_size, masking, fast=fast)
     data = t.data_texts(slots.data, data_start, data_size, masking, fast=fast)
     rest = _field_pieces(slots, frozenset(_EMBEDDED_FIELDS), masking, fast)
-    objects = t.joined_present(
+    return t.joined_present(
         '{"key":',
         t.or_null(t.joined(_QUOTE, key, _QUOTE)),
         t.joined(',"data":"', data, _QUOTE),
         *rest,
         "}",
     )
-    lists = pa.ListArray.from_arrays(t.number_array(decoded.slot_first.astype(np.int32)), objects)
-    return pc.binary_join(lists, ",")
 
 
 def single_json(fields: Mapping[str, Any], problem: str | None, masking: Masking) -> str:

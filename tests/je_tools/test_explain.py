@@ -82,9 +82,12 @@ def test_every_exit_code_and_finding_is_explained(capsys: pytest.CaptureFixture[
         ("type:BINDela", "did you mean BINDelta"),
         ("exit:7", "`explain exit:` lists all"),
         ("finding:nonsense", "`explain finding:` lists all"),
-        ("tpe:BIN", "a topic begins with one of type:, exit:, finding:"),
+        ("tpe:BIN", "neither an LSN as 0x3/0x1a2f nor a topic of type:, exit:, finding:"),
+        ("type", "did you mean type:?"),
+        ("clean-end", "did you mean finding:clean-end?"),
+        ("0x3/0x26", "name the log that it is looked up in with --env"),
         ("0x0/0x26", "--env"),
-        ("NameLN", "name the log with --env"),
+        ("nameln", "did you mean type:NameLN?"),
     ],
 )
 def test_what_is_no_topic(capsys: pytest.CaptureFixture[str], topic: str, told: str) -> None:

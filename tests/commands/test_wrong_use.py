@@ -1,0 +1,59 @@
+"""What a command line cannot mean is refused with a reason, before anything is read or printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import FIXTURES
+from tests.je_tools.dumped import je_tools
+
+HOME = FIXTURES / "v17-basic" / "env"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--from-lsn 3/4", "--from-lsn 3/4: an LSN is written"),
+        ("--from-lsn 0x0/0x0 --to-lsn x", "--to-lsn x: an LSN is written"),
+        ("--since noon", "--since noon: a time is written"),
+        ("--until 1700000000", "--until 1700000000: as ms since 1970"),
+        ("--from-lsn 0x5/0x0 --to-lsn 0x1/0x0", "--from-lsn lies behind --to-lsn"),
+        ("--from-vlsn 6 --to-vlsn 5", "--from-vlsn lies behind --to-vlsn"),
+        ("--since 2026-12-01 --until 2026-11-01", "--since lies behind --until"),
+        ("--type nix", "--type nix: no such entry type"),
+        ("--key hex:0", "--key hex:0: '0' is not pairs"),
+        ("--parts", "--parts is for --format parquet"),
+        ("--parts --format parquet", "needs --output DIRECTORY"),
+        ("--format parquet", "needs --output FILE"),
+        ("--follow --format parquet", "--follow has no end"),
+        ("--follow --backward", "forward only"),
+    ],
+)
+@pytest.mark.parametrize("home", [HOME, Path("nothing")], ids=["log", "no log"])
+def test_dump(options: str, told: str, home: Path) -> None:
+    done = je_tools("dump", home, *options.split())
+    assert (done.code, done.out) == (2, b"")
+    assert done.err.startswith("je-tools: ")
+    assert told in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("bound", ["--from-lsn 0x0/0x58 --to-lsn 0x0/0x58", "--since 2026-11-20"])
+def test_bounds_that_are_equal_are_in_order(bound: str) -> None:
+    assert je_tools("dump", HOME, *bound.split()).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("0x0/0x26 nix", "'nix': neither an LSN"),
+        ("type:BIN 0x0/0x26", "0x0/0x26: name the log"),
+        ("exit:3 --version 7", "--version goes with type:NAME"),
+    ],
+)
+def test_explain(words: str, told: str) -> None:
+    done = je_tools("explain", *words.split())
+    assert (done.code, done.out) == (2, b"")
+    assert told in done.err

@@ -1,0 +1,103 @@
+"""Records and deltas of old log versions: in columns, and the same as decoded one by one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from je_tools.entries import EntryTable, build_table
+from je_tools.environment import open_environment
+from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import BY_NAME, type_name
+from je_tools.masking import DataMode, Masking
+from je_tools.scan import Scanner
+from je_tools.sinks.batches import entry_batch, entry_schema
+from je_tools.sinks.jsonl import entry_objects, single_json
+from tests.builders.busy import busy_log
+from tests.builders.logs import LogFile, packed, write_log
+from tests.builders.planted import planted_log
+
+OLD = {
+    *("DelDupLN_TX", "DelDupLN", "DupCountLN_TX", "DupCountLN"),
+    *("BINDelta", "DupBINDelta", "INDelete", "INDupDelete"),
+}
+VERSIONS = [6, 7, 8]
+FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+
+
+def known(version: int) -> set[str]:
+    return {name for name in OLD if BY_NAME[name].last_version >= version}
+
+
+def tables(home: Path, fast: bool) -> list[EntryTable]:
+    """All entries, those with a wrong checksum too."""
+    parts = Scanner(threads=1, fast=fast).scan(
+        open_environment([home]), lambda rows: replace(rows, data=rows.data.copy())
+    )
+    return [build_table(rows, fast=fast) for part in parts for rows in part.results if len(rows)]
+
+
+def types_of(rows: Rows) -> list[str]:
+    return [type_name(int(no)) for no in rows.type]
+
+
+@FORMS
+@pytest.mark.parametrize("version", VERSIONS)
+def test_none_is_decoded_by_itself(version: int, fast: bool, tmp_path: Path) -> None:
+    seen = set()
+    for table in tables(planted_log(tmp_path / "env", version), fast):
+        types = types_of(table.rows)
+        seen |= known(version) & set(types)
+        assert not {types[row] for row in table.singles} & OLD
+    assert seen == known(version)
+
+
+@FORMS
+@pytest.mark.parametrize("mode", [DataMode.SHOW, DataMode.LENGTH])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_they_are_what_single_entries_are(
+    version: int, mode: DataMode, fast: bool, tmp_path: Path
+) -> None:
+    """Some with bytes changed, so that they end inside a field, or hold wild numbers."""
+    rng = random.Random(f"{version}{mode}")
+    home = busy_log(rng, tmp_path / "env", version, 3000)
+    for path in home.iterdir():
+        data = bytearray(path.read_bytes())
+        for at in rng.sample(range(60, len(data)), len(data) // 200):
+            data[at] = rng.randrange(256)
+        path.write_bytes(data)
+    masking = Masking(mode)
+    compared, damaged = 0, 0
+    for table in tables(home, fast):
+        objects = entry_objects(table, masking, fast=fast).to_pylist()
+        for row, name in enumerate(types_of(table.rows)):
+            if name not in known(version):
+                continue
+            try:
+                fields = decode_entry(table.rows.entry_bytes(row), version).fields
+            except EntryError:
+                damaged += 1
+                assert "undecodable" in objects[row]
+                continue
+            compared += 1
+            assert objects[row] == single_json(fields, None, masking)
+    assert compared > 20
+    assert damaged or version == 8  # which has but one of these types
+
+
+@FORMS
+def test_deltas_without_slots(fast: bool, tmp_path: Path) -> None:
+    file = LogFile(0, 7)
+    file.add(22, packed(5) + packed(-1) + packed(0))
+    (table,) = tables(write_log(tmp_path / "env", [file]), fast)
+    text = '{"db_id":5,"last_full_lsn":"0xffffffff/0xffffffff","slot_count":0,"slots":[]}'
+    assert entry_objects(table, Masking(), fast=fast).to_pylist()[1] == text
+    versions = frozenset({7})
+    batch = entry_batch(table, {}, Masking(), fast=fast, versions=versions)
+    assert batch.schema == entry_schema(versions)
+    assert pa.Table.from_batches([batch])["old_delta"].to_pylist()[1]["slots"] == []
