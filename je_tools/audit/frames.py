@@ -13,11 +13,11 @@ _KEY = ["env_no", "txn_id", "first_lsn"]
 
 
 def transactions(segments: Any, taken: Any, rollbacks: Any, facts: Any) -> Any:
-    """The table txns: the segments of each transaction joined across files.
+    """Rows of the table txns: transactions of several segments, joined across files.
 
-    One that lies whole in a segment needs no join. Of the others the segments of one id are
-    followed in the order of the log: behind an end, and where an entry names none before it, the
-    next of that id begins. It is the rule by which `transactions.Transactions` joins them.
+    The segments of one id are followed in the order of the log: behind an end, and where an entry
+    names none before it, the next of that id begins. It is the rule by which
+    `transactions.Transactions` joins them.
 
     Args:
         segments, taken, rollbacks, facts: DataFrames with the schemas of `staging`.
@@ -25,12 +25,11 @@ def transactions(segments: Any, taken: Any, rollbacks: Any, facts: Any) -> Any:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    counted = segments.join(F.broadcast(taken), _PLACE)
-    is_whole = F.col("begins") & (F.col("end_type") != 0)
+    counted = segments.join(F.broadcast(taken.select(_PLACE)), _PLACE)
     order = Window.partitionBy("env_no", "txn_id").orderBy("first_lsn")
     is_behind_end = F.coalesce(F.lag("end_type").over(order) != 0, F.lit(True))
     begins = (F.col("begins") | is_behind_end).cast("int")
-    numbered = counted.where(~is_whole).withColumn("number", F.sum(begins).over(order))
+    numbered = counted.withColumn("number", F.sum(begins).over(order))
     joined = numbered.groupBy("env_no", "txn_id", "number").agg(
         F.min("first_lsn").alias("first_lsn"),
         F.max("last_lsn").alias("last_lsn"),
@@ -40,13 +39,8 @@ def transactions(segments: Any, taken: Any, rollbacks: Any, facts: Any) -> Any:
     )
     ended = F.when(F.col("end_type") == COMMIT_NO, Outcome.COMMITTED.value)
     ended = ended.otherwise(Outcome.ABORTED.value)
-    finished = (
-        counted.where(is_whole)
-        .unionByName(joined.where("end_type != 0"), allowMissingColumns=True)
-        .withColumn("outcome", ended)
-    )
-    unfinished = _unfinished(joined.where("end_type = 0"), rollbacks, facts)
-    whole = finished.unionByName(unfinished, allowMissingColumns=True)
+    finished = joined.where("end_type != 0").withColumn("outcome", ended)
+    whole = finished.unionByName(_unfinished(joined.where("end_type = 0"), rollbacks, facts))
     named = whole.join(F.broadcast(facts.select("env_no", "env")), "env_no")
     renamed = named.withColumnsRenamed({"first_lsn": "begin_lsn", "last_lsn": "end_lsn"})
     return renamed.select([column.name for column in t.TXNS.columns])

@@ -18,9 +18,9 @@ from je_tools.audit.staging import (
     AGAIN,
     FACTS,
     ROLLBACKS,
-    SEGMENTS,
     TAKEN,
     WHOLE,
+    SegmentWriter,
     TableWriter,
 )
 from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage
@@ -39,7 +39,6 @@ from je_tools.verify import Look, of_writer
 
 SCHEMAS = {
     **{table.name: table.schema for table in t.TABLES},
-    "segments": SEGMENTS,
     "taken": TAKEN,
     "rollbacks": ROLLBACKS,
     "facts": FACTS,
@@ -51,9 +50,10 @@ _ALL = (1 << 64) - 1
 
 
 class Staged:
-    """The writers of one task."""
+    """The writers of one task; all its files lie below `folder`."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._writers = {name: TableWriter(folder / name, s) for name, s in SCHEMAS.items()}
 
     def __getitem__(self, name: str) -> TableWriter:
@@ -218,26 +218,27 @@ class _Judging:
     def _parts(self, file: LogFile, index: int, pieces: list[Scanned]) -> Iterator[Part[Shown]]:
         """The parts of a file; the segments that count are listed."""
         if len(pieces) == 1:
-            self._taken(index, WHOLE, pieces[0].attempt)
+            self._taken(file, pieces[0], WHOLE)
             yield from pieces[0].parts
             return
         look = Look.of(self.environment, fast=True)
         outcomes = [piece.outcome for piece in pieces if piece.outcome is not None]
         scanner = scanner_of(len(pieces), fast=True)
-        writer = self.staged["segments"]
+        place = (self.env_no, index, AGAIN)
+        writer = SegmentWriter(self.staged.folder, 1)
         for cut, part in join_cuts(file, outcomes, scanner, Show(look)):
             if cut is not None:
-                self._taken(index, cut, pieces[cut].attempt)
+                self._taken(file, pieces[cut], cut)
                 yield part
-            elif part.results:
-                place = (self.env_no, index, AGAIN)
-                yield replace(part, results=list(stage(part.results, writer, place)))
             else:
-                yield part
-        self._taken(index, AGAIN, writer.attempt)
+                yield replace(part, results=list(stage(part.results, writer, place, self.env)))
+        writer.close()
+        again = Scanned(index, (0, 1), writer.attempt, writer.whole, writer.count)
+        self._taken(file, again, AGAIN)
 
-    def _taken(self, index: int, cut: int, attempt: str) -> None:
-        self.staged["taken"].add((self.env_no, index, cut, attempt))
+    def _taken(self, file: LogFile, piece: Scanned, cut: int) -> None:
+        place = (self.env_no, piece.index, cut, piece.attempt)
+        self.staged["taken"].add((*place, self.env, file.file_no, piece.whole, piece.whole_count))
 
     def _find(self, findings: Iterable[Finding]) -> None:
         rows = (finding_row(each, self.env) for each in findings)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from je_tools.audit.discover import Fleet
-from je_tools.environment import Environment, LogFile
+from je_tools.environment import LogFile
 from je_tools.verify import Look
 
 CUT_SIZE = 256 << 20
@@ -24,7 +25,7 @@ class Piece:
     """A file, or a range of one that is cut.
 
     Attributes:
-        env_no: number of the environment in the fleet.
+        env_no, env: number of the environment in the fleet, and its name in the tables.
         index: of the file in `Environment.files`.
         file: which.
         look: what is looked for in the environment.
@@ -32,6 +33,7 @@ class Piece:
     """
 
     env_no: int
+    env: str
     index: int
     file: LogFile
     look: Look
@@ -55,8 +57,8 @@ def plan_tasks(fleet: Fleet, cores: int) -> list[Task]:
     """
     wanted = fleet.size // max(cores * TASKS_PER_CORE, 1)
     size = min(max(wanted, TASK_SIZES[0]), TASK_SIZES[1])
-    numbered = enumerate(fleet.environments)
-    return list(_grouped((piece for no, env in numbered for piece in _pieces(no, env)), size))
+    pieces = chain.from_iterable(_pieces(fleet, no) for no in range(len(fleet.environments)))
+    return list(_grouped(pieces, size))
 
 
 def cut_count(file: LogFile) -> int:
@@ -64,12 +66,13 @@ def cut_count(file: LogFile) -> int:
     return max(-(-file.size // CUT_SIZE), 1)
 
 
-def _pieces(env_no: int, environment: Environment) -> Iterator[Piece]:
+def _pieces(fleet: Fleet, env_no: int) -> Iterator[Piece]:
+    environment = fleet.environments[env_no]
     look = Look.of(environment, fast=True)
     for index, file in enumerate(environment.files):
         count = cut_count(file)
         for cut in range(count):
-            yield Piece(env_no, index, file, look, (cut, count))
+            yield Piece(env_no, fleet.names[env_no], index, file, look, (cut, count))
 
 
 def _grouped(pieces: Iterable[Piece], wanted: int) -> Iterator[Task]:

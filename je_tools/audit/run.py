@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from je_tools.audit import tables as t
@@ -19,6 +21,7 @@ from je_tools.audit.frames import environments, transactions
 from je_tools.audit.judging import SCHEMAS, Staged, finding_row, judge_all, unread
 from je_tools.audit.plan import plan_tasks
 from je_tools.audit.session import open_session, tracked
+from je_tools.audit.staging import SEGMENTS
 from je_tools.audit.work import scan_task
 from je_tools.errors import InputError, RefusedError
 from je_tools.sinks.output import check_outside
@@ -98,9 +101,7 @@ def _scan_and_judge(session: Any, fleet: Fleet, staging: Path, folder: Path) -> 
     tasks = plan_tasks(fleet, cores)
     written = [_stage_problems(fleet, staging)]
     if tasks:
-        scanned = context.parallelize(tasks, len(tasks)).flatMap(
-            partial(scan_task, folder=staging / "segments")
-        )
+        scanned = context.parallelize(tasks, len(tasks)).flatMap(partial(scan_task, folder=staging))
         opened = context.parallelize(list(enumerate(fleet.environments)), cores)
         grouped = opened.union(scanned).groupByKey(min(len(fleet.environments), 2 * cores))
         judged = grouped.mapPartitions(partial(judge_all, names=fleet.names, folder=staging))
@@ -110,8 +111,39 @@ def _scan_and_judge(session: Any, fleet: Fleet, staging: Path, folder: Path) -> 
     for name in ("taken", "rollbacks", "facts"):
         kept = [Path(paths[name]) for paths in written if name in paths]
         _keep(staging / name, kept, SCHEMAS[name])
-    (staging / "segments").mkdir(exist_ok=True)
-    _keep(staging / "segments", sorted((staging / "segments").iterdir()), SCHEMAS["segments"])
+    segments = staging / "segments"
+    segments.mkdir(exist_ok=True)
+    _keep(segments, sorted(segments.iterdir()), SEGMENTS)
+    _publish(t.TXNS, list(_whole_txns(staging)), folder)
+
+
+def _whole_txns(staging: Path) -> Iterator[str]:
+    """The files with whole transactions, without the rows of pieces that do not count."""
+    taken = pq.read_table(staging / "taken")
+    expected = dict(zip(taken["whole"].to_pylist(), taken["whole_count"].to_pylist(), strict=True))
+    pieces: dict[str, list[tuple[str, int]]] = {}
+    for whole, *piece in zip(*(taken[name].to_pylist() for name in _OF_WHOLE), strict=True):
+        pieces.setdefault(whole, []).append((piece[0], piece[1]))
+    for whole, counting in sorted(pieces.items()):
+        path = staging / "whole" / whole
+        if path.exists():
+            if len(counting) < expected[whole]:
+                _leave_only(path, counting)
+            yield str(path)
+
+
+_OF_WHOLE = ("whole", "env", "file_no")
+
+
+def _leave_only(path: Path, pieces: Sequence[tuple[str, int]]) -> None:
+    """Leave only the transactions of some files: an attempt of which not all counts."""
+    table = pq.read_table(path)
+    file_nos = pc.shift_right(table["begin_lsn"], 32)
+    keep = [
+        piece in pieces
+        for piece in zip(table["env"].to_pylist(), file_nos.to_pylist(), strict=True)
+    ]
+    pq.write_table(table.filter(pa.array(keep, pa.bool_())), path)
 
 
 def _stage_problems(fleet: Fleet, staging: Path) -> dict[str, str]:
@@ -146,14 +178,15 @@ def _join(session: Any, staging: Path, folder: Path) -> None:
     """What takes all files of an environment: Spark's joins and windows."""
 
     def staged(name: str) -> Any:
-        return session.read.schema(t.ddl_of(SCHEMAS[name])).parquet(str(staging / name))
+        schema = {"segments": SEGMENTS, **SCHEMAS}[name]
+        return session.read.schema(t.ddl_of(schema)).parquet(str(staging / name))
 
     def table(one: t.Table) -> Any:
         return session.read.schema(t.ddl_of(one.schema)).parquet(str(folder / one.name))
 
     facts = staged("facts")
     joined = transactions(staged("segments"), staged("taken"), staged("rollbacks"), facts)
-    joined.orderBy("env", "begin_lsn").write.parquet(str(folder / t.TXNS.name))
+    joined.coalesce(1).write.mode("append").parquet(str(folder / t.TXNS.name))
     tables = {one.name: table(one) for one in (*_BY_EXECUTORS, t.TXNS)}
     whole = environments(facts, tables)
     whole.coalesce(1).write.parquet(str(folder / t.ENVIRONMENTS.name))

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from je_tools.formats.arrays import Ints
-from je_tools.transactions import Segments
+from je_tools.audit.tables import TXNS
+from je_tools.formats.je.types import COMMIT_NO
+from je_tools.transactions import Outcome, Segments
 
 _ROWS = 1 << 16
 """Rows that are held before they are written."""
@@ -39,10 +41,23 @@ SEGMENTS = pa.schema(
         ("databases", pa.list_(pa.int64())),
     ]
 )
-"""`transactions.Segments` of all pieces."""
+"""`transactions.Segments` that do not hold a whole transaction."""
 
-TAKEN = pa.schema([*_PIECE, ("attempt", pa.string())])
-"""The pieces whose segments count, each by the attempt that did."""
+TAKEN = pa.schema(
+    [
+        *_PIECE,
+        ("attempt", pa.string()),
+        ("env", pa.string()),
+        ("file_no", pa.int64()),
+        ("whole", pa.string()),
+        ("whole_count", pa.int32()),
+    ]
+)
+"""The pieces that count, each by the attempt that read it.
+
+`whole` names the file with the whole transactions of the piece, and of others, `whole_count` in
+all: rows as in the table txns.
+"""
 
 ROLLBACKS = pa.schema(
     [
@@ -122,31 +137,81 @@ class TableWriter:
             self._rows = []
 
 
-def segments_table(segments: Segments, place: tuple[int, int, int], attempt: str) -> Any:
-    """Segments as columns, each row with the piece that it is of.
+class SegmentWriter:
+    """Writes the segments of pieces: whole transactions as the table txns has them, others apart.
 
     Args:
-        segments: of some rows of one file.
-        place: env_no, file_index and cut.
-        attempt: of the writer.
+        folder: where to.
+        count: of pieces whose whole transactions go into one file.
     """
-    n = len(segments.txn_id)
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.parts = TableWriter(folder / "segments", SEGMENTS)
+        self.count = count
+        self._whole = TableWriter(folder / "whole", TXNS.schema)
+
+    @property
+    def attempt(self) -> str:
+        """With which the rows of parts are marked."""
+        return self.parts.attempt
+
+    @property
+    def whole(self) -> str:
+        """The name of the file with whole transactions."""
+        return self._whole.path.name
+
+    def write(self, segments: Segments, place: tuple[int, int, int], env: str) -> None:
+        """Write the segments of some rows of one file.
+
+        Args:
+            segments: in any order.
+            place: env_no, file_index and cut.
+            env: name of the environment.
+        """
+        is_whole = segments.begins & (segments.end_type != 0)
+        table = _columns(segments)
+        self._whole.write(_whole_txns(table.filter(pa.array(is_whole)), env))
+        parts = table.filter(pa.array(~is_whole))
+        for i, value in enumerate((*place, self.attempt)):
+            column = pa.repeat(pa.scalar(value, SEGMENTS.field(i).type), parts.num_rows)
+            parts = parts.add_column(i, SEGMENTS.field(i), column)
+        self.parts.write(parts)
+
+    def close(self) -> None:
+        """Finish both files."""
+        self.parts.close()
+        self._whole.close()
+
+
+def _columns(segments: Segments) -> Any:
+    """Segments as columns, those of SEGMENTS behind the place."""
     databases = pa.ListArray.from_arrays(
         pa.array(segments.db_first, pa.int32()), pa.array(segments.db_id, pa.int64())
     )
     arrays = [
-        *(pa.repeat(pa.scalar(number, pa.int32()), n) for number in place),
-        pa.repeat(attempt, n),
-        *map(_ints, (segments.txn_id, segments.first_lsn, segments.last_lsn)),
-        *map(_ints, (segments.entries, segments.size, segments.invisible)),
+        *map(pa.array, (segments.txn_id, segments.first_lsn, segments.last_lsn)),
+        *map(pa.array, (segments.entries, segments.size, segments.invisible)),
         pa.array(segments.begins),
         pa.array(segments.end_type, pa.int16()),
         pa.array(segments.end_ms, pa.int64(), mask=segments.end_type == 0),
         pa.array(segments.prepared),
         databases,
     ]
-    return pa.Table.from_arrays(arrays, schema=SEGMENTS)
+    return pa.Table.from_arrays(arrays, schema=pa.schema(list(SEGMENTS)[4:]))
 
 
-def _ints(values: Ints) -> Any:
-    return pa.array(values, pa.int64())
+def _whole_txns(table: Any, env: str) -> Any:
+    """Segments that are whole transactions, as rows of the table txns, in log order."""
+    table = table.sort_by("first_lsn")
+    n = table.num_rows
+    is_commit = pc.equal(table["end_type"], COMMIT_NO)
+    outcome = pc.if_else(is_commit, Outcome.COMMITTED.value, Outcome.ABORTED.value)
+    columns = {
+        "env": pa.repeat(env, n),
+        "begin_lsn": table["first_lsn"],
+        "end_lsn": table["last_lsn"],
+        "outcome": outcome,
+    }
+    named = {**{name: table[name] for name in table.schema.names}, **columns}
+    arrays = [named[name] for name in TXNS.schema.names]
+    return pa.Table.from_arrays(arrays, schema=TXNS.schema)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from je_tools.audit.plan import Piece, Task
-from je_tools.audit.staging import SEGMENTS, WHOLE, TableWriter, segments_table
+from je_tools.audit.staging import WHOLE, SegmentWriter
 from je_tools.checkpoints import CheckpointPart, collect_checkpoints
 from je_tools.environment import Environment
 from je_tools.errors import InputError, StoppedError
@@ -74,7 +74,7 @@ class Scanned:
     Attributes:
         index: of the file in its environment.
         cut: which range of how many.
-        attempt: with which its segments are marked.
+        attempt, whole, whole_count: of its segments; see `staging.TAKEN`.
         parts: of a whole file, in order, the last with its end.
         outcome: of a range of a file that is cut.
         failure: why the piece could not be read; then there is nothing else.
@@ -83,6 +83,8 @@ class Scanned:
     index: int
     cut: tuple[int, int]
     attempt: str
+    whole: str
+    whole_count: int
     parts: tuple[Part[Shown], ...] = ()
     outcome: Outcome[Shown] | None = None
     failure: str | None = None
@@ -96,14 +98,13 @@ def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned]]:
         folder: where segments are staged.
     """
     fast = sum(piece.size for piece in task) > PLAIN_LIMIT
-    writer = TableWriter(folder, SEGMENTS)
-    for piece in task:
-        try:
+    together = [piece for piece in task if piece.cut[1] == 1]
+    # A range of a file may turn out not to count: what is in it must be by itself.
+    for group in [together, *([piece] for piece in task if piece.cut[1] > 1)]:
+        writer = SegmentWriter(folder, len(group))
+        for piece in group:
             yield piece.env_no, _scan(piece, writer, fast)
-        except (StoppedError, InputError) as error:
-            failed = Scanned(piece.index, piece.cut, writer.attempt, failure=clean_text(str(error)))
-            yield piece.env_no, failed
-    writer.close()
+        writer.close()
 
 
 def scanner_of(cuts: int, fast: bool) -> Scanner:
@@ -112,28 +113,32 @@ def scanner_of(cuts: int, fast: bool) -> Scanner:
 
 
 def stage(
-    results: Iterable[Shown], writer: TableWriter, place: tuple[int, int, int]
+    results: Iterable[Shown], writer: SegmentWriter, place: tuple[int, int, int], env: str
 ) -> Iterator[Shown]:
     """Write the segments of some results, and give them without."""
     for shown in results:
         if shown.segments is not None:
-            writer.write(segments_table(shown.segments, place, writer.attempt))
+            writer.write(shown.segments, place, env)
         yield replace(shown, segments=None)
 
 
-def _scan(piece: Piece, writer: TableWriter, fast: bool) -> Scanned:
+def _scan(piece: Piece, writer: SegmentWriter, fast: bool) -> Scanned:
+    scanned = Scanned(piece.index, piece.cut, writer.attempt, writer.whole, writer.count)
     cut, cuts = piece.cut
     scanner = scanner_of(cuts, fast)
     show = Show(replace(piece.look, fast=fast))
-    if cuts > 1:
-        outcome = read_cut(piece.file, cut, scanner, show)
-        place = (piece.env_no, piece.index, cut)
-        outcome = replace(outcome, results=list(stage(outcome.results, writer, place)))
-        return Scanned(piece.index, piece.cut, writer.attempt, outcome=outcome)
-    alone = Environment("", (piece.file,), None, is_directory=False)
-    place = (piece.env_no, piece.index, WHOLE)
-    parts = [
-        replace(part, results=list(stage(part.results, writer, place)))
-        for part in scanner.scan(alone, show)
-    ]
-    return Scanned(piece.index, piece.cut, writer.attempt, tuple(parts))
+    try:
+        if cuts > 1:
+            outcome = read_cut(piece.file, cut, scanner, show)
+            place = (piece.env_no, piece.index, cut)
+            results = list(stage(outcome.results, writer, place, piece.env))
+            return replace(scanned, outcome=replace(outcome, results=results))
+        alone = Environment("", (piece.file,), None, is_directory=False)
+        place = (piece.env_no, piece.index, WHOLE)
+        parts = [
+            replace(part, results=list(stage(part.results, writer, place, piece.env)))
+            for part in scanner.scan(alone, show)
+        ]
+        return replace(scanned, parts=tuple(parts))
+    except (StoppedError, InputError) as error:
+        return replace(scanned, failure=clean_text(str(error)))
