@@ -93,6 +93,17 @@ def peak_anonymous_bytes(command: Command) -> tuple[int, int]:
     return process.returncode, peak
 
 
+def peak_of_one(command: Command) -> int:
+    """The largest anonymous memory of the process itself, its children left out."""
+    peak = 0
+    with _prepared(command) as (stdout, stderr):
+        process = subprocess.Popen(command.argv, stdout=stdout, stderr=stderr)
+        while process.poll() is None:
+            peak = max(peak, _anonymous_bytes(process.pid))
+            time.sleep(SAMPLE_SECONDS)
+    return peak
+
+
 def _tree(pid: int) -> Iterator[int]:
     yield pid
     for children in Path(f"/proc/{pid}/task").glob("*/children"):

@@ -111,6 +111,35 @@ def text(
     )
 
 
+def audit_text(rows: Sequence[Row], java: Path) -> str:
+    """The page of the audit's bench, with an empty place for what is written by hand."""
+    return "\n".join(
+        [
+            "# What the bench of the audit measured",
+            "",
+            "Written by `python -m bench.audits`. Whole processes, warm page cache, kernels "
+            "compiled before; the median of 3 runs with the range behind it. The engine's side is "
+            "a loop of DbVerifyLog and DbPrintLog -S, or `je-tools verify` where the row says so.",
+            "",
+            "## Machine",
+            "",
+            *machine(java),
+            "",
+            "## Claims",
+            "",
+            Row.head(),
+            *(row.line() for row in rows),
+            "",
+            "## What limits each figure",
+            "",
+            BEGIN,
+            EMPTY,
+            END,
+            "",
+        ]
+    )
+
+
 def machine(java: Path) -> list[str]:
     """Lines about the processor, the memory and the versions of what ran."""
     model = "unknown processor"
@@ -122,7 +151,7 @@ def machine(java: Path) -> list[str]:
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     jvm = told.stderr.splitlines()[0] if told.stderr else "unknown Java"
     libraries = ", ".join(
-        f"{name} {version(name)}" for name in ("numba", "numpy", "pyarrow", "arro3-io")
+        f"{name} {version(name)}" for name in ("numba", "numpy", "pyarrow", "arro3-io", "pyspark")
     )
     return [
         f"- {os.cpu_count()} cores, {model}, {memory:.0f} GB of memory, {platform.system()}",

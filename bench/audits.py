@@ -1,0 +1,200 @@
+"""Measures `je-tools audit` beside a shell loop of the engine's tools, and writes bench/AUDIT.md.
+
+    python -m bench.audits [--quick] [--logs DIR] [--output DIR]
+
+The fleet is 500 environments, links to those of fixtures/ over and over. The loop runs over every
+tenth of them, as one does in a cron job: DbVerifyLog, then DbPrintLog -S, one environment after
+the other; its time is scaled. --quick takes 50 environments and small logs, and prints only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import logs, report
+from bench.measure import Command, peak_of_one, time_in_turns, warm
+from bench.report import Row
+from tests.corpus import FIXTURES, environments_in
+from tests.engine.jars import JE_18, engine_jar
+from tests.engine.java import find_java
+
+SAMPLED = 10
+"""Of so many environments the loop runs over one."""
+
+ENGINE_TOOLS = "com.sleepycat.je.util."
+
+
+@dataclass
+class Bench:
+    """What all measurements share."""
+
+    java: Path
+    jar: Path
+    work: Path
+    rows: list[Row]
+
+    def audit(self, roots: Path, *options: str) -> Command:
+        """An audit as a user runs it."""
+        beside = Path(sys.executable).with_name("je-tools")
+        out = self.work / "audit"
+        fixed = ["--output", str(out), "--fail-on", "never"]
+        return Command([str(beside), "audit", "run", str(roots), *fixed, *options], writes=out)
+
+    def add(self, row: Row) -> None:
+        """Keep a row, and show it while the bench goes on."""
+        self.rows.append(row)
+        print(row.line(), flush=True)
+
+
+def make_fleet(folder: Path, count: int) -> list[Path]:
+    """Environments of fixtures/ as links, as many as asked for."""
+    known = environments_in(FIXTURES)
+    homes = []
+    for number in range(count):
+        home = folder / f"env{number:04}"
+        home.mkdir(parents=True)
+        for file in known[number % len(known)].home.glob("*.jdb"):
+            os.link(file, home / file.name)
+        homes.append(home)
+    return homes
+
+
+def measure_fleet(bench: Bench, count: int) -> None:
+    """The audit of many small environments beside the loop."""
+    fleet = bench.work / "fleet"
+    homes = make_fleet(fleet, count)
+    (ours,) = time_in_turns([bench.audit(fleet)], 3)
+    sampled = homes[::SAMPLED]
+    start = time.perf_counter()
+    for home in sampled:
+        for tool in (["DbVerifyLog"], ["DbPrintLog", "-S"]):
+            argv = [str(bench.java), "-cp", str(bench.jar), ENGINE_TOOLS + tool[0], *tool[1:]]
+            subprocess.run([*argv, "-h", str(home)], capture_output=True, check=False)
+    loop = (time.perf_counter() - start) * count / len(sampled)
+    ratio = loop / ours.median
+    told = f"{loop:.0f} s (of {len(sampled)}, scaled)"
+    name = f"{count} environments"
+    bench.add(
+        Row("audit", name, report.seconds(ours), told, f"{ratio:.1f} ×", "≥ 10 ×", ratio >= 10)
+    )
+
+
+def measure_large(bench: Bench, home: Path) -> None:
+    """The audit of one large log beside our own scan of it."""
+    verify = Command([bench.audit(home).argv[0], "verify", str(home)])
+    ours, scan = time_in_turns([bench.audit(home), verify], 3)
+    allowed = 1.5 * scan.median + 20
+    target = f"≤ {allowed:.1f} s (1.5 × + 20 s)"
+    met = ours.median <= allowed
+    verdict = f"{ours.median - scan.median:+.1f} s"
+    seconds = [report.seconds(times) for times in (ours, scan)]
+    bench.add(Row("audit, beside verify", home.name, *seconds, verdict, target, met))
+
+
+def measure_cores(bench: Bench, home: Path, cores: Sequence[int]) -> None:
+    """How long the executors read, with one core and with more."""
+    took = {}
+    for count in cores:
+        steps = steps_of(bench, home, f"local[{count},4]")
+        took[count] = steps["reading logs"]
+        ratio = took[cores[0]] / took[count]
+        wanted = 0.75 * count / cores[0]
+        bench.add(
+            Row(
+                f"audit, reading logs, {count} cores",
+                home.name,
+                f"{took[count]:.2f} s",
+                "",
+                f"{ratio:.2f} ×",
+                f"≥ {wanted:.2g} ×",
+                ratio >= wanted,
+            )
+        )
+
+
+def measure_start(bench: Bench, home: Path) -> None:
+    """Where the time of a small audit goes."""
+    for name, seconds in steps_of(bench, home, "local[*,4]").items():
+        bench.add(Row(f"audit, {name}", home.name, f"{seconds:.2f} s", "", "", "", met=True))
+
+
+def measure_memory(bench: Bench, homes: Sequence[Path]) -> None:
+    """Peak anonymous memory of the driver's Python process at several sizes."""
+    peaks = {}
+    for home in homes:
+        peaks[home.name] = peak_of_one(bench.audit(home))
+    least = min(peaks.values())
+    for name, peak in peaks.items():
+        met = peak <= 1.25 * least
+        told = f"{peak / 1e6:.0f} MB"
+        bench.add(
+            Row("audit, driver's memory", name, told, "", f"{peak / least:.2f} ×", "≤ 1.25 ×", met)
+        )
+
+
+STEPS = """\
+import json, sys, time
+from contextlib import contextmanager
+from pathlib import Path
+from je_tools.audit.run import Job, run_audit
+took = {}
+@contextmanager
+def step(name):
+    start = time.perf_counter()
+    yield None
+    took[name] = time.perf_counter() - start
+root, output, master = sys.argv[1:]
+run_audit(Job((Path(root),), Path(output), master), lambda folder, ran: None, step)
+print(json.dumps(took))
+"""
+
+
+def steps_of(bench: Bench, home: Path, master: str) -> dict[str, float]:
+    """Seconds of each step of an audit."""
+    output = bench.work / "steps"
+    argv = [sys.executable, "-c", STEPS, str(home), str(output), master]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    shutil.rmtree(output)
+    steps: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return steps
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small logs, prints only")
+    parser.add_argument("--logs", type=Path, default=logs.default_folder(), metavar="DIR")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where audits are written")
+    chosen = parser.parse_args()
+    kinds = [logs.MB_1, logs.MB_64] if chosen.quick else [logs.MB_64, logs.GB_1, logs.GB_4]
+    cores = os.cpu_count() or 1
+    # Links to fixtures/ need its file system.
+    with tempfile.TemporaryDirectory(dir=chosen.output or FIXTURES.parent / "build") as work:
+        bench = Bench(find_java(), engine_jar(JE_18), Path(work), [])
+        homes = [logs.ensure(kind, chosen.logs, bench.java, bench.jar) for kind in kinds]
+        for home in homes:
+            warm(home)
+        print(Row.head(), flush=True)
+        time_in_turns([bench.audit(homes[0])], 1)  # compiles and keeps the kernels
+        measure_start(bench, homes[0])
+        measure_fleet(bench, 50 if chosen.quick else 500)
+        measure_large(bench, homes[-1])
+        measure_cores(bench, homes[-1], sorted({1, 2, cores} & set(range(1, cores + 1))))
+        measure_memory(bench, homes)
+    if not chosen.quick:
+        page = report.audit_text(bench.rows, bench.java)
+        report.write(Path(__file__).with_name("AUDIT.md"), page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
