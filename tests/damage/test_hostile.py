@@ -13,7 +13,7 @@ from tests.damage.measured import measured
 from tests.damage.reading import read_log
 from tests.damage.running import je_tools
 
-INTACT = {"ones", "small_candidates", "wild_sizes", "zeros"}
+INTACT = {"ones", "placed_candidates", "small_candidates", "wild_sizes", "zeros"}
 """Patterns without an entry; what is behind the last good one is a torn tail."""
 
 DAMAGED = PATTERNS.keys() - INTACT
@@ -22,9 +22,11 @@ CODES = {
     "bad_sums": {"damaged-entry", "more-damage", "torn-tail"},
     "broken_chain": {"prev-offset-mismatch", "more-damage"},
     "claims_before_good": {"damaged-entry", "more-damage"},
+    "claims_of_all_sizes": {"damaged-entry", "more-damage"},
     "erased_chains": {"prev-offset-mismatch", "torn-tail"},
     "gaps": {"damaged-entry", "more-damage"},
     "ones": {"torn-tail"},
+    "placed_candidates": {"torn-tail"},
     "small_candidates": {"torn-tail"},
     "unknown_types": {"unknown-type", "more-damage"},
     "wild_sizes": {"torn-tail"},
