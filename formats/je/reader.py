@@ -263,9 +263,7 @@ class RangeReader(Searcher):
         self._alone = place is None
         self._last, self._shift = known.last, known.shift
         self._columns: dict[str, npt.NDArray[Any]] = {}
-        self._places = tuple(
-            np.empty((_PLACES, n), np.int64) for n in (Gaps.width, ChainBreaks.width)
-        )
+        self._places: tuple[Ints, ...] = ()
         self._n = 0
         self._window = window
         self._capacity = max(_ROWS, window >> _ROWS_PER_BYTE_SHIFT)
@@ -555,7 +553,9 @@ class RangeReader(Searcher):
             self._look_cost,
         )
         self._make_marks()
-        gaps, breaks = self._places
+        gaps, breaks = self._places = self._places or tuple(
+            np.empty((_PLACES, width), np.int64) for width in (Gaps.width, ChainBreaks.width)
+        )
         compiled(read_damaged)(
             self._data, s, self._sums, self._marks, gaps, breaks, *self._free_columns().values()
         )

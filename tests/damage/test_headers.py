@@ -43,7 +43,7 @@ def check_flip(home: Path, files: list[LogFile], i: int, at: int, value: int, fa
     file = files[i]
     after = bytearray(file.data)
     after[at] = value
-    (home / file.name).write_bytes(after)
+    write_byte(home / file.name, at, value)
     damaged = Damaged(
         bytes(file.data), bytes(after), file.placed, file.version, is_last=i == len(files) - 1
     )
@@ -55,7 +55,14 @@ def check_flip(home: Path, files: list[LogFile], i: int, at: int, value: int, fa
     assert without_header(seen[i]) == listed
     others = [each for j, each in enumerate(seen) if j != i]
     assert all(not each.damaged() for each in others)
-    (home / file.name).write_bytes(file.data)
+    write_byte(home / file.name, at, file.data[at])
+
+
+def write_byte(path: Path, at: int, value: int) -> None:
+    """Change a byte in place: cutting a file and writing it anew takes longer than reading it."""
+    with path.open("r+b", buffering=0) as file:
+        file.seek(at)
+        file.write(bytes([value]))
 
 
 def without_header(seen: Seen) -> list[tuple[int, int]]:
