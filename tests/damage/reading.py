@@ -46,7 +46,9 @@ class Seen:
         assert at == self.size
 
 
-def read_log(path: Path, *, fast: bool = False, check: bool = True, threads: int = 2) -> list[Seen]:
+def read_log(
+    path: Path, *, fast: bool | None = False, check: bool = True, threads: int = 2
+) -> list[Seen]:
     """Every file of a log, in order."""
 
     def work(rows: Rows) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
