@@ -366,7 +366,7 @@ def _read(
         wanted.start,
         wanted.stop,
         place=wanted.place,
-        fast=fast,
+        fast=fast or scanner.fast,
         check=scanner.check,
         window=scanner.range_size(),
         lend=scanner.wide,

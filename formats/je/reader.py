@@ -45,6 +45,9 @@ FILE_SIZE_MAX = 1 << 32
 KEPT = 1000
 """Damaged places that are kept with a file; one made of nothing else could have millions."""
 
+PLAIN_STEPS = 3000
+"""Steps through damage, of 0.1 ms or more, that plain Python does before machine code is loaded."""
+
 _SLACK = 64 << 10
 _LONE_TRIES = 256
 _PLACES = 4096
@@ -229,7 +232,8 @@ class RangeReader(Searcher):
         version: its log version.
         start, stop: where entries may begin.
         place: what is known of the bytes before; None to begin at the first certain entry.
-        fast: use compiled kernels.
+        fast: use compiled kernels; None begins with plain ones, and goes over to the others where
+            there is much damage.
         check: sum the entries; else all are UNCHECKED and a damaged one passes if the chain does.
         window: bytes to read at once.
         lend: give rows that are valid only until the next are asked for; copying them costs a
@@ -245,7 +249,7 @@ class RangeReader(Searcher):
         stop: int,
         *,
         place: Place | None = None,
-        fast: bool,
+        fast: bool | None,
         check: bool = True,
         window: int = RANGE_SIZE,
         lend: bool = False,
@@ -256,16 +260,15 @@ class RangeReader(Searcher):
         self.file_no = file_no
         self.start = start
         self.stop = min(stop, size)
-        self.fast = fast
+        self.fast = bool(fast)
+        self._steps_left = PLAIN_STEPS if fast is None else FILE_SIZE_MAX
         self.check = check
         self.lend = lend
         self.state = RangeState(place=known)
         self._alone = place is None
         self._last, self._shift = known.last, known.shift
         self._columns: dict[str, npt.NDArray[Any]] = {}
-        self._places = tuple(
-            np.empty((_PLACES, n), np.int64) for n in (Gaps.width, ChainBreaks.width)
-        )
+        self._places: tuple[Ints, ...] = ()
         self._n = 0
         self._window = window
         self._capacity = max(_ROWS, window >> _ROWS_PER_BYTE_SHIFT)
@@ -533,6 +536,8 @@ class RangeReader(Searcher):
             it is, or NO_OFFSET; what it must name as the one before it.
         """
         if not self.fast:
+            self._steps_left -= 1
+            self.fast = self._steps_left < 0
             return at, lost, w.NO_OFFSET
         s = np.zeros(len(Cursor), np.int64)
         s[Cursor.AT : Cursor.ROWS] = (
@@ -555,7 +560,9 @@ class RangeReader(Searcher):
             self._look_cost,
         )
         self._make_marks()
-        gaps, breaks = self._places
+        gaps, breaks = self._places = self._places or tuple(
+            np.empty((_PLACES, width), np.int64) for width in (Gaps.width, ChainBreaks.width)
+        )
         compiled(read_damaged)(
             self._data, s, self._sums, self._marks, gaps, breaks, *self._free_columns().values()
         )

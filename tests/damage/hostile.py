@@ -49,6 +49,11 @@ def small_candidates(size: int) -> bytes:
     return _fill(size, lambda at: struct.pack("<BBIi", TRACE, 0, max(at - 4, 0), 4000) + bytes(4))
 
 
+def placed_candidates(size: int) -> bytes:
+    """The same, each naming one that stands before it."""
+    return _fill(size, lambda at: struct.pack("<BBIi", TRACE, 0, max(at - 18, 0), 4000) + bytes(4))
+
+
 def broken_chain(size: int) -> bytes:
     """Good entries of which each names another place than the one before it."""
     rng = random.Random(1)
@@ -71,6 +76,18 @@ def claims_before_good(size: int) -> bytes:
 
     def pair(at: int) -> bytes:
         claim = struct.pack("<IBBIi", 1, TRACE, 0, max(at - 15, 0), max(size - at - 100, 0))
+        return claim + entry(TRACE, b"z", at)
+
+    return _fill(size, pair)
+
+
+def claims_of_all_sizes(size: int) -> bytes:
+    """The same with any size, so that no two headers claim the same end."""
+    rng = random.Random(2)
+
+    def pair(at: int) -> bytes:
+        room = max(size - at - 100, 1)
+        claim = struct.pack("<IBBIi", 1, TRACE, 0, max(at - 15, 0), rng.randrange(room))
         return claim + entry(TRACE, b"z", at)
 
     return _fill(size, pair)
@@ -111,6 +128,8 @@ PATTERNS: dict[str, Callable[[int], bytes]] = {
         broken_chain,
         gaps,
         claims_before_good,
+        claims_of_all_sizes,
+        placed_candidates,
         bad_sums,
         unknown_types,
     )

@@ -30,6 +30,9 @@ from tests.damage.reading import read_log
 from tests.damage.running import Outcome, je_tools
 
 COMMANDS_SHARE, ALL_COMMANDS_SHARE, VERDICT_SHARE = 0.04, 0.01, 0.15
+MIXED_SHARE = 0.2
+"""How many are also read in plain Python that goes over to machine code on the way."""
+
 OUTCOMES = (0, 3, 4)
 LOST = {
     "bad-file-header",
@@ -68,6 +71,8 @@ def judge(home: Path, rng: random.Random) -> None:
         draw = rng.random()
         seen = [observed(environment, draw, fast) for fast in (False, True)]
         assert_equal(*seen)
+        if rng.random() < MIXED_SHARE:
+            assert_equal(seen[0], observed(environment, draw, None))
         for each in read_log(home, fast=True, threads=1):
             each.assert_covers_every_byte()
         if share < VERDICT_SHARE:
@@ -80,17 +85,18 @@ def judge(home: Path, rng: random.Random) -> None:
 @contextmanager
 def read_in_some_way(rng: random.Random, size: int) -> Iterator[None]:
     """Ranges, windows and arrays of sizes such that borders fall anywhere in `size` bytes."""
-    before = reader.RANGE_SIZE, reader._SLACK, reader._ROWS, reader._PLACES
+    before = reader.RANGE_SIZE, reader.PLAIN_STEPS, reader._SLACK, reader._ROWS, reader._PLACES
     # Each range may walk a long chain of erased entries, so there must not be thousands.
     ranges = [each for each in (64, 300, 1000, 4096) if each * 100 > size]
     reader.RANGE_SIZE = rng.choice([*ranges, 2 << 20, 2 << 20])
     reader._SLACK = rng.choice([22, 100, 5000, 65536])
     reader._ROWS = rng.choice([2, 7, 1 << 15, 1 << 15])
     reader._PLACES = rng.choice([1, 3, 4096, 4096])
+    reader.PLAIN_STEPS = rng.choice([0, 1, 5])
     try:
         yield
     finally:
-        reader.RANGE_SIZE, reader._SLACK, reader._ROWS, reader._PLACES = before
+        reader.RANGE_SIZE, reader.PLAIN_STEPS, reader._SLACK, reader._ROWS, reader._PLACES = before
 
 
 def assert_equal(plain: Any, fast: Any) -> None:
@@ -102,14 +108,14 @@ def assert_equal(plain: Any, fast: Any) -> None:
     raise AssertionError(f"plain has said {len(plain)} things, compiled {len(fast)}")
 
 
-def observed(environment: Any, draw: float, fast: bool) -> list[Any]:
+def observed(environment: Any, draw: float, fast: bool | None) -> list[Any]:
     """All that is read of a log, as comparable values.
 
     `draw` chooses the entries that are looked at more closely.
     """
 
     def work(rows: Rows) -> list[Any]:
-        return rows_observed(rows, draw, fast)
+        return rows_observed(rows, draw, bool(fast))
 
     said: list[Any] = []
     for part in Scanner(fast=fast, threads=1).scan(environment, work):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from je_tools.environment import open_environment
 from je_tools.formats.je.places import ChainBreak, Gap
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.walk import Checksum
-from je_tools.scan import Scanner
+from je_tools.scan import Part, Scanner
+
+Spans = tuple[list[tuple[int, int]], list[tuple[int, int]]]
 
 
 @dataclass
@@ -20,6 +24,7 @@ class Seen:
         good, bad: entries (start, stop) with a right and with a wrong checksum.
         gaps, breaks: as the parts held them.
         tail, size: where the last entry ends, and the file.
+        is_whole: all of the file was read.
     """
 
     good: list[tuple[int, int]] = field(default_factory=list)
@@ -28,6 +33,7 @@ class Seen:
     breaks: list[ChainBreak] = field(default_factory=list)
     tail: int = 0
     size: int = 0
+    is_whole: bool = False
 
     def damaged(self) -> list[tuple[int, int]]:
         """All that is not good, in order; the tail too."""
@@ -46,24 +52,33 @@ class Seen:
         assert at == self.size
 
 
-def read_log(path: Path, *, fast: bool = False, check: bool = True, threads: int = 2) -> list[Seen]:
+def spans_of(rows: Rows) -> Spans:
+    """Where the entries of some rows lie, those with a right and with a wrong checksum."""
+    spans = list(zip(rows.offset.tolist(), (rows.offset + rows.size).tolist(), strict=True))
+    is_bad = (rows.checksum == Checksum.BAD).tolist()
+    good = [span for span, bad in zip(spans, is_bad, strict=True) if not bad]
+    return good, [span for span, bad in zip(spans, is_bad, strict=True) if bad]
+
+
+def take(seen: list[Seen], part: Part[Any], spans: Sequence[Spans]) -> None:
+    """Add a part of a log to what its files have shown."""
+    if not seen or seen[-1].is_whole:
+        seen.append(Seen())
+    for good, bad in spans:
+        seen[-1].good += good
+        seen[-1].bad += bad
+    seen[-1].gaps += part.gaps
+    seen[-1].breaks += part.chain_breaks
+    if part.end:
+        seen[-1].tail, seen[-1].size, seen[-1].is_whole = part.end.tail, part.end.size, True
+
+
+def read_log(
+    path: Path, *, fast: bool | None = False, check: bool = True, threads: int = 2
+) -> list[Seen]:
     """Every file of a log, in order."""
-
-    def work(rows: Rows) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        spans = list(zip(rows.offset.tolist(), (rows.offset + rows.size).tolist(), strict=True))
-        is_bad = (rows.checksum == Checksum.BAD).tolist()
-        good = [span for span, bad in zip(spans, is_bad, strict=True) if not bad]
-        return good, [span for span, bad in zip(spans, is_bad, strict=True) if bad]
-
-    seen = [Seen()]
+    seen: list[Seen] = []
     environment = open_environment([path])
-    for part in Scanner(fast=fast, check=check, threads=threads).scan(environment, work):
-        for good, bad in part.results:
-            seen[-1].good += good
-            seen[-1].bad += bad
-        seen[-1].gaps += part.gaps
-        seen[-1].breaks += part.chain_breaks
-        if part.end:
-            seen[-1].tail, seen[-1].size = part.end.tail, part.end.size
-            seen.append(Seen())
-    return seen[:-1]
+    for part in Scanner(fast=fast, check=check, threads=threads).scan(environment, spans_of):
+        take(seen, part, part.results)
+    return seen
