@@ -169,10 +169,18 @@ class Scanner:
             # Open files are bounded by the ranges in flight: each is closed with its last one.
             streams = (_FileScan(self, file, work, fast) for file in environment.files)
             try:
-                yield from _in_order(streams, pool, threads) if pool else _in_turn(streams)
+                yield from (
+                    _in_order(streams, pool, self._in_flight(threads))
+                    if pool
+                    else _in_turn(streams)
+                )
             except BrokenExecutor as error:
                 reason = "a worker process was killed, for lack of memory perhaps"
                 raise StoppedError(f"{environment.name}: {reason}; try --threads 1") from error
+
+    def _in_flight(self, threads: int) -> int:
+        """How many ranges are read or wait to be: where their results are small, twice as many."""
+        return threads * 2 if self.wide else threads + AHEAD
 
     def _open_pool(
         self, threads: int, work: Work[Any], fast: bool
@@ -426,7 +434,7 @@ def _in_turn(scans: Iterable[_FileScan[T]]) -> Iterator[Part[T]]:
         yield Part(scan.file, [], end=scan.state)
 
 
-def _in_order(scans: Iterable[_FileScan[T]], pool: Executor, threads: int) -> Iterator[Part[T]]:
+def _in_order(scans: Iterable[_FileScan[T]], pool: Executor, most: int) -> Iterator[Part[T]]:
     """Submit ranges ahead of the one that is joined, no more than keeps the threads busy."""
     ahead: deque[tuple[_FileScan[T], _Range, Future[Outcome[T]]]] = deque()
     coming = (
@@ -434,7 +442,7 @@ def _in_order(scans: Iterable[_FileScan[T]], pool: Executor, threads: int) -> It
     )
 
     def fill() -> None:
-        while len(ahead) < threads + AHEAD:
+        while len(ahead) < most:
             item = next(coming, None)
             if item is None:
                 return
