@@ -31,6 +31,10 @@ _PRELOADED = [
 """What workers share with the process that forks them, and find loaded."""
 
 
+_GIVEN_BACK = 1 << 20
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Options of glibc's mallopt. Source: mallopt(3)."""
+
 _told: list[Any] = []
 """What this process was told, when it is a worker."""
 
@@ -102,9 +106,12 @@ def keep_little_memory() -> None:
     import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
-    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if give_back is not None:
-        give_back(0)
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        # Else what is large is kept once it has been freed: the thresholds grow by themselves.
+        library.mallopt(_M_TRIM_THRESHOLD, _GIVEN_BACK)
+        library.mallopt(_M_MMAP_THRESHOLD, _GIVEN_BACK // 2)
+        library.malloc_trim(0)
 
 
 def _begin(what: Any) -> None:
