@@ -136,4 +136,8 @@ def _scan(piece: Piece, writer: TableWriter, fast: bool) -> Scanned:
         replace(part, results=list(stage(part.results, writer, place)))
         for part in scanner.scan(alone, show)
     ]
+    end = parts[-1].end
+    if end is not None and end.size < piece.file.size:
+        sizes = f"from {piece.file.size} to {end.size} bytes"
+        raise StoppedError(f"{piece.file.path}: shrank {sizes} before it was read")
     return Scanned(piece.index, piece.cut, writer.attempt, tuple(parts))
