@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -230,8 +231,10 @@ def _file_size(environment: Environment) -> int:
         return max(file.size for file in environment.files)
     properties = Path(environment.name) / "je.properties"
     text = ""
-    if environment.is_directory and properties.is_file():
-        text = properties.read_text(errors="replace")
+    if environment.is_directory:
+        # Where it cannot be read, the engine's own default is what is left.
+        with suppress(OSError):
+            text = properties.read_text(errors="replace") if properties.is_file() else ""
     configured = _CONFIGURED.findall(text)
     return int(configured[-1]) if configured else DEFAULT_FILE_SIZE
 

@@ -5,11 +5,12 @@ Whatever keeps a directory from being looked into is told as a problem, and the 
 
 from __future__ import annotations
 
+import errno
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from je_tools.environment import (
@@ -38,7 +39,7 @@ class Fleet:
     """What was found below the roots.
 
     Attributes:
-        environments: opened, by path.
+        environments: by path, opened under their absolute ones.
         names: of the environments in the tables; each has one of its own.
         problems: directories that could not be looked into, environments that could not be opened.
     """
@@ -65,19 +66,31 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     for root in roots:
         if not os.path.lexists(root):
             raise InputError(f"{root}: no such file or directory")
-    loose: dict[Path, list[Path]] = {}
+    # Each once, in the order in which they were named.
+    loose: dict[Path, dict[Path, None]] = {}
     for root in roots:
-        if root.is_dir():
+        try:
+            is_folder = stat.S_ISDIR(root.stat().st_mode)
+        except OSError as error:
+            search.tell(root, error)
+            continue
+        if is_folder:
             search.look_into(root)
         else:
-            loose.setdefault(root.parent, []).append(root)
-    wanted = [*((path,) for path in search.homes), *map(tuple, loose.values())]
+            loose.setdefault(root.parent, {})[root] = None
+    wanted = sorted([*((path,) for path in search.homes), *map(tuple, loose.values())])
     with ThreadPoolExecutor(_OPENERS) as pool:
-        opened = list(pool.map(_open, sorted(wanted)))
-    environments = [each for each in opened if isinstance(each, Environment)]
-    problems = [each for each in opened if isinstance(each, Problem)]
-    names = tuple(_names_apart(environments))
-    return Fleet(tuple(environments), names, (*search.problems, *problems))
+        opened = list(zip(wanted, pool.map(_open, wanted), strict=True))
+    found = [(paths, each) for paths, each in opened if isinstance(each, Environment)]
+    problems = [*search.problems, *(each for _, each in opened if isinstance(each, Problem))]
+    spelled = [*(_name_of(paths) for paths, _ in found), *(each.env for each in problems)]
+    names = tuple(_told_apart(map(clean_text, spelled)))
+    of_problems = zip(problems, names[len(found) :], strict=True)
+    return Fleet(
+        tuple(environment for _, environment in found),
+        names[: len(found)],
+        tuple(replace(problem, env=name) for problem, name in of_problems),
+    )
 
 
 @dataclass
@@ -99,12 +112,15 @@ class _Search:
                 self._seen.add((status.st_dev, status.st_ino))
                 waiting += self._look_at(folder)
             except OSError as error:
-                self.problems.append(Problem(clean_text(str(folder)), str(error.strerror)))
+                self.tell(folder, error)
+
+    def tell(self, path: Path, error: OSError) -> None:
+        self.problems.append(Problem(str(path), str(error.strerror)))
 
     def _look_at(self, folder: Path) -> list[Path]:
         """Take the folder if it holds a log; the folders below it that may hold others."""
         with os.scandir(folder) as entries:
-            names = [(entry.name, entry.is_dir()) for entry in entries]
+            names = [(entry.name, _is_folder(entry)) for entry in entries]
         below = [folder / name for name, is_folder in sorted(names, reverse=True) if is_folder]
         data = [path for path in below if is_data_directory_name(path.name)]
         is_home = any(is_jdb_name(name) for name, is_folder in names if not is_folder)
@@ -123,18 +139,35 @@ def _holds_log(folder: Path) -> bool:
         return False
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether a name is a folder's; of what cannot be told, looking into it will tell why."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        return error.errno != errno.ELOOP
+
+
 def _open(paths: tuple[Path, ...]) -> Environment | Problem:
     try:
-        return open_environment(paths)
+        # Executors have working directories of their own.
+        return open_environment([path.absolute() for path in paths])
     except JeToolsError as error:
-        name = paths[0] if len(paths) == 1 else paths[0].parent
-        return Problem(clean_text(str(name)), clean_text(str(error)))
+        return Problem(_name_of(paths), clean_text(str(error)))
 
 
-def _names_apart(environments: list[Environment]) -> Iterator[str]:
-    """Names as text; paths that differ only in bytes that are not text must not become one."""
-    seen: Counter[str] = Counter()
-    for environment in environments:
-        name = clean_text(environment.name)
-        seen[name] += 1
-        yield name if seen[name] == 1 else f"{name} ({seen[name]})"
+def _name_of(paths: tuple[Path, ...]) -> str:
+    return str(paths[0] if len(paths) == 1 else paths[0].parent)
+
+
+def _told_apart(names: Iterable[str]) -> Iterator[str]:
+    """Names of which no two are equal; paths that differ in bytes that are no text may be."""
+    listed = list(names)
+    taken = set(listed)
+    given: set[str] = set()
+    for name in listed:
+        own, number = name, 1
+        while own in given or (number > 1 and own in taken):
+            number += 1
+            own = f"{name} ({number})"
+        given.add(own)
+        yield own

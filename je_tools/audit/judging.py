@@ -182,7 +182,8 @@ class _Judging:
         self._checkpoints: list[CheckpointPart] = []
         self._first_active_lsn: int | None = None
         self._counts = _FileCounts()
-        self._size = 0
+        # What was read of the last file: an engine that has the log open writes to it.
+        self._last_size = environment.files[-1].size
 
     def judge(self, pieces: list[Scanned]) -> None:
         """Take all pieces in log order, and write the rows of the environment."""
@@ -199,7 +200,7 @@ class _Judging:
             staged["vlsn_ranges"].extend(self._counts.run_rows(self.env, file.file_no))
             self._counts = _FileCounts()
         self._find(self._listing.finish())
-        self._find(of_writer(self.environment, self._size))
+        self._find(of_writer(self.environment, self._last_size))
         self._write_rest()
 
     def _take_file(self, file: LogFile, index: int, pieces: list[Scanned]) -> None:
@@ -212,8 +213,8 @@ class _Judging:
             self._find(self._listing.take(part, [shown.file for shown in part.results]))
             for shown in part.results:
                 self._show(shown)
-            if part.end is not None:
-                self._size = part.end.size
+            if part.end is not None and index == len(self.environment.files) - 1:
+                self._last_size = part.end.size
 
     def _parts(self, file: LogFile, index: int, pieces: list[Scanned]) -> Iterator[Part[Shown]]:
         """The parts of a file; the segments that count are listed."""

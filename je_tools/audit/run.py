@@ -113,7 +113,7 @@ def _scan_and_judge(session: Any, fleet: Fleet, staging: Path, folder: Path) -> 
         _keep(staging / name, kept, SCHEMAS[name])
     segments = staging / "segments"
     segments.mkdir(exist_ok=True)
-    _keep(segments, sorted(segments.iterdir()), SEGMENTS)
+    _keep(segments, sorted(segments.glob("*.parquet")), SEGMENTS)
     _publish(t.TXNS, list(_whole_txns(staging)), folder)
 
 

@@ -1,7 +1,8 @@
 """Rows on their way from executors to the tables: Parquet files in a folder that all can reach.
 
 A task that is run twice writes files of other names. Whoever reads takes those that the attempt
-names which counted, or the rows that `TAKEN` lists.
+names which counted, or the rows that `TAKEN` lists. What a task that was killed leaves half written
+has a hidden name, which Spark passes over.
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ class TableWriter:
     def __init__(self, folder: Path, schema: Any) -> None:
         self.attempt = secrets.token_hex(8)
         self.path = folder / f"{self.attempt}.parquet"
+        self._half = folder / f".{self.attempt}.part"
         self._schema = schema
         self._rows: list[Sequence[Any]] = []
         self._writer: Any = None
@@ -121,12 +123,13 @@ class TableWriter:
         if self._writer is None:
             return None
         self._writer.close()
+        self._half.rename(self.path)
         return self.path
 
     def _open(self) -> Any:
         if self._writer is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(self.path, self._schema)
+            self._writer = pq.ParquetWriter(self._half, self._schema)
         return self._writer
 
     def _flush(self) -> None:

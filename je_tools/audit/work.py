@@ -139,6 +139,10 @@ def _scan(piece: Piece, writer: SegmentWriter, fast: bool) -> Scanned:
             replace(part, results=list(stage(part.results, writer, place, piece.env)))
             for part in scanner.scan(alone, show)
         ]
+        end = parts[-1].end
+        if end is not None and end.size < piece.file.size:
+            sizes = f"from {piece.file.size} to {end.size} bytes"
+            raise StoppedError(f"{piece.file.path}: shrank {sizes} before it was read")
         return replace(scanned, parts=tuple(parts))
     except (StoppedError, InputError) as error:
         return replace(scanned, failure=clean_text(str(error)))

@@ -1,0 +1,142 @@
+"""An audit's work without Spark, in this process; and what the other commands say of the same logs.
+
+What Spark does between the two steps (bring together what belongs to one environment) is a
+dictionary here. Pieces travel as they do there, pickled, and arrive in any order.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from je_tools.audit.discover import Fleet, find_fleet
+from je_tools.audit.judging import judge_all
+from je_tools.audit.plan import plan_tasks
+from je_tools.audit.tables import TABLES
+from je_tools.audit.work import scan_task
+from je_tools.environment import open_environment
+from je_tools.scan import Scanner
+from je_tools.summary import Wanted, summarize
+from tests.damage.running import je_tools
+
+Row = dict[str, Any]
+Tables = dict[str, list[Row]]
+
+ALL = 10**9
+"""More transactions than any log of the tests has."""
+
+COLUMNS_OF_FILES = {"version": "log_version"}
+COLUMNS_OF_CHECKPOINTS = {
+    "max_ln_replay_count": "max_ln_replay",
+    "end_to_end_size": "end_to_end",
+}
+"""Of the tables that are not spelled as in the commands' rows: the names there."""
+
+
+def audit_here(roots: Sequence[Path], folder: Path, cores: int = 2) -> Tables:
+    """The tables that executors write of all environments below the roots, and what is staged."""
+    return audit_fleet(find_fleet(roots), folder, cores)
+
+
+def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
+    grouped: dict[int, list[Any]] = defaultdict(list)
+    for number, opened in enumerate(fleet.environments):
+        grouped[number].append(opened)
+    for task in plan_tasks(fleet, cores):
+        for number, scanned in scan_task(pickle.loads(pickle.dumps(task)), folder / "segments"):
+            grouped[number].append(pickle.loads(pickle.dumps(scanned)))
+    for values in grouped.values():
+        random.Random(1).shuffle(values)
+    (written,) = judge_all(grouped.items(), fleet.names, folder)
+    tables = {
+        name: pq.read_table(written[name]).to_pylist() if name in written else []
+        for name in (*(table.name for table in TABLES), "taken", "rollbacks", "facts")
+    }
+    tables["segments"] = counted_segments(folder / "segments", tables["taken"])
+    return tables
+
+
+def counted_segments(folder: Path, taken: Iterable[Row]) -> list[Row]:
+    """The staged segments of the pieces that count."""
+    counted = [tuple(row.values()) for row in taken]
+    assert len(counted) == len(set(counted))
+    files = sorted(folder.glob("*.parquet"))
+    rows = [row for path in files for row in pq.read_table(path).to_pylist()]
+    place = ("env_no", "file_index", "cut", "attempt")
+    return [row for row in rows if tuple(row[name] for name in place) in set(counted)]
+
+
+def of_env(rows: Iterable[Row], env: str) -> list[Row]:
+    """The rows of one environment, without its name."""
+    mine = [row for row in rows if row["env"] == env]
+    return [{name: value for name, value in row.items() if name != "env"} for row in mine]
+
+
+def findings_said(*paths: Path) -> list[Row]:
+    """What `verify` finds, as rows of the table."""
+    rows = je_tools("verify", *paths, "--format", "jsonl").rows
+    found = [{**row, **_lsns(row, "lsn", "resume_lsn")} for row in rows]
+    return [{name: value for name, value in row.items() if name != "env"} for row in found]
+
+
+def files_said(*paths: Path) -> list[Row]:
+    """The rows of `files`."""
+    rows = je_tools("files", *paths, "--format", "jsonl").rows
+    return [{**row, **_lsns(row, "first_lsn", "last_lsn")} for row in rows]
+
+
+def summary_said(*paths: Path) -> dict[str, list[Row]]:
+    """The rows of `summary`, by section."""
+    wanted = ("--by-file", "--vlsn", "--checkpoints", "--txns", "--format", "jsonl")
+    sections: dict[str, list[Row]] = defaultdict(list)
+    for row in je_tools("summary", *paths, *wanted).rows:
+        sections[row.pop("section")].append(row)
+    for row in sections["checkpoint"]:
+        row.update(_lsns(row, "start_lsn", "end_lsn"))
+        row["complete"] = row["complete"] == "yes"
+        row["ln_count"] = sum(row[name] for name in ("ln_txn", "ln", "map_ln_txn", "map_ln"))
+    return sections
+
+
+def txns_said(*paths: Path) -> list[Row]:
+    """Every transaction, as `Transactions` joins them, as rows of the table, in log order."""
+    opened = open_environment(paths)
+    summary = summarize(opened, Scanner(threads=1, wide=True), Wanted(largest=ALL))
+    assert summary.transactions is not None
+    rows = [
+        {
+            "txn_id": each.txn_id,
+            "begin_lsn": signed(each.first_lsn),
+            "end_lsn": signed(each.last_lsn),
+            "outcome": each.outcome.value,
+            "entry_count": each.entries,
+            "size": each.size,
+            "databases": sorted(each.databases),
+            "end_ms": each.end_ms,
+        }
+        for each in summary.transactions.largest()
+    ]
+    return sorted(rows, key=lambda row: (row["begin_lsn"], row["txn_id"], row["entry_count"]))
+
+
+def _lsns(row: Row, *names: str) -> Row:
+    return {name: lsn_said(row[name]) for name in names}
+
+
+def lsn_said(text: str | None) -> int | None:
+    """An LSN out of its text, as the tables have it."""
+    if text is None:
+        return None
+    file_no, offset = (int(part, 16) for part in text.split("/"))
+    return signed(file_no << 32 | offset)
+
+
+def signed(lsn: int) -> int:
+    """An LSN in 64 bits with a sign."""
+    return lsn - (1 << 64) if lsn >= 1 << 63 else lsn

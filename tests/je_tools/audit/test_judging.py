@@ -1,0 +1,166 @@
+"""What cannot be read when its turn comes, and logs of which a number comes twice."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from je_tools.audit import plan
+from je_tools.audit.discover import find_fleet
+from je_tools.audit.staging import TableWriter
+from je_tools.formats import source
+from tests.builders.logs import write_log
+from tests.corpus import FIXTURES
+from tests.damage.planted_findings import log
+from tests.je_tools.audit.auditing import Row, Tables, audit_fleet
+
+Change = Callable[[Path], None]
+
+
+def three_files(folder: Path) -> Path:
+    """The last one is larger than the others."""
+    files = [log()]
+    for count in (10, 60):
+        files.append(files[-1].follower())
+        for size in range(20, 20 + count):
+            files[-1].trace(size)
+    return write_log(folder, files)
+
+
+def vanish(path: Path) -> None:
+    path.unlink()
+
+
+def shrink(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 20)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def circle(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def audited_after(change: Change, path: Path, folder: Path) -> Tables:
+    """An audit during which a file changes, between the look for it and the reading."""
+    fleet = find_fleet([path.parent])
+    change(path)
+    return audit_fleet(fleet, folder)
+
+
+@pytest.mark.parametrize("size", [plan.CUT_SIZE, 300])
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("change", [vanish, shrink, empty, circle])
+def test_a_file_that_is_not_what_it_was(
+    change: Change, number: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It costs one finding, and what the other files hold is told."""
+    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    home = three_files(tmp_path / "env")
+    tables = audited_after(change, home / f"{number:08x}.jdb", tmp_path / "out")
+    (found,) = tables["findings"]
+    assert (found["code"], found["severity"], found["file_no"]) == ("unread", "error", number)
+    assert found["env"] == str(home)
+    assert found["hint"]
+    assert f"{number:08x}.jdb" in found["found"]
+    entries = [row["entry_count"] for row in tables["files"]]
+    assert entries == [0 if no == number else count for no, count in enumerate((7, 11, 61))]
+
+
+def test_a_file_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def grow(path: Path) -> None:
+        with path.open("ab") as file:
+            file.write(b"more than there was")
+
+    for size in (plan.CUT_SIZE, 300):
+        monkeypatch.setattr(plan, "CUT_SIZE", size)
+        home = three_files(tmp_path / f"env{size}")
+        tables = audited_after(grow, home / "00000002.jdb", tmp_path / f"out{size}")
+        codes = {(row["code"], row["severity"]) for row in tables["findings"]}
+        assert codes <= {("live-writer", "note"), ("torn-tail", "note")}
+        assert codes
+        assert [row["entry_count"] for row in tables["files"]] == [7, 11, 61]
+
+
+def test_an_environment_that_has_gone(tmp_path: Path) -> None:
+    home, other = three_files(tmp_path / "fleet" / "a"), three_files(tmp_path / "fleet" / "b")
+    fleet = find_fleet([tmp_path / "fleet"])
+    home.rename(tmp_path / "elsewhere")
+    tables = audit_fleet(fleet, tmp_path / "out")
+    assert [(row["env"], row["code"], row["file_no"]) for row in tables["findings"]] == [
+        (str(home), "unread", no) for no in range(3)
+    ]
+    assert {row["env"] for row in tables["entry_stats"]} == {str(other)}
+    assert [row["env"] for row in tables["facts"]] == [str(home), str(other)]
+
+
+def test_properties_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the length that an engine took a file to have is in them."""
+    for name in ("v6-halt", "v17-basic"):
+        home = tmp_path / name
+        home.mkdir()
+        for path in (FIXTURES / name / "env").glob("*.jdb"):
+            (home / path.name).write_bytes(path.read_bytes())
+        (home / "je.properties").write_text("je.log.fileMax=5000000")
+    read_text = Path.read_text
+
+    def refusing(path: Path, *arguments: Any, **named: Any) -> str:
+        if path.name == "je.properties":
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return read_text(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "read_text", refusing)
+    tables = audit_fleet(find_fleet([tmp_path]), tmp_path / "out")
+    assert {row["code"] for row in tables["findings"]} <= {"old-form-to-replay"}
+    assert len({row["env"] for row in tables["checkpoints"]}) == 2
+
+
+def test_bytes_that_the_device_does_not_deliver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are a finding of their own, in whole files and in cut ones."""
+    file = log()
+    start, stop = file.trace(20_000)
+    file.trace(50)
+    home = write_log(tmp_path / "env", [file])
+    preadv = source.os.preadv
+
+    def with_bad_sector(fd: int, buffers: Any, offset: int) -> int:
+        if offset < 8192 and offset + sum(len(buffer) for buffer in buffers) > 4096:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return preadv(fd, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", with_bad_sector)
+    for size in (plan.CUT_SIZE, 9000):
+        monkeypatch.setattr(plan, "CUT_SIZE", size)
+        tables = audit_fleet(find_fleet([home]), tmp_path / f"out{size}")
+        places = [(row["code"], row["offset"], row["length"]) for row in tables["findings"]]
+        assert places == [("damaged-entry", start, stop - start), ("unreadable", 4096, 4096)]
+
+
+# What is staged
+
+
+def test_a_half_written_file_has_a_hidden_name(tmp_path: Path) -> None:
+    """So that a task that was killed leaves nothing that a reader of the folder would take."""
+    schema = pa.schema([("n", pa.int64())])
+    writer = TableWriter(tmp_path, schema)
+    writer.write(pa.table({"n": [1, 2]}, schema))
+    (half,) = tmp_path.iterdir()
+    assert half.name.startswith(".")
+    path = writer.close()
+    assert path is not None
+    assert [path] == list(tmp_path.iterdir())
+    rows: list[Row] = pq.read_table(path).to_pylist()
+    assert rows == [{"n": 1}, {"n": 2}]
+    assert TableWriter(tmp_path, schema).close() is None

@@ -1,0 +1,92 @@
+"""Tasks: every byte of every file in one piece, pieces in order, tasks of about one size."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from je_tools.audit import plan
+from je_tools.audit.discover import Fleet
+from je_tools.audit.plan import Piece, Task, plan_tasks
+from je_tools.environment import Environment, FileHeader, LogFile
+
+MB = 1 << 20
+
+
+def fleet_of(*sizes: list[int]) -> Fleet:
+    """Environments whose files have these sizes."""
+    made = []
+    for number, files in enumerate(sizes):
+        header = FileHeader(good=True, version=17)
+        listed = (
+            LogFile(Path(f"/fleet/{number}/{no:08x}.jdb"), no, size, header, 17)
+            for no, size in enumerate(files)
+        )
+        made.append(Environment(f"/fleet/{number}", tuple(listed), None, is_directory=True))
+    return Fleet(tuple(made), tuple(each.name for each in made), ())
+
+
+def pieces_of(fleet: Fleet) -> list[tuple[int, int, tuple[int, int]]]:
+    """Every piece that there must be, in order."""
+    return [
+        (env_no, index, (cut, max(-(-file.size // plan.CUT_SIZE), 1)))
+        for env_no, environment in enumerate(fleet.environments)
+        for index, file in enumerate(environment.files)
+        for cut in range(max(-(-file.size // plan.CUT_SIZE), 1))
+    ]
+
+
+def check(fleet: Fleet, tasks: list[Task]) -> None:
+    pieces = [piece for task in tasks for piece in task]
+    assert [(each.env_no, each.index, each.cut) for each in pieces] == pieces_of(fleet)
+    for piece in pieces:
+        assert piece.file is fleet.environments[piece.env_no].files[piece.index]
+    assert all(tasks)
+
+
+def size_of(task: Task) -> int:
+    return sum(piece.size for piece in task)
+
+
+def test_nothing_is_lost() -> None:
+    for seed in range(200):
+        rng = random.Random(seed)
+        sizes = [0, 1, 38, 5000, 10 * MB, 255 * MB, 256 * MB, 256 * MB + 1, 1 << 32]
+        fleet = fleet_of(*(rng.choices(sizes, k=rng.randrange(1, 9)) for _ in range(seed % 20)))
+        check(fleet, plan_tasks(fleet, rng.choice([1, 2, 4, 64, 0])))
+
+
+def test_no_environments() -> None:
+    assert plan_tasks(fleet_of(), 4) == []
+
+
+def test_files_are_cut_from_a_size_on() -> None:
+    (task,) = plan_tasks(fleet_of([256 * MB]), 4)
+    assert [piece.cut for piece in task] == [(0, 1)]
+    tasks = plan_tasks(fleet_of([256 * MB + 1]), 4)
+    assert [piece.cut for task in tasks for piece in task] == [(0, 2), (1, 2)]
+    tasks = plan_tasks(fleet_of([4096 * MB - 1]), 4)
+    pieces: list[Piece] = [piece for task in tasks for piece in task]
+    assert len(pieces) == 16
+    assert all(piece.size <= 256 * MB for piece in pieces)
+
+
+def test_small_files_share_a_task_and_large_logs_fill_all_cores() -> None:
+    few = fleet_of(*([100_000] for _ in range(500)))
+    tasks = plan_tasks(few, 4)
+    assert len(tasks) == 7
+    assert all(size_of(task) <= 8 * MB for task in tasks)
+    many = fleet_of(*([10 * MB] * 100 for _ in range(3)))
+    tasks = plan_tasks(many, 4)
+    assert 4 * 4 <= len(tasks) <= 2 * 4 * 4
+    assert max(map(size_of, tasks)) <= 256 * MB
+    assert len(plan_tasks(many, 64)) > 200
+
+
+@pytest.mark.parametrize("cores", [1, 3, 1000])
+def test_a_task_is_never_too_large(cores: int) -> None:
+    fleet = fleet_of(*([250 * MB, 7 * MB, 300 * MB] for _ in range(40)))
+    for task in plan_tasks(fleet, cores):
+        assert size_of(task) <= 256 * MB

@@ -1,0 +1,357 @@
+"""Whole audits on Spark: what is planted is found, twice the same, whatever is killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+
+from je_tools.audit.run import Job, Ran, run_audit
+from je_tools.audit.session import open_session
+from je_tools.audit.tables import TABLES
+from tests.builders.logs import write_log
+from tests.corpus import FIXTURES, environments_in
+from tests.damage.planted_findings import PLANTED, Told, log
+from tests.je_tools.audit.auditing import (
+    Row,
+    Tables,
+    files_said,
+    findings_said,
+    of_env,
+    summary_said,
+    txns_said,
+)
+
+pytestmark = pytest.mark.spark
+
+ENVIRONMENTS, EACH = 300, 4
+KINDS = (
+    "bad-file-header",
+    "damaged-entry",
+    "damaged-gap",
+    "erased-not-zero",
+    "last-entry-mismatch",
+    "missing-file",
+    "torn-tail",
+    "unknown-type",
+    "vlsn-duplicate",
+    "zero-tail",
+)
+
+Plants = dict[str, list[Told]]
+
+
+class Fleet(NamedTuple):
+    """Directories, and what was planted in some of them; of the others `clean` has the names."""
+
+    root: Path
+    planted: Plants
+    clean: set[str]
+    fixtures: dict[str, Path]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with open_session(tmp_path_factory.mktemp("session"), "local[2,4]", {}) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    """Every fixture, 40 planted faults of 10 kinds, and logs in which nothing is wrong."""
+    root = tmp_path_factory.mktemp("fleet")
+    planted: Plants = {}
+    for kind in KINDS:
+        for number in range(EACH):
+            folder = root / f"group{number}" / kind
+            planted[str(folder)] = PLANTED[kind](folder)[1]
+    (root / "fixtures").symlink_to(FIXTURES)
+    fixtures = {
+        str(root / "fixtures" / each.home.relative_to(FIXTURES)): each.home
+        for each in environments_in(FIXTURES)
+    }
+    clean = {
+        str(write_log(root / f"clean{number % 7}" / str(number), [log(count=number % 40 + 1)]))
+        for number in range(ENVIRONMENTS - len(planted) - len(fixtures))
+    }
+    return Fleet(root, planted, clean, fixtures)
+
+
+def ignore(_: Path, ran: Ran) -> None:
+    """No report."""
+    assert ran.spark_version
+
+
+def tables_in(folder: Path) -> Tables:
+    """All rows of an audit, in an order of their own."""
+    found = {}
+    for table in TABLES:
+        read = pq.read_table(folder / table.name)
+        assert read.schema.names == table.schema.names
+        found[table.name] = sorted(read.to_pylist(), key=lambda row: str(tuple(row.values())))
+    return found
+
+
+@pytest.fixture(scope="module")
+def tables(session: Any, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    assert session
+    output = tmp_path_factory.mktemp("audit") / "out"
+    found = run_audit(Job((fleet.root,), output), ignore)
+    assert (len(found.environments), found.problems) == (ENVIRONMENTS, ())
+    return tables_in(output)
+
+
+def test_what_is_planted_is_found_and_nothing_else(fleet: Fleet, tables: Tables) -> None:
+    found: Plants = defaultdict(list)
+    for row in tables["findings"]:
+        resume = None if row["resume_lsn"] is None else row["resume_lsn"] & 0xFFFFFFFF
+        place = (row["file_no"], row["offset"], row["length"], resume)
+        found[row["env"]].append(Told(row["code"], row["severity"], *place))
+    assert sum(map(len, fleet.planted.values())) >= EACH * len(KINDS)
+    assert {env: sorted(told, key=repr) for env, told in found.items() if env in fleet.planted} == {
+        env: sorted(told, key=repr) for env, told in fleet.planted.items()
+    }
+    assert not found.keys() & fleet.clean
+    for env, home in fleet.fixtures.items():
+        said = findings_said(home)
+        assert sorted(of_env(tables["findings"], env), key=repr) == sorted(said, key=repr)
+
+
+def test_rows_of_fixtures_are_those_of_the_commands(fleet: Fleet, tables: Tables) -> None:
+    for env, home in fleet.fixtures.items():
+        mine = of_env(tables["files"], env)
+        said = files_said(home)
+        assert [(row["file_no"], row["entry_count"]) for row in mine] == [
+            (row["file_no"], row["entry_count"]) for row in said
+        ]
+        sections = summary_said(home)
+        counts: Counter[str] = Counter()
+        for row in of_env(tables["entry_stats"], env):
+            counts[row["type"]] += row["count"]
+        assert counts == {row["name"]: row["count"] for row in sections["type"]}
+        outcomes = Counter(row["outcome"] for row in of_env(tables["txns"], env))
+        ended = {row["outcome"]: row["count"] for row in sections["transactions"] if row["count"]}
+        assert outcomes == ended
+
+
+def test_transactions_are_those_that_summary_joins(fleet: Fleet, tables: Tables) -> None:
+    unfinished = 0
+    for env, home in fleet.fixtures.items():
+        rows = of_env(tables["txns"], env)
+        rows.sort(key=lambda row: (row["begin_lsn"], row["txn_id"], row["entry_count"]))
+        assert rows == txns_said(home), env
+        unfinished += sum(row["end_ms"] is None for row in rows)
+    assert unfinished > 5
+
+
+def test_environments_are_the_sums_of_the_other_tables(fleet: Fleet, tables: Tables) -> None:
+    environments = {row["env"]: row for row in tables["environments"]}
+    assert environments.keys() == fleet.planted.keys() | fleet.clean | fleet.fixtures.keys()
+    assert len(environments) == len(tables["environments"]) == ENVIRONMENTS
+    by_env: dict[str, dict[str, list[Row]]] = {
+        name: defaultdict(list) for name in ("files", "findings", "txns", "checkpoints")
+    }
+    for name, grouped in by_env.items():
+        for row in tables[name]:
+            grouped[row["env"]].append(row)
+    for env, row in environments.items():
+        expected = summed(*(by_env[name][env] for name in by_env))
+        assert {name: row[name] for name in expected} == expected
+    assert tables["files"][0].keys() & {"damaged_size"} == set()
+
+
+def summed(files: list[Row], findings: list[Row], txns: list[Row], checkpoints: list[Row]) -> Row:
+    severities = Counter(row["severity"] for row in findings)
+    outcomes = Counter(row["outcome"] for row in txns)
+    vlsns = [row for row in files if row["first_vlsn"] is not None]
+    ended = [row for row in checkpoints if row["complete"]]
+    last = max(ended, key=lambda row: row["end_lsn"], default=None)
+    ordered = sorted(files, key=lambda row: row["file_no"])
+    return {
+        "severity": next((s for s in ("error", "warning", "note") if severities[s]), "ok"),
+        "file_count": len(files),
+        "size": sum(row["size"] for row in files),
+        "entry_count": sum(row["entry_count"] for row in files),
+        **{f"{name}_count": severities[name] for name in ("error", "warning", "note")},
+        "first_file_no": ordered[0]["file_no"],
+        "last_file_no": ordered[-1]["file_no"],
+        "versions": sorted({row["version"] for row in files if row["version"] is not None}),
+        "first_created_ms": ordered[0]["created_ms"],
+        "last_created_ms": ordered[-1]["created_ms"],
+        "first_vlsn": min((row["first_vlsn"] for row in vlsns), default=None),
+        "last_vlsn": max((row["last_vlsn"] for row in vlsns), default=None),
+        "committed_count": outcomes["committed"],
+        "aborted_count": outcomes["aborted"],
+        "unfinished_count": sum(outcomes[name] for name in ("unfinished", "prepared", "undone")),
+        "checkpoint_count": len(ended),
+        "last_checkpoint_lsn": last["end_lsn"] if last else None,
+        "last_checkpoint_ms": last["end_ms"] if last else None,
+    }
+
+
+# What happens meanwhile
+
+
+def test_equal_twice_though_a_worker_is_killed(
+    session: Any, fleet: Fleet, tables: Tables, tmp_path: Path
+) -> None:
+    tracker = session.sparkContext.statusTracker()
+    jobs = set(tracker.getJobIdsForGroup(None))
+    stopped = threading.Event()
+    killer = threading.Thread(target=kill_a_worker, args=(tracker, stopped))
+    killer.start()
+    try:
+        run_audit(Job((fleet.root,), tmp_path / "out"), ignore)
+    finally:
+        stopped.set()
+        killer.join()
+    assert tables_in(tmp_path / "out") == tables
+    mine = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup(None)) - jobs]
+    stages = [tracker.getStageInfo(stage) for job in mine if job for stage in job.stageIds]
+    assert sum(stage.numFailedTasks for stage in stages if stage) >= 1
+
+
+def kill_a_worker(tracker: Any, stopped: threading.Event) -> None:
+    """Kill every Python process of this session that reads, once."""
+    while not stopped.is_set() and not tracker.getActiveStageIds():
+        time.sleep(0.01)
+    time.sleep(0.3)
+    for daemon in below(os.getpid(), "pyspark.daemon"):
+        for worker in below(daemon, "pyspark.daemon"):
+            os.kill(worker, signal.SIGKILL)
+
+
+def below(pid: int, text: str) -> list[int]:
+    """Processes started by a process, or by one of these, whose command line has the text."""
+    parents: dict[int, list[int]] = defaultdict(list)
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(fields[1])].append(int(folder.name))
+    found, waiting = [], [pid]
+    while waiting:
+        for child in parents[waiting.pop()]:
+            waiting.append(child)
+            try:
+                line = Path(f"/proc/{child}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if text.encode() in line:
+                found.append(child)
+    return found
+
+
+def test_equal_on_a_cluster_that_loses_an_executor(
+    fleet: Fleet, tables: Tables, tmp_path: Path
+) -> None:
+    tool = Path(sys.executable).parent / "je-tools"
+    command = [tool, "audit", "run", fleet.root.name, "--output", tmp_path / "out"]
+    command += ["--master", "local-cluster[2,1,1024]", "--fail-on", "never"]
+    with subprocess.Popen(
+        command, cwd=fleet.root.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as running:
+        killed = None
+        while running.poll() is None and killed is None:
+            for executor in below(running.pid, "CoarseGrainedExecutorBackend"):
+                # It has been given a task when it has begun a Python process.
+                if below(executor, "pyspark.daemon"):
+                    os.kill(executor, signal.SIGKILL)
+                    killed = executor
+                    break
+            time.sleep(0.02)
+        told, _ = running.communicate()
+    assert killed is not None
+    assert running.returncode == 0, told.decode()
+    found = tables_in(tmp_path / "out")
+    for rows in found.values():
+        for row in rows:
+            row["env"] = str(fleet.root.parent / row["env"])
+    assert found == tables
+    assert "Lost executor" in (tmp_path / "out" / "spark.log").read_text()
+
+
+def change_files(root: Path) -> None:
+    """What happens to environments between the look for them and the reading."""
+    (root / "vanished" / "00000001.jdb").unlink()
+    shutil.rmtree(root / "gone")
+    with (root / "grown" / "00000001.jdb").open("ab") as file:
+        file.write(bytes(100))
+    with (root / "grown-last" / "00000002.jdb").open("ab") as file:
+        file.write(bytes(100))
+    for name in ("shrunk", "shrunk-last"):
+        path = root / name / ("00000001.jdb" if name == "shrunk" else "00000002.jdb")
+        os.truncate(path, path.stat().st_size - 30)
+    shutil.rmtree(root / "locked")
+    (root / "locked").symlink_to("locked")
+    (root / "last-locked" / "00000002.jdb").unlink()
+    (root / "last-locked" / "00000002.jdb").symlink_to("00000002.jdb")
+    (root / "a folder" / "00000001.jdb").unlink()
+    (root / "a folder" / "00000001.jdb").mkdir()
+
+
+def test_what_changes_meanwhile_costs_a_finding(session: Any, tmp_path: Path) -> None:
+    assert session
+    root = tmp_path / "root"
+    names = (
+        "vanished",
+        "gone",
+        "grown",
+        "grown-last",
+        "shrunk",
+        "shrunk-last",
+        "locked",
+        "last-locked",
+    )
+    for name in (*names, "a folder", "untouched"):
+        files = [log()]
+        for count in (10, 20):
+            files.append(files[-1].follower())
+            for size in range(20, 20 + count):
+                files[-1].trace(size)
+        write_log(root / name, files)
+
+    @contextmanager
+    def step(name: str) -> Iterator[None]:
+        if name == "reading logs":
+            change_files(root)
+        yield None
+
+    run_audit(Job((root,), tmp_path / "out"), ignore, step)
+    tables = tables_in(tmp_path / "out")
+    found: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
+    for row in tables["findings"]:
+        found[Path(row["env"]).name].append((row["code"], row["file_no"]))
+    assert {name: sorted(told, key=str) for name, told in found.items()} == {
+        "a folder": [("unread", 1)],
+        "gone": [("unread", 0), ("unread", 1), ("unread", 2)],
+        "grown": [("zero-tail", 1)],
+        "grown-last": [("zero-tail", 2)],
+        "last-locked": [("unread", 2)],
+        "locked": [("unread", 0), ("unread", 1), ("unread", 2)],
+        "shrunk": [("unread", 1)],
+        "shrunk-last": [("unread", 2)],
+        "vanished": [("unread", 1)],
+    }
+    severities = {Path(row["env"]).name: row["severity"] for row in tables["environments"]}
+    assert severities == {
+        **dict.fromkeys(found, "error"),
+        "grown-last": "note",
+        "untouched": "ok",
+    }
+    entries = {Path(row["env"]).name: row["entry_count"] for row in tables["environments"]}
+    assert entries["untouched"] == entries["grown"] == 7 + 11 + 21
+    assert entries["vanished"] == 7 + 21
