@@ -3,7 +3,7 @@
 // that hold no code, never parsed as markup.
 (() => {
   const SEVERITIES = ["error", "warning", "note", "ok"];
-  const PAGE_ROWS = 100, FILE_ROWS = 50, LARGEST_TIME = 8.64e15;
+  const PAGE_ROWS = 50, FILE_ROWS = 50, LARGEST_TIME = 8.64e15;
   const names = (text) => Object.fromEntries(text.split(" ").map((name, i) => [name, i]));
   const ENV = names("name severity errors warnings notes files size entries damaged firstFile " +
     "lastFile firstCreated lastCreated firstVlsn lastVlsn checkpoints checkpoint txn versions codes");
@@ -311,7 +311,7 @@
       element("th", { scope: "col", class: numbers.has(i) ? "number" : null }, element("span", {}, title))))), body);
     const add = (stop) => {
       for (const bar of more.bars.slice(body.children.length, stop)) {
-        const cells = [element("bdi", {}, barNames(bar)), barVersions(bar) + (bar[BAR.deltas] ? " (old BIN-deltas)" : ""),
+        const cells = [element("bdi", { class: "name", title: barNames(bar) }, barNames(bar)), barVersions(bar) + (bar[BAR.deltas] ? " (old BIN-deltas)" : ""),
           time(bar[BAR.created]), count(bar[BAR.size]), count(bar[BAR.entries]), bar[BAR.damage] ? count(bar[BAR.damage]) : "–",
           range(bar[BAR.firstVlsn], bar[BAR.lastVlsn]), count(bar[BAR.runs]), count(bar[BAR.checkpoints])];
         body.append(element("tr", { class: bar[BAR.damage] ? "hurt" : null },
@@ -428,7 +428,7 @@
       if (one[FOUND.offset] !== null) {
         svg.append(drawn("line", { class: `place ${one[FOUND.severity]}`, x1: x, x2: x, y1: LANES.marks + 8, y2: LANES.base }));
       }
-      taken.set(Math.round(x / 7), [x, one, (taken.get(Math.round(x / 7))?.[2] ?? 0) + 1]);
+      taken.set(Math.round(x / 12), [x, one, (taken.get(Math.round(x / 12))?.[2] ?? 0) + 1]);
     }
     for (const [x, one, times] of taken.values()) {
       const more = times > 1 ? ` and ${counted(times - 1, "other")} here` : "";
