@@ -225,7 +225,7 @@
 
   function detailsRow(i) {
     const row = rows[i], more = JSON.parse(details[i]);
-    const cell = element("td", { colspan: COLUMNS.length });
+    const cell = element("div", { class: "inside" });
     cell.append(facts(row));
     cell.append(element("h3", {}, "The log"), timeline(row, more));
     cell.append(element("h3", {}, "Findings"), ...findings(row, more));
@@ -233,7 +233,7 @@
     two.append(bars("Bytes by entry type", more.types, (one) => one[2], (one) => `${bytes(one[2])}, ${counted(one[1], "entry", "entries")}`));
     two.append(bars("Transactions", more.outcomes, (one) => one[1], (one) => `${count(one[1])}, ${bytes(one[2])}`));
     cell.append(two, element("h3", {}, "Files"), fileTable(row, more));
-    return element("tr", { class: "details" }, cell);
+    return element("tr", { class: "details" }, element("td", { colspan: COLUMNS.length }, cell));
   }
 
   function facts(row) {
@@ -362,7 +362,7 @@
     const svg = drawn("svg", { class: "line", viewBox: `0 0 ${width} ${LANES.height}`, width, height: LANES.height, role: "img",
       "aria-label": `Timeline of ${counted(row[ENV.files], "file")} from ${file(row[ENV.firstFile])} to ${file(row[ENV.lastFile])}, ` +
         `${bytes(row[ENV.size])}; ${counted(damage, "error")} marked. The findings and files below say the same.` });
-    if (left > 10) lanes(svg, most);
+    if (left > 10) lanes(svg, most, row[ENV.firstVlsn] !== null);
     const newest = row[ENV.versions].at(-1) ?? null;
     svg.append(drawn("line", { class: "base", x1: left, x2: left + all.length * step, y1: LANES.base, y2: LANES.base }));
     all.forEach((bar, i) => drawBar(svg, place, bar, i, newest));
@@ -372,7 +372,7 @@
     return svg;
   }
 
-  function lanes(svg, most) {
+  function lanes(svg, most, hasVlsns) {
     const label = (y, text) => {
       const made = drawn("text", { x: 0, y });
       made.textContent = text;
@@ -382,7 +382,7 @@
     label(LANES.top + 8, bytes(most));
     label(LANES.base, "files");
     label(LANES.checkpoints + 4, "checkpoints");
-    label((LANES.vlsnTop + LANES.vlsnBase) / 2 + 4, "VLSNs");
+    if (hasVlsns) label((LANES.vlsnTop + LANES.vlsnBase) / 2 + 4, "VLSNs");
   }
 
   function drawBar(svg, place, bar, i, newest) {

@@ -180,10 +180,12 @@ def test_every_environment_opens_whatever_its_names_and_texts_are(
         assert opened == browser.evaluate(f"{NAMES}.length")
         harmful = "document.querySelectorAll('#table script, #table img, #table [onfocus]').length"
         assert browser.evaluate(harmful) == 0
-        for width in (1280, 375):
+        for width, media in ((1280, "screen"), (900, "screen"), (375, "screen"), (718, "print")):
             browser.size(width, 900)
+            browser.prefer("light", media)
             wide = browser.evaluate("document.documentElement.scrollWidth")
-            assert wide <= width
+            assert wide <= width, media
+        browser.prefer("light")
         browser.size(1280, 1000)
         assert_quiet(browser, page)
     text = browser.evaluate("document.body.innerText")
