@@ -405,3 +405,24 @@ def test_a_file_of_unknown_number_is_shown(tmp_path: Path) -> None:
 def test_every_table_that_is_read_is_declared() -> None:
     assert {"environments", "files", "findings"} <= {table.name for table in TABLES}
     assert set(details._FILE_COLUMNS) <= {column.name for column in FILES.columns}
+
+
+def test_every_key_metric_and_view_is_documented(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "audit-outputs.md").read_text(encoding="utf-8")
+    write_fleet(tmp_path, 40)
+    write_reports(tmp_path, ABOUT)
+    told = read_json(tmp_path)
+    keys = {*told, *told["run"], *told["totals"], *told["severities"], *told["tables"]}
+    for name in ("findings", "versions", "entry_types", "txn_outcomes"):
+        keys |= told[name][0].keys()
+    keys |= told["environments"][0].keys() - {column.name for column in ENVIRONMENTS.columns}
+    assert {key for key in keys if f"`{key}`" not in text and f"`{key}/`" not in text} == set()
+    metrics = (tmp_path / "metrics.prom").read_text(encoding="utf-8")
+    names = set(re.findall(r"^# TYPE (\S+)", metrics, re.MULTILINE))
+    assert names == set(re.findall(r"^\| `(je_tools_audit_\w+)`", text, re.MULTILINE))
+    script = read_page(tmp_path).contents["script"]
+    views = set(re.findall(r'given\.get(?:All)?\("(\w+)"\)', script))
+    views |= set(re.findall(r'\{ id: "(\w+)"', script))
+    assert {view for view in views if f"`{view}`" not in text} == set()
+    assert f"holds {details.FINDINGS_MAX:,} findings" in text
+    assert f"more than {details.BARS_MAX_EACH} files" in text
