@@ -1,5 +1,5 @@
 # `make demo` shows what it does, `make test` proves it. Both need only Python 3.11 or newer;
-# the tests also want a JDK 17 or newer, and install it where apt can.
+# the tests also want a JDK 17 or newer and Chromium, and install them where apt can.
 
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
@@ -10,13 +10,15 @@ TREES = formats je_tools commands tests fixtures bench docs
 demo: venv
 	@scripts/demo.sh
 
-# The engine's tests fail without a JDK, each naming it; the others still tell what they can.
+# Tests fail without a JDK or Chromium, each naming it; the others still tell what they can.
 test: lint
 	@scripts/jdk.sh || true
+	@scripts/chromium.sh || true
 	$(PYTEST) -n auto -m "not exhaustive"
 
 test-all: lint
 	@scripts/jdk.sh || true
+	@scripts/chromium.sh || true
 	$(PYTEST) -n auto --timeout 3600
 
 # numba ignores NUMBA_BOUNDSCHECK with a warm cache and a build with it would poison later runs,

@@ -71,13 +71,13 @@ def severity_slices(summary: FleetSummary) -> list[Slice]:
 
 
 def finding_bars(summary: FleetSummary) -> list[Bar]:
-    """Findings by code, the worst first; as long as the number of environments that have them."""
+    """Findings by code, the worst first; the number of environments that have them."""
     most = max((found.env_count for found in summary.findings), default=1)
     return [
         Bar(
             shown(found.code),
-            f"{found.count:,}",
-            f"in {_counted(found.env_count, 'environment')}",
+            f"{found.env_count:,}",
+            _counted(found.count, "finding"),
             _percent(found.env_count, most),
             found.severity if found.severity in SEVERITIES else "note",
             f"#code={quote(shown(found.code))}",

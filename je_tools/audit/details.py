@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from je_tools.audit.fleet import (
     ONE,
+    SCAN,
     SEVERITIES,
     EnvironmentRow,
     FleetSummary,
@@ -26,7 +27,7 @@ from je_tools.audit.fleet import (
     summed,
 )
 from je_tools.audit.next_steps import next_command
-from je_tools.audit.shown import exact, shown
+from je_tools.audit.shown import NAME_MAX, exact, shown
 from je_tools.audit.tables import CHECKPOINTS, ENTRY_STATS, FILES, FINDINGS, TXNS, VLSN_RANGES
 from je_tools.formats.je.header import lsn_text
 
@@ -106,7 +107,7 @@ def pick_findings(directory: Path, summary: FleetSummary) -> Picked:
     quotas = _quotas(summary)
     kept = FINDINGS.schema.empty_table()
     if quotas:
-        for batch in open_table(directory, FINDINGS).to_batches():
+        for batch in open_table(directory, FINDINGS).to_batches(**SCAN):
             kept = _first_of_each(pa.concat_tables([kept, pa.table(batch)]), quotas)
     rows: dict[str, list[Row]] = {}
     for row in kept.to_pylist():
@@ -172,7 +173,7 @@ class _Part:
     def __init__(self, directory: Path, rows: Sequence[EnvironmentRow]) -> None:
         names = pa.array([row.env for row in rows], pa.string())
         only = pc.field("env").isin(names)
-        files = open_table(directory, FILES).to_table(list(_FILE_COLUMNS), filter=only)
+        files = open_table(directory, FILES).to_table(list(_FILE_COLUMNS), filter=only, **SCAN)
         keys = [(name, "ascending") for name in FILES.order]
         self._files = files.sort_by(keys)
         self._first, self._count = _runs(self._files["env"])
@@ -242,7 +243,7 @@ class _Part:
             sum(self._checkpoints.get((env, no), 0) for no in distinct),
             sum(self._runs.get((env, no), 0) for no in distinct),
             sum(row["old_delta_count"] or 0 for row in group),
-            "" if usual or len(group) > 1 else shown(name),
+            "" if usual or len(group) > 1 else shown(name, NAME_MAX),
         ]
 
 

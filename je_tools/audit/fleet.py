@@ -215,7 +215,7 @@ def summed(
     """
     names = [*keys, *sums]
     expressions = [*keys.values(), *(expression for expression, _ in sums.values())]
-    used = {} if only is None else {"filter": only}
+    used: dict[str, Any] = SCAN if only is None else SCAN | {"filter": only}
     steps = [acero.Declaration("scan", acero.ScanNodeOptions(data, **used))]
     if only is not None:
         steps.append(acero.Declaration("filter", acero.FilterNodeOptions(only)))
@@ -225,6 +225,9 @@ def summed(
     steps.append(acero.Declaration("aggregate", options))
     return acero.Declaration.from_sequence(steps).to_table()
 
+
+SCAN: dict[str, int] = {"batch_size": 32_768, "batch_readahead": 2, "fragment_readahead": 1}
+"""Options of every scan: pyarrow reads far ahead otherwise."""
 
 ONE = pc.scalar(1)
 """What is summed up to count rows."""

@@ -8,7 +8,7 @@ import shlex
 from je_tools.formats.je.header import lsn_text
 from je_tools.plain import clean_text
 
-_OF_VERSIONS = ("version-step", "unsupported-version", "old-delta-in-v8")
+_OF_VERSIONS = ("version-step", "unsupported-version", "old-delta-in-v8", "old-form-to-replay")
 _OF_VLSNS = ("vlsn-gap", "vlsn-duplicate", "vlsn-backward")
 _OF_ENTRIES = (
     "damaged-entry",

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from je_tools.audit import charts
 from je_tools.audit.details import environment_details, pick_findings
 from je_tools.audit.fleet import SEVERITIES, EnvironmentRow, FleetSummary
-from je_tools.audit.shown import distinct, exact, script_json, shown
+from je_tools.audit.shown import NAME_MAX, distinct, exact, script_json, shown
 
 PLAIN_MAX = 100
 """Environments that are listed where no script runs."""
@@ -41,7 +41,7 @@ def page_text(directory: Path, summary: FleetSummary) -> Iterator[str]:
     style, script = (_asset(name) for name in ("report.css", "report.js"))
     picked = pick_findings(directory, summary)
     found = sum(one.count for one in summary.findings)
-    names = distinct(shown(row.env) for row in summary.environments)
+    names = distinct(shown(row.env, NAME_MAX) for row in summary.environments)
     policy = (
         f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
         "base-uri 'none'; form-action 'none'"
@@ -73,8 +73,9 @@ def _overview(summary: FleetSummary) -> dict[str, Any]:
     run, counts = summary.run, summary.severities
     return {
         "run": run,
-        "roots": [shown(root) for root in run.roots],
+        "roots": [shown(root, NAME_MAX) for root in run.roots],
         "tables": shown(run.tables),
+        "master": shown(run.master, NAME_MAX),
         "started": _time(run.started_ms),
         "duration": f"{run.duration_ms / 1000:,.1f} s",
         "totals": summary.totals,
@@ -87,12 +88,18 @@ def _overview(summary: FleetSummary) -> dict[str, Any]:
         "version_bars": charts.version_bars(summary),
         "type_bars": charts.type_bars(summary),
         "outcome_bars": charts.outcome_bars(summary),
-        "plain": [(shown(row.env), row) for row in summary.environments[:PLAIN_MAX]],
+        "plain": [_plain(row) for row in summary.environments[:PLAIN_MAX]],
     }
 
 
 def _time(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _plain(row: EnvironmentRow) -> tuple[str, str, list[str]]:
+    """Severity, name, and findings by code, where no script runs."""
+    codes = [f"{shown(found.code, NAME_MAX)} × {found.count:,}" for found in row.findings]
+    return row.severity, shown(row.env, NAME_MAX), codes
 
 
 def _row(name: str, row: EnvironmentRow) -> list[Any]:

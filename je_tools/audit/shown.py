@@ -8,8 +8,11 @@ from typing import Any
 
 from je_tools.plain import clean_text, printable
 
-TEXT_MAX = 1_000
+TEXT_MAX = 500
 """Characters of a text that are shown."""
+
+NAME_MAX = 200
+"""Of a name."""
 
 _EXACT = 2**53 - 1
 # In a script element these would end it, begin another, or be taken for markup by old parsers.

@@ -3,7 +3,7 @@
 // that hold no code, never parsed as markup.
 (() => {
   const SEVERITIES = ["error", "warning", "note", "ok"];
-  const PAGE_ROWS = 100, FILE_ROWS = 50, LARGEST_TIME = 8.64e15;
+  const PAGE_ROWS = 50, FILE_ROWS = 50, LARGEST_TIME = 8.64e15;
   const names = (text) => Object.fromEntries(text.split(" ").map((name, i) => [name, i]));
   const ENV = names("name severity errors warnings notes files size entries damaged firstFile " +
     "lastFile firstCreated lastCreated firstVlsn lastVlsn checkpoints checkpoint txn versions codes");
@@ -225,7 +225,7 @@
 
   function detailsRow(i) {
     const row = rows[i], more = JSON.parse(details[i]);
-    const cell = element("td", { colspan: COLUMNS.length });
+    const cell = element("div", { class: "inside" });
     cell.append(facts(row));
     cell.append(element("h3", {}, "The log"), timeline(row, more));
     cell.append(element("h3", {}, "Findings"), ...findings(row, more));
@@ -233,16 +233,18 @@
     two.append(bars("Bytes by entry type", more.types, (one) => one[2], (one) => `${bytes(one[2])}, ${counted(one[1], "entry", "entries")}`));
     two.append(bars("Transactions", more.outcomes, (one) => one[1], (one) => `${count(one[1])}, ${bytes(one[2])}`));
     cell.append(two, element("h3", {}, "Files"), fileTable(row, more));
-    return element("tr", { class: "details" }, cell);
+    return element("tr", { class: "details" }, element("td", { colspan: COLUMNS.length }, cell));
   }
 
   function facts(row) {
     const list = element("dl", { class: "facts" });
     const fact = (title, text) => list.append(element("div", {}, element("dt", {}, title), element("dd", {}, text)));
-    fact("Files", `${count(row[ENV.files])}: ${file(row[ENV.firstFile])} to ${file(row[ENV.lastFile])}`);
+    const last = row[ENV.lastFile] === row[ENV.firstFile] ? "" : ` to ${file(row[ENV.lastFile])}`;
+    fact("Files", `${count(row[ENV.files])}: ${file(row[ENV.firstFile])}${last}`);
     fact("Size", `${bytes(row[ENV.size])}, ${counted(row[ENV.entries], "good entry", "good entries")}`);
     fact("Damaged", row[ENV.damaged] ? bytes(row[ENV.damaged]) : "nothing");
-    fact("Created", `${time(row[ENV.firstCreated])} to ${time(row[ENV.lastCreated])}`);
+    const created = [...new Set([time(row[ENV.firstCreated]), time(row[ENV.lastCreated])])];
+    fact("Created", created.join(" to "));
     fact("VLSNs", range(row[ENV.firstVlsn], row[ENV.lastVlsn]));
     fact("Last transaction", time(row[ENV.txn]));
     fact("Checkpoints", `${count(row[ENV.checkpoints])}, the last ${time(row[ENV.checkpoint])}`);
@@ -311,7 +313,7 @@
       element("th", { scope: "col", class: numbers.has(i) ? "number" : null }, element("span", {}, title))))), body);
     const add = (stop) => {
       for (const bar of more.bars.slice(body.children.length, stop)) {
-        const cells = [element("bdi", {}, barNames(bar)), barVersions(bar) + (bar[BAR.deltas] ? " (old BIN-deltas)" : ""),
+        const cells = [element("bdi", { class: "name", title: barNames(bar) }, barNames(bar)), barVersions(bar) + (bar[BAR.deltas] ? " (old BIN-deltas)" : ""),
           time(bar[BAR.created]), count(bar[BAR.size]), count(bar[BAR.entries]), bar[BAR.damage] ? count(bar[BAR.damage]) : "–",
           range(bar[BAR.firstVlsn], bar[BAR.lastVlsn]), count(bar[BAR.runs]), count(bar[BAR.checkpoints])];
         body.append(element("tr", { class: bar[BAR.damage] ? "hurt" : null },
@@ -334,7 +336,7 @@
 
   // The timeline: files by number along the line, their bytes as bars, what happened below
 
-  const LANES = { marks: 14, top: 30, base: 122, checkpoints: 137, vlsnTop: 152, vlsnBase: 188, axis: 204, height: 228 };
+  const LANES = { marks: 14, top: 30, base: 122, checkpoints: 137, vlsnTop: 152, vlsnBase: 188, axis: 204, axisWithout: 158, below: 24 };
 
   function timeline(row, more) {
     const box = element("div", { class: "timeline" });
@@ -354,15 +356,16 @@
 
   function timelineDrawing(row, more, width) {
     const all = more.bars, left = width < 560 ? 4 : 92, right = 8;
-    const step = Math.min(130, (width - left - right) / all.length);
-    const thick = Math.max(0.8, step * (step > 6 ? 0.82 : 0.94));
+    const step = (width - left - right) / all.length;
+    const thick = Math.max(0.8, step * (all.length === 1 ? 1 : step > 6 ? 0.82 : 0.94));
     const most = Math.max(1, ...all.map((bar) => bar[BAR.size]));
-    const place = { left, step, thick, most, at: (i) => left + i * step + (step - thick) / 2 };
+    const hasVlsns = row[ENV.firstVlsn] !== null, axis = hasVlsns ? LANES.axis : LANES.axisWithout;
+    const place = { left, step, thick, most, axis, at: (i) => left + i * step + (step - thick) / 2 };
     const damage = more.findings.filter((one) => one[FOUND.severity] === "error").length;
-    const svg = drawn("svg", { class: "line", viewBox: `0 0 ${width} ${LANES.height}`, width, height: LANES.height, role: "img",
+    const svg = drawn("svg", { class: "line", viewBox: `0 0 ${width} ${axis + LANES.below}`, width, height: axis + LANES.below, role: "img",
       "aria-label": `Timeline of ${counted(row[ENV.files], "file")} from ${file(row[ENV.firstFile])} to ${file(row[ENV.lastFile])}, ` +
         `${bytes(row[ENV.size])}; ${counted(damage, "error")} marked. The findings and files below say the same.` });
-    if (left > 10) lanes(svg, most);
+    if (left > 10) lanes(svg, most, hasVlsns);
     const newest = row[ENV.versions].at(-1) ?? null;
     svg.append(drawn("line", { class: "base", x1: left, x2: left + all.length * step, y1: LANES.base, y2: LANES.base }));
     all.forEach((bar, i) => drawBar(svg, place, bar, i, newest));
@@ -372,7 +375,7 @@
     return svg;
   }
 
-  function lanes(svg, most) {
+  function lanes(svg, most, hasVlsns) {
     const label = (y, text) => {
       const made = drawn("text", { x: 0, y });
       made.textContent = text;
@@ -382,7 +385,7 @@
     label(LANES.top + 8, bytes(most));
     label(LANES.base, "files");
     label(LANES.checkpoints + 4, "checkpoints");
-    label((LANES.vlsnTop + LANES.vlsnBase) / 2 + 4, "VLSNs");
+    if (hasVlsns) label((LANES.vlsnTop + LANES.vlsnBase) / 2 + 4, "VLSNs");
   }
 
   function drawBar(svg, place, bar, i, newest) {
@@ -428,7 +431,7 @@
       if (one[FOUND.offset] !== null) {
         svg.append(drawn("line", { class: `place ${one[FOUND.severity]}`, x1: x, x2: x, y1: LANES.marks + 8, y2: LANES.base }));
       }
-      taken.set(Math.round(x / 7), [x, one, (taken.get(Math.round(x / 7))?.[2] ?? 0) + 1]);
+      taken.set(Math.round(x / 12), [x, one, (taken.get(Math.round(x / 12))?.[2] ?? 0) + 1]);
     }
     for (const [x, one, times] of taken.values()) {
       const more = times > 1 ? ` and ${counted(times - 1, "other")} here` : "";
@@ -445,12 +448,12 @@
       const x = place.left + i * place.step;
       const before = all[i - 1];
       if (before && bar[BAR.first] > before[BAR.last] + 1) {
-        svg.append(drawn("line", { class: "hole", x1: x, x2: x, y1: LANES.top - 4, y2: LANES.axis - 10 },
+        svg.append(drawn("line", { class: "hole", x1: x, x2: x, y1: LANES.top - 4, y2: place.axis - 10 },
           titled(`no files ${file(before[BAR.last] + 1)} to ${file(bar[BAR.first] - 1)}`)));
       }
       if (x < free || x + 70 > width) return;
       free = x + least;
-      [[file(bar[BAR.first]), LANES.axis], [time(bar[BAR.created], 10), LANES.axis + 15]].forEach(([text, y]) => {
+      [[file(bar[BAR.first]), place.axis], [time(bar[BAR.created], 10), place.axis + 15]].forEach(([text, y]) => {
         const made = drawn("text", { x, y });
         made.textContent = text;
         svg.append(made);

@@ -1,0 +1,251 @@
+"""The page in a browser: filter, sort, details, themes, and texts that mean harm."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from je_tools.audit.fleet import FleetSummary
+from je_tools.audit.report import write_reports
+from tests.browser import Browser
+from tests.builders.fleets import ABOUT, write_fleet
+
+NAMES = "[...document.querySelectorAll('#table tr[data-env]')].map(row => row.dataset.env)"
+STATUS = "document.querySelector('#status').textContent"
+HASH = "decodeURIComponent(location.hash)"
+
+pytestmark = pytest.mark.timeout(300)
+
+Made = tuple[Path, FleetSummary]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    running = Browser(tmp_path_factory.mktemp("profile"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def fleet_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
+    """The page over so many environments, and what it should say."""
+    made: dict[tuple[int, bool], Made] = {}
+
+    def make(count: int, *, hostile: bool = False) -> Made:
+        if (count, hostile) not in made:
+            directory = tmp_path_factory.mktemp("fleet")
+            write_fleet(directory, count, seed=7, hostile=hostile)
+            summary = write_reports(directory, ABOUT)
+            made[count, hostile] = directory / "report.html", summary
+        return made[count, hostile]
+
+    return make
+
+
+def assert_quiet(browser: Browser, page: Path) -> None:
+    assert browser.complaints == []
+    assert {url.partition("#")[0] for url in browser.requests} <= {page.as_uri(), "about:blank"}
+
+
+@pytest.mark.parametrize("count", [3, 300, 5_000])
+def test_the_worst_come_first_and_every_page_of_rows_is_reached(
+    browser: Browser, fleet_of: Callable[..., Made], count: int
+) -> None:
+    page, summary = fleet_of(count)
+    browser.open(page)
+    expected = [row.env for row in summary.environments]
+    assert browser.evaluate(NAMES) == expected[:50]
+    assert browser.evaluate(STATUS).startswith(f"{count:,} of {count:,} environments")
+    browser.open(page, f"page={-(-count // 50)}")
+    assert browser.evaluate(NAMES) == expected[(count - 1) // 50 * 50 :]
+    if count > 50:
+        browser.click("#pages button:first-child")
+        assert browser.evaluate(NAMES) == expected[-100:][: len(expected[-100:]) - 50]
+    assert_quiet(browser, page)
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_a_link_to_a_view_filters_and_sorts(
+    browser: Browser, fleet_of: Callable[..., Made], count: int
+) -> None:
+    page, summary = fleet_of(count)
+    rows = summary.environments
+    for severity in ("error", "warning", "note", "ok"):
+        browser.open(page, f"severity={severity}&sort=size")
+        kept = [row for row in rows if row.severity == severity]
+        assert browser.evaluate(STATUS).startswith(f"{len(kept)} of {count} ")
+        by_size = sorted(kept, key=lambda row: -row.number("size"))
+        assert browser.evaluate(NAMES) == [row.env for row in by_size][:50]
+    browser.open(page, "q=NODE1/+env&sort=name&dir=desc")
+    named = sorted((row.env for row in rows if "node1/" in row.env), reverse=True)
+    assert browser.evaluate(NAMES) == named
+    browser.open(page, "sort=vlsn&dir=asc")
+    with_vlsn = sorted(row.values["last_vlsn"] for row in rows if row.values["last_vlsn"])
+    told = browser.evaluate(
+        "[...document.querySelectorAll('[data-label=\"last VLSN\"]')].map(cell => cell.textContent)"
+    )
+    texts = [f"{vlsn:,}" for vlsn in with_vlsn] + ["–"] * (len(rows) - len(with_vlsn))
+    assert told == texts[:50]
+    browser.open(page, "q=no+such+environment")
+    assert browser.evaluate(STATUS) == f"0 of {count} environments"
+    assert_quiet(browser, page)
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_people_filter_by_typing_and_sort_by_click_and_key(
+    browser: Browser, fleet_of: Callable[..., Made], count: int
+) -> None:
+    page, summary = fleet_of(count)
+    rows = summary.environments
+    browser.open(page)
+    browser.click("#q")
+    browser.type("node2")
+    kept = [row for row in rows if "node2" in row.env]
+    assert browser.evaluate(STATUS).startswith(f"{len(kept)} of {count} ")
+    browser.click("[data-sort=files]")
+    counts = "[...document.querySelectorAll('[data-label=files]')].map(cell => +cell.textContent)"
+    expected = sorted((row.number("file_count") for row in kept), reverse=True)
+    assert browser.evaluate(counts) == expected[:50]
+    # The button keeps the focus, so that the same key sorts the other way.
+    browser.press("Enter", 13, "\r")
+    assert browser.evaluate(counts) == expected[::-1][:50]
+    assert browser.evaluate("document.querySelector('[aria-sort]').ariaSort") == "ascending"
+    assert browser.evaluate(HASH) == "#q=node2&sort=files&dir=asc"
+    browser.click("#clear")
+    assert browser.evaluate(STATUS).startswith(f"{count} of {count} ")
+    browser.click("#severities label:last-child")
+    ok = sum(row.severity == "ok" for row in rows)
+    assert browser.evaluate(STATUS).startswith(f"{ok} of {count} ")
+    assert_quiet(browser, page)
+
+
+def test_a_chart_leads_to_the_environments_of_a_finding(
+    browser: Browser, fleet_of: Callable[..., Made]
+) -> None:
+    page, summary = fleet_of(300)
+    browser.open(page)
+    code = summary.findings[0]
+    browser.click("#by-code ~ .bars a")
+    browser.evaluate("new Promise(done => setTimeout(done, 100))")
+    told = browser.evaluate(STATUS)
+    assert told.startswith(f"{code.env_count} of 300 environments with {code.code}")
+
+
+def test_details_are_built_when_they_are_opened(
+    browser: Browser, fleet_of: Callable[..., Made]
+) -> None:
+    page, summary = fleet_of(300)
+    row = summary.environments[0]
+    browser.open(page)
+    assert browser.evaluate("document.querySelectorAll('.timeline, .finding').length") == 0
+    browser.click("button.open")
+    assert browser.evaluate("document.querySelectorAll('svg.line').length") == 1
+    total = sum(found.count for found in row.findings)
+    assert browser.evaluate("document.querySelectorAll('.finding').length") == total
+    files = "document.querySelectorAll('.scroll tbody tr').length"
+    assert browser.evaluate(files) == row.number("file_count")
+    bars = "document.querySelectorAll('svg.line rect').length"
+    assert browser.evaluate(bars) == row.number("file_count")
+    commands = browser.evaluate(
+        "[...document.querySelectorAll('.command code')].map(code => code.textContent)"
+    )
+    assert len(commands) == total
+    assert all(re.match(r"je-tools (explain 0x|verify |files |summary )", one) for one in commands)
+    assert all(row.env in command for command in commands)
+    assert row.env in browser.evaluate(HASH)
+    browser.press("Enter", 13, "\r")
+    assert browser.evaluate("document.querySelectorAll('tr.details').length") == 0
+    assert_quiet(browser, page)
+
+
+def test_every_environment_opens_whatever_its_names_and_texts_are(
+    browser: Browser, fleet_of: Callable[..., Made]
+) -> None:
+    page, summary = fleet_of(60, hostile=True)
+    names = []
+    for number in (1, 2):
+        browser.open(page, f"page={number}")
+        names += browser.evaluate(NAMES)
+    assert len(set(names)) == len(summary.environments)
+    every = "&".join(f"open={quote(name)}" for name in names)
+    for number in (1, 2):
+        browser.open(page, f"page={number}&{every}")
+        assert browser.evaluate("document.title").startswith("je-tools audit: 60 environments")
+        opened = browser.evaluate("document.querySelectorAll('tr.details').length")
+        assert opened == browser.evaluate(f"{NAMES}.length")
+        harmful = "document.querySelectorAll('#table script, #table img, #table [onfocus]').length"
+        assert browser.evaluate(harmful) == 0
+        for width, media in ((1280, "screen"), (900, "screen"), (375, "screen"), (718, "print")):
+            browser.size(width, 900)
+            browser.prefer("light", media)
+            wide = browser.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, media
+        browser.prefer("light")
+        browser.size(1280, 1000)
+        assert_quiet(browser, page)
+    text = browser.evaluate("document.body.innerText")
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\ufeff\x00\x1b]", text)
+
+
+def test_light_dark_and_print(browser: Browser, fleet_of: Callable[..., Made]) -> None:
+    page, _ = fleet_of(3)
+    ground = "getComputedStyle(document.body).backgroundColor"
+    seen = {}
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        browser.open(page)
+        seen[scheme] = browser.evaluate(ground)
+    assert seen["light"] != seen["dark"]
+    browser.click("#theme")
+    assert browser.evaluate(ground) == seen["light"]
+    browser.click("#theme")
+    assert browser.evaluate(ground) == seen["dark"]
+    browser.prefer("dark", "print")
+    assert browser.evaluate(ground) == "rgb(255, 255, 255)"
+    browser.prefer("light")
+
+
+CONTRASTS = """
+(() => {
+  const parts = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (rgb) => rgb.slice(0, 3).map((c) => (c /= 255) <= 0.03928 ? c / 12.92
+    : ((c + 0.055) / 1.055) ** 2.4).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (one) => {
+    for (; one; one = one.parentElement) {
+      const rgb = parts(getComputedStyle(one).backgroundColor);
+      if (rgb.length < 4 || rgb[3] === 1) return rgb;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const one of document.querySelectorAll("body *:not(svg, svg *, script, option)")) {
+    const own = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || !one.checkVisibility() || one.disabled) continue;
+    const [a, b] = [light(parts(getComputedStyle(one).color)), light(ground(one))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) poor.push(`${one.tagName}.${one.className} ${ratio.toFixed(2)}`);
+  }
+  return [...new Set(poor)];
+})()
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_stands_out_and_all_controls_have_names(
+    browser: Browser, fleet_of: Callable[..., Made], scheme: str
+) -> None:
+    page, summary = fleet_of(300)
+    opened = quote(summary.environments[0].env)
+    browser.open(page, f"theme={scheme}&severity=error&open={opened}")
+    assert browser.evaluate(CONTRASTS) == []
+    nameless = (
+        "[...document.querySelectorAll('button, a, input')].filter(one => !(one.textContent.trim()"
+        " || one.labels?.[0]?.textContent.trim())).map(one => one.outerHTML)"
+    )
+    assert browser.evaluate(nameless) == []
+    assert json.loads(browser.evaluate("JSON.stringify(document.documentElement.lang)")) == "en"
