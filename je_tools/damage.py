@@ -29,7 +29,7 @@ from je_tools.formats.je.walk import NO_OFFSET, erased_no
 from je_tools.formats.source import Source
 from je_tools.scan import FileState, Part
 
-LISTED = 100_000
+LISTED = 50_000
 """Findings of one file that are told one by one; a file made of damage could have millions."""
 
 _PIECE = 1 << 20

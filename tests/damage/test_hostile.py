@@ -24,19 +24,22 @@ INTACT = {"ones", "placed_candidates", "small_candidates", "wild_sizes", "zeros"
 DAMAGED = PATTERNS.keys() - INTACT
 
 CODES = {
-    "bad_sums": {"damaged-entry", "more-damage", "torn-tail"},
-    "broken_chain": {"prev-offset-mismatch", "more-damage"},
-    "claims_before_good": {"damaged-entry", "more-damage"},
-    "claims_of_all_sizes": {"damaged-entry", "more-damage"},
+    "bad_sums": {"damaged-entry", "torn-tail"},
+    "broken_chain": {"prev-offset-mismatch"},
+    "claims_before_good": {"damaged-entry"},
+    "claims_of_all_sizes": {"damaged-entry"},
     "erased_chains": {"prev-offset-mismatch", "torn-tail"},
-    "gaps": {"damaged-entry", "more-damage"},
+    "gaps": {"damaged-entry"},
     "ones": {"torn-tail"},
     "placed_candidates": {"torn-tail"},
     "small_candidates": {"torn-tail"},
-    "unknown_types": {"unknown-type", "more-damage"},
+    "unknown_types": {"unknown-type"},
     "wild_sizes": {"torn-tail"},
     "zeros": {"zero-tail"},
 }
+MORE = "more-damage"
+"""What is told besides of a file with more places than are listed."""
+
 SECONDS = 30.0
 """For 1 MB on a busy machine that has to make the machine code; where that is made, two do."""
 
@@ -60,7 +63,7 @@ def test_a_megabyte_is_judged_in_seconds(pattern: str, tmp_path: Path) -> None:
     verified = je_tools("verify", home, "--format", "jsonl")
     assert time.process_time() - started < SECONDS
     assert verified.code == (3 if pattern in DAMAGED else 0), verified.err
-    assert {row["code"] for row in verified.rows} == CODES[pattern]
+    assert {row["code"] for row in verified.rows} - {MORE} == CODES[pattern]
 
 
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
