@@ -105,8 +105,7 @@ def test_what_fails_is_chosen(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED)])
-def test_nothing_is_left_of_an_interrupted_audit(tmp_path: Path, number: int, code: int) -> None:
+def test_nothing_is_left_of_an_interrupted_audit(tmp_path: Path) -> None:
     """Not even of an earlier one is anything changed."""
     output = tmp_path / "audits" / "out"
     output.mkdir(parents=True)
