@@ -7,7 +7,7 @@ export PATH="$PWD/.venv/bin:$PATH"
 say() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
 run() { say "$@"; "$@"; }
 
-# Without a JDK the audit names it, and the rest is shown all the same.
+# The audit runs on Spark; without a JDK it says what is missing, when the rest has been shown.
 scripts/jdk.sh || true
 
 sample=fixtures/v17-crash-txn/env
