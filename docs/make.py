@@ -4,6 +4,7 @@ A page holds two kinds of made text. Between `<!-- made: NAME -->` and `<!-- end
 table of that name, out of the declarations that the code itself runs on. In a ```console block
 every line that begins with `$ ` is run by bash, in a folder of the page's own where `fixtures` is
 at hand, and what follows is what it prints (both streams; an exit code other than 0 is named).
+What a ```sql block asks, DuckDB then answers in that folder, in the ```text block that follows.
 tests/test_docs.py holds the pages equal to what this makes.
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 import click
 
 from je_tools import findings
+from je_tools.audit.tables import TABLES
 from je_tools.commands.main import COMMANDS, group
 from je_tools.errors import EXIT_MEANINGS
 from je_tools.explain import layout_versions
@@ -50,6 +52,7 @@ WIDTH = 80
 
 _MADE = re.compile(r"(<!-- made: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _CONSOLE = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
+_QUERY = re.compile(r"(```sql\n(.*?)```\n+```text\n)(.*?)(```)", re.DOTALL)
 _KNOWN_BEFORE_V6 = (Family.FILE_HEADER, Family.LN)
 _DATABASE_GROUPS = ("database", "id_database", "name_database")
 
@@ -66,9 +69,10 @@ def made(text: str) -> str:
         return text
     with tempfile.TemporaryDirectory(prefix="je-tools-docs-") as folder:
         (Path(folder) / "fixtures").symlink_to(ROOT / "fixtures")
-        return _CONSOLE.sub(
+        text = _CONSOLE.sub(
             lambda found: found[1] + "".join(_runs(found[2], Path(folder))) + found[3], text
         )
+        return _QUERY.sub(lambda found: found[1] + answer(found[2], Path(folder)) + found[4], text)
 
 
 def commands_in(text: str) -> list[str]:
@@ -88,7 +92,7 @@ def _runs(block_text: str, folder: Path) -> Iterator[str]:
 
 
 def _output(command: str, folder: Path) -> str:
-    kept = ("HOME", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "LANG", "LC_ALL")
+    kept = ("HOME", "JAVA_HOME", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "LANG", "LC_ALL")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment |= {"COLUMNS": str(WIDTH), "TERM": "dumb", "PYTHONUTF8": "1"}
@@ -104,6 +108,30 @@ def _output(command: str, folder: Path) -> str:
     )
     end = f"(exit code {done.returncode})\n" if done.returncode else ""
     return done.stdout + end
+
+
+def answer(query: str, folder: Path) -> str:
+    """What DuckDB answers to a query about the Parquet files of a folder, in columns."""
+    import duckdb
+
+    with duckdb.connect() as database:
+        database.execute(f"SET file_search_path = '{folder}'")
+        asked = database.sql(query)
+        names, kinds = asked.columns, asked.types
+        rows = [["-" if cell is None else str(cell) for cell in row] for row in asked.fetchall()]
+    columns = list(zip(names, *rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    lines = []
+    for row in zip(*columns, strict=True):
+        cells = (
+            cell.rjust(width) if str(kind) in _NUMBERS else cell.ljust(width)
+            for cell, width, kind in zip(row, widths, kinds, strict=True)
+        )
+        lines.append("  ".join(cells).rstrip() + "\n")
+    return "".join(lines)
+
+
+_NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
 
 
 def block(name: str) -> str:
@@ -129,7 +157,10 @@ def _commands(folder: str) -> str:
 
 def _options(name: str) -> str:
     context = click.Context(group, info_name="je-tools")
-    command = group.get_command(context, name)
+    command: click.Command | None = group
+    for word in name.split("."):
+        assert isinstance(command, click.Group), name
+        command = command.get_command(context, word)
     if command is None:
         raise KeyError(name)
     rows = []
@@ -168,6 +199,17 @@ def _findings(_: str) -> str:
         for code in findings.CODES.values()
     ]
     return table(("code", "severity", "what was seen", "what to do"), rows)
+
+
+def _tables(_: str) -> str:
+    """The tables of an audit, one after the other."""
+    texts = []
+    for one in TABLES:
+        rows = [(f"`{column.name}`", f"`{column.type}`", column.text) for column in one.columns]
+        texts.append(
+            f"### {one.name}\n\n{one.text}\n\n{table(('column', 'type', 'what it is'), rows)}"
+        )
+    return "\n".join(texts)
 
 
 def _types(_: str) -> str:
@@ -352,6 +394,7 @@ _BLOCKS: dict[str, Callable[[str], str]] = {
     "options": _options,
     "exit-codes": _exit_codes,
     "findings": _findings,
+    "tables": _tables,
     "types": _types,
     "groups": _groups,
     "releases": _releases,

@@ -1,29 +1,34 @@
 #!/usr/bin/env bash
-# The main job over the shipped environments: is each intact, and what does it hold?
+# The main job over the shipped environments: which are intact, what do they hold, where to look?
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 
 say() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
+run() { say "$@"; "$@"; }
 
-for home in $(find fixtures -name '*.jdb' -exec dirname {} + | sort -u); do
-    say je-tools verify "$home"
-    je-tools verify "$home"
-    say je-tools summary "$home"
-    je-tools summary "$home"
-done
+# The audit runs on Spark; without a JDK it says what is missing, when the rest has been shown.
+scripts/jdk.sh || true
+
 sample=fixtures/v17-crash-txn/env
-say je-tools dump "$sample" --limit 40
-je-tools dump "$sample" --limit 40
+run je-tools verify "$sample"
+run je-tools summary "$sample"
+run je-tools dump "$sample" --limit 20
+run je-tools audit run fixtures --output build/audit
 
 cat <<END
 
 What to look at
-  verify   printed the findings of each environment: none, or notes, for these; exit code 0.
-           Damage one and see: cp -r $sample /tmp/hurt, change a byte in
-           the middle of /tmp/hurt/00000000.jdb, then .venv/bin/je-tools verify /tmp/hurt
+  verify   printed nothing of one log and said that it is intact; exit code 0. Damage a copy and
+           see: cp -r $sample /tmp/hurt, change a byte in the middle of
+           /tmp/hurt/00000000.jdb, then .venv/bin/je-tools verify /tmp/hurt
   summary  counts and bytes per entry type, beside the engine's own DbPrintLog -S, whose
            output is kept in fixtures/*/truth/summary.txt
-  dump     the first 40 entries of a log whose writer was killed with transactions open;
+  dump     the first 20 entries of a log whose writer was killed with transactions open;
            --type, --db, --txn, --key, --format jsonl and others are in .venv/bin/je-tools dump --help
+  audit    did all of that for every environment below fixtures/ at once, the worst first
+
+  the page    $PWD/build/audit/report.html
+  the tables  $PWD/build/audit/{environments,files,entry_stats,findings,vlsn_ranges,txns,checkpoints}/*.parquet
+  the summary $PWD/build/audit/audit.json
 END

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -61,6 +62,21 @@ def java() -> Path:
 def je_jar() -> Path:
     """The jar of the engine that writes log version 17; never a reason to skip."""
     return engine_jar(JE_18)
+
+
+@pytest.fixture(scope="session", params=[pytest.param("local[2,4]", id="spark")])
+def audit_session(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """The session in which audits of this process run, as a user's session of a notebook would be.
+
+    By its parameter each of its tests has `spark` in its name.
+    """
+    from je_tools.audit.session import open_session
+
+    find_java()
+    with open_session(tmp_path_factory.mktemp("session"), request.param, {}) as session:
+        yield session
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,6 +15,7 @@ import click
 import pytest
 
 from je_tools import findings
+from je_tools.audit.tables import TABLES
 from je_tools.commands._options import CONTEXT
 from je_tools.commands.main import COMMANDS, group, run
 from je_tools.errors import EXIT_MEANINGS
@@ -44,14 +45,20 @@ def test_pages_are_made_from_the_code_and_examples_print_what_they_say(page: Pat
     assert MAKE["made"](text) == text
 
 
+def options_of(command: click.Command) -> list[click.Option]:
+    """Its own, and those of its commands."""
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    own = [each for each in command.params if isinstance(each, click.Option)]
+    return own + [option for each in below for option in options_of(each)]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_option_has_its_page(name: str) -> None:
     page = read(f"docs/commands/{name}.md")
-    for parameter in command_named(name).params:
-        if isinstance(parameter, click.Option):
-            assert parameter.help, parameter.name
-            for spelled in parameter.opts:
-                assert f"`{spelled}`" in page, spelled
+    for option in options_of(command_named(name)):
+        assert option.help, option.name
+        for spelled in option.opts:
+            assert f"`{spelled}`" in page, spelled
     assert MAKE["commands_in"](page), "no example"
     for index in ("README.md", "docs/README.md"):
         assert f"commands/{name}.md" in read(index)
@@ -111,6 +118,15 @@ def test_every_total_of_verify_is_documented(tmp_path: Path) -> None:
     assert {
         name for name in json.loads(totals.read_text(encoding="utf-8")) if f"`{name}`" not in page
     } == set()
+
+
+def test_every_table_of_an_audit_is_documented() -> None:
+    page = read("docs/tables.md")
+    for table in TABLES:
+        _, _, text = page.partition(f"### {table.name}\n")
+        for column in table.columns:
+            assert f"| `{column.name}` | `{column.type}` |" in text.partition("### ")[0]
+        assert f"`{table.name}/`" in read("docs/commands/audit.md")
 
 
 def test_every_entry_type_is_documented() -> None:

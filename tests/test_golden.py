@@ -30,6 +30,7 @@ COMMAND_LINES = {
     "help": "je-tools --help",
     "help-db-dump": "db-dump --help",
     **{f"help-{name}": f"je-tools {name} --help" for name in COMMANDS},
+    "help-audit-run": "je-tools audit run --help",
     "dump-table": f"je-tools dump {CRASH} --limit 40",
     "dump-table-replicated": f"je-tools dump {REPLICATED} --from-vlsn 1 --limit 25",
     "dump-table-backward": f"je-tools dump {OLD} --backward --limit 25",

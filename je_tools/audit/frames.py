@@ -9,7 +9,7 @@ from je_tools.formats.je.types import COMMIT_NO
 from je_tools.transactions import Outcome
 
 _PLACE = ["env_no", "file_index", "cut", "attempt"]
-_KEY = ["env_no", "txn_id", "first_lsn"]
+_KEY = ["env_no", "txn_id", "number"]
 
 
 def transactions(segments: Any, taken: Any, rollbacks: Any, facts: Any) -> Any:
@@ -26,7 +26,8 @@ def transactions(segments: Any, taken: Any, rollbacks: Any, facts: Any) -> Any:
     from pyspark.sql import functions as F
 
     counted = segments.join(F.broadcast(taken.select(_PLACE)), _PLACE)
-    order = Window.partitionBy("env_no", "txn_id").orderBy("first_lsn")
+    # Two files can have one number, and so the same LSNs.
+    order = Window.partitionBy("env_no", "txn_id").orderBy("file_index", "first_lsn")
     is_behind_end = F.coalesce(F.lag("end_type").over(order) != 0, F.lit(True))
     begins = (F.col("begins") | is_behind_end).cast("int")
     numbered = counted.withColumn("number", F.sum(begins).over(order))

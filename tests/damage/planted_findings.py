@@ -302,4 +302,4 @@ PLANTED: dict[str, Callable[[Path], Planted]] = {
         old_form_to_replay,
     )
 }
-"""By code; three others need a device, an engine or another command."""
+"""By code; the others need a device, an engine or another command."""

@@ -16,8 +16,9 @@ from tests.builders.logs import OLD_DELTA, LogFile, write_log
 from tests.damage.planted_findings import PLANTED, Told, log
 from tests.damage.running import Outcome, je_tools
 
-ELSEWHERE = {"unreadable", "old-delta-in-v8", "live-writer", "more-damage"}
-"""Codes with a test of their own: below, and of damage that is only counted in test_listed."""
+ELSEWHERE = {"unreadable", "old-delta-in-v8", "live-writer", "more-damage", "unread"}
+"""Codes with a test of their own: below, of damage that is only counted in test_listed, and of what
+an audit could not read in tests/je_tools/audit/test_judging.py."""
 
 HOLD_LOCK = """
 import fcntl, sys

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.audit.judging import judge_all
 from je_tools.audit.plan import plan_tasks
+from je_tools.audit.run import _whole_txns as whole_txns
 from je_tools.audit.tables import TABLES
 from je_tools.audit.work import scan_task
 from je_tools.environment import open_environment
@@ -49,7 +50,7 @@ def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
     for number, opened in enumerate(fleet.environments):
         grouped[number].append(opened)
     for task in plan_tasks(fleet, cores):
-        for number, scanned in scan_task(pickle.loads(pickle.dumps(task)), folder / "segments"):
+        for number, scanned in scan_task(pickle.loads(pickle.dumps(task)), folder):
             grouped[number].append(pickle.loads(pickle.dumps(scanned)))
     for values in grouped.values():
         random.Random(1).shuffle(values)
@@ -58,18 +59,26 @@ def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
         name: pq.read_table(written[name]).to_pylist() if name in written else []
         for name in (*(table.name for table in TABLES), "taken", "rollbacks", "facts")
     }
-    tables["segments"] = counted_segments(folder / "segments", tables["taken"])
+    tables["segments"] = counted_segments(folder, tables["taken"])
     return tables
 
 
-def counted_segments(folder: Path, taken: Iterable[Row]) -> list[Row]:
-    """The staged segments of the pieces that count."""
-    counted = [tuple(row.values()) for row in taken]
-    assert len(counted) == len(set(counted))
-    files = sorted(folder.glob("*.parquet"))
-    rows = [row for path in files for row in pq.read_table(path).to_pylist()]
+def counted_segments(folder: Path, taken: list[Row]) -> list[Row]:
+    """The staged segments of the pieces that count, with whole transactions or parts of some."""
     place = ("env_no", "file_index", "cut", "attempt")
-    return [row for row in rows if tuple(row[name] for name in place) in set(counted)]
+    counted = [tuple(row[name] for name in place) for row in taken]
+    assert len(counted) == len(set(counted))
+    parts = [
+        {**row, "is_ended": row["end_type"] != 0}
+        for path in sorted((folder / "segments").glob("*.parquet"))
+        for row in pq.read_table(path).to_pylist()
+    ]
+    whole = [
+        {**row, "is_ended": True, "cut": None}
+        for path in (whole_txns(folder) if taken else ())
+        for row in pq.read_table(path).to_pylist()
+    ]
+    return [row for row in parts if tuple(row[name] for name in place) in set(counted)] + whole
 
 
 def of_env(rows: Iterable[Row], env: str) -> list[Row]:

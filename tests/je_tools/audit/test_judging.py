@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,24 @@ def test_a_file_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert codes <= {("live-writer", "note"), ("torn-tail", "note")}
         assert codes
         assert [row["entry_count"] for row in tables["files"]] == [7, 11, 61]
+
+
+@pytest.mark.parametrize("size", [plan.CUT_SIZE, 300_000])
+def test_transactions_of_a_file_that_could_not_be_read(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were read before it showed do not count, those of other files do."""
+    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    home = tmp_path / "env"
+    shutil.copytree(FIXTURES / "v17-erase-after" / "env", home)
+    others = tmp_path / "others"
+    shutil.copytree(home, others / "env")
+    (others / "env" / "00000001.jdb").unlink()
+    tables = audited_after(shrink, home / "00000001.jdb", tmp_path / "out")
+    assert [row["file_no"] for row in tables["findings"]] == [1]
+    expected = audit_fleet(find_fleet([others]), tmp_path / "other-out")
+    entries = [sum(row["entry_count"] for row in each["segments"]) for each in (tables, expected)]
+    assert entries[0] == entries[1] > 0
 
 
 def test_an_environment_that_has_gone(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 import pytest
 
+from je_tools.audit import plan
 from je_tools.audit.run import Job, Ran, run_audit
-from je_tools.audit.session import open_session
 from je_tools.audit.tables import TABLES
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES, environments_in
@@ -63,14 +63,8 @@ class Fleet(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with open_session(tmp_path_factory.mktemp("session"), "local[2,4]", {}) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """Every fixture, 40 planted faults of 10 kinds, and logs in which nothing is wrong."""
+    """Logs of engines, 40 planted faults of 10 kinds, and logs in which nothing is wrong."""
     root = tmp_path_factory.mktemp("fleet")
     planted: Plants = {}
     for kind in KINDS:
@@ -82,11 +76,22 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
         str(root / "fixtures" / each.home.relative_to(FIXTURES)): each.home
         for each in environments_in(FIXTURES)
     }
+    twice = file_twice(root / "twice")
+    fixtures[str(twice)] = twice
     clean = {
         str(write_log(root / f"clean{number % 7}" / str(number), [log(count=number % 40 + 1)]))
         for number in range(ENVIRONMENTS - len(planted) - len(fixtures))
     }
     return Fleet(root, planted, clean, fixtures)
+
+
+def file_twice(home: Path) -> Path:
+    """Two files of one number: entries of a transaction that has no end are there twice."""
+    log_file = FIXTURES / "v17-crash-txn" / "env" / "00000000.jdb"
+    for folder in (home, home / "data001"):
+        folder.mkdir()
+        shutil.copy(log_file, folder)
+    return home
 
 
 def ignore(_: Path, ran: Ran) -> None:
@@ -105,8 +110,8 @@ def tables_in(folder: Path) -> Tables:
 
 
 @pytest.fixture(scope="module")
-def tables(session: Any, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    assert session
+def tables(audit_session: Any, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    assert audit_session
     output = tmp_path_factory.mktemp("audit") / "out"
     found = run_audit(Job((fleet.root,), output), ignore)
     assert (len(found.environments), found.problems) == (ENVIRONMENTS, ())
@@ -205,9 +210,15 @@ def summed(files: list[Row], findings: list[Row], txns: list[Row], checkpoints: 
 
 
 def test_equal_twice_though_a_worker_is_killed(
-    session: Any, fleet: Fleet, tables: Tables, tmp_path: Path
+    audit_session: Any,
+    fleet: Fleet,
+    tables: Tables,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tracker = session.sparkContext.statusTracker()
+    """And though files are cut."""
+    monkeypatch.setattr(plan, "CUT_SIZE", 50_000)
+    tracker = audit_session.sparkContext.statusTracker()
     jobs = set(tracker.getJobIdsForGroup(None))
     stopped = threading.Event()
     killer = threading.Thread(target=kill_a_worker, args=(tracker, stopped))
@@ -303,8 +314,8 @@ def change_files(root: Path) -> None:
     (root / "a folder" / "00000001.jdb").mkdir()
 
 
-def test_what_changes_meanwhile_costs_a_finding(session: Any, tmp_path: Path) -> None:
-    assert session
+def test_what_changes_meanwhile_costs_a_finding(audit_session: Any, tmp_path: Path) -> None:
+    assert audit_session
     root = tmp_path / "root"
     names = (
         "vanished",

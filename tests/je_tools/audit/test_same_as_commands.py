@@ -133,7 +133,7 @@ def check_segments(segments: list[Row], txns: list[Row]) -> None:
             for txn_id, mine in grouped.items()
         }
 
-    found = sums(segments, lambda row: row["end_type"] != 0)
+    found = sums(segments, lambda row: row["is_ended"])
     assert found == sums(txns, lambda row: row["end_ms"] is not None)
 
 

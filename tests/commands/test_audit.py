@@ -1,0 +1,266 @@
+"""`audit run`: what it prints, its exit codes, what it needs, and what it never leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from je_tools.audit.tables import TABLES
+from je_tools.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_USAGE
+from tests.builders.logs import write_log
+from tests.corpus import FIXTURES
+from tests.damage.planted_findings import PLANTED, log
+from tests.damage.running import states
+from tests.engine.java import find_java
+from tests.je_tools.dumped import Done, je_tools, strict_json
+
+TOOL = Path(sys.executable).parent / "je-tools"
+NAMES = {"audit.json", "metrics.prom", "report.html", *(table.name for table in TABLES)}
+SEVERITIES = ("ok", "note", "warning", "error")
+MAKERS = {"note": "torn-tail", "warning": "vlsn-gap", "error": "damaged-entry"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return write_log(tmp_path / "env", [log()])
+
+
+def audit(output: Path, *words: str | Path) -> Done:
+    return je_tools("audit", "run", *words, "--output", output)
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+# With Spark
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment of each severity."""
+    root = tmp_path_factory.mktemp("fleet")
+    write_log(root / "ok", [log()])
+    for severity, code in MAKERS.items():
+        PLANTED[code](root / severity)
+    return root
+
+
+@pytest.mark.spark
+def test_formats_and_exit_codes(
+    audit_session: Any, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other into one folder, so each replaces the audit before it."""
+    assert audit_session
+    monkeypatch.chdir(fleet)
+    output = tmp_path / "out put"
+    before = states(fleet)
+    done = audit(output, ".", "--fail-on", "never")
+    assert done.code == 0
+    heading, *lines = done.out.decode().splitlines()
+    assert heading.split()[:2] == ["severity", "environment"]
+    assert [line.split()[:2] for line in lines] == [[name, name] for name in reversed(SEVERITIES)]
+    assert "4 environments (1 error, 1 warning, 1 note, 1 ok), 4 files" in done.err
+    assert names_in(output) >= NAMES
+    (output / "of an earlier audit").touch()
+
+    done = audit(output, ".", "--format", "json")
+    assert done.code == 3
+    summary = strict_json(done.out.replace(b"\n", b""))
+    assert done.out == (output / "audit.json").read_bytes()
+    found = {row["env"]: row["severity"] for row in summary["environments"]}
+    assert found == {name: name for name in SEVERITIES}
+    assert not (output / "of an earlier audit").exists()
+
+    done = audit(output, "ok", "note", "--format", "prometheus", "--fail-on", "warning")
+    assert done.code == 0
+    assert done.out == (output / "metrics.prom").read_bytes()
+    assert b"\n# TYPE je_tools_audit_" in done.out
+    assert names_in(tmp_path) == {"out put"}
+    assert states(fleet) == before
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("name", "fail_on", "code"),
+    [
+        ("warning", "error", 0),
+        ("warning", "warning", 3),
+        ("note", "note", 3),
+        ("ok", "note", 0),
+    ],
+)
+def test_what_fails_is_chosen(
+    audit_session: Any, fleet: Path, tmp_path: Path, name: str, fail_on: str, code: int
+) -> None:
+    assert audit_session
+    assert audit(tmp_path / "out", fleet / name, "--fail-on", fail_on).code == code
+
+
+@pytest.mark.spark
+def test_nothing_is_left_of_an_interrupted_audit(tmp_path: Path) -> None:
+    """Not even of an earlier one is anything changed."""
+    output = tmp_path / "audits" / "out"
+    output.mkdir(parents=True)
+    (output / "audit.json").touch()
+    before = states(output)
+    command = [TOOL, "audit", "run", FIXTURES, "--output", output, "--master", "local[2]"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+        while running.poll() is None and not list(output.parent.glob(".*/.staging/*")):
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        told, _ = running.communicate()
+    assert running.returncode == EXIT_INTERRUPTED, told
+    assert names_in(output.parent) == {"out"}
+    assert states(output) == before
+
+
+# Without Spark
+
+
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no test had a session open."""
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda _: None))
+
+
+@pytest.mark.parametrize("name", ["out", "below/out", "."])
+def test_an_output_inside_an_environment_is_refused(home: Path, name: str) -> None:
+    (home / "below").mkdir()
+    before = states(home)
+    done = audit(home / name, home)
+    assert done.code == EXIT_REFUSED
+    assert "refused" in done.err or "inside" in done.err or "no audit" in done.err
+    assert states(home) == before
+
+
+def test_an_output_below_a_link_into_an_environment_is_refused(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(home)
+    assert audit(tmp_path / "link" / "out", home).code == EXIT_REFUSED
+    assert names_in(home) == {"00000000.jdb"}
+
+
+def test_a_folder_that_no_audit_has_made_is_refused(home: Path, tmp_path: Path) -> None:
+    output = tmp_path / "photos"
+    output.mkdir()
+    (output / "one.jpg").touch()
+    done = audit(output, home)
+    assert done.code == EXIT_REFUSED
+    assert "no audit has made it" in done.err
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    assert audit(tmp_path / "dangling", home).code == EXIT_REFUSED
+    (tmp_path / "file").touch()
+    assert audit(tmp_path / "file", home).code == EXIT_USAGE
+    assert names_in(tmp_path) == {"env", "photos", "dangling", "file"}
+    assert names_in(output) == {"one.jpg"}
+
+
+def test_roots_without_a_log(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = audit(tmp_path / "out", tmp_path / "empty")
+    assert (done.code, done.out) == (EXIT_INPUT, b"")
+    assert "no .jdb files below" in done.err
+    assert audit(tmp_path / "out", tmp_path / "nowhere").code == EXIT_INPUT
+    assert names_in(tmp_path) == {"empty"}
+
+
+@pytest.mark.parametrize("text", ["spark.executor.memory", "executor.memory=2g", "=2g"])
+def test_settings_that_are_none_of_sparks(home: Path, tmp_path: Path, text: str) -> None:
+    done = audit(tmp_path / "out", home, "--conf", text)
+    assert done.code == EXIT_USAGE
+    assert f"--conf {text}: not of the form" in done.err
+
+
+def fake_java(folder: Path, script: str) -> Path:
+    """A JAVA_HOME whose java is a script."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    return folder
+
+
+OLD_JAVAS = {
+    'openjdk version "11.0.22" 2024-01-16': "is Java 11",
+    'java version "1.8.0_402"': "is Java 8",
+    "a java of another kind": "is Java unknown",
+}
+
+
+@pytest.mark.usefixtures("no_session")
+@pytest.mark.parametrize("version", OLD_JAVAS)
+def test_a_java_that_is_too_old(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    java_home = fake_java(tmp_path / "java", f"echo '{version}' >&2")
+    monkeypatch.setenv("JAVA_HOME", str(java_home))
+    done = audit(tmp_path / "out", home)
+    assert (done.code, done.out) == (EXIT_INPUT, b"")
+    assert "Spark needs Java 17 or newer" in done.err
+    assert OLD_JAVAS[version] in done.err
+    assert done.err.count("\n") == 1
+    assert names_in(tmp_path) == {"env", "java"}
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(java_home / "bin"))
+    assert OLD_JAVAS[version] in audit(tmp_path / "out", home).err
+
+
+@pytest.mark.usefixtures("no_session")
+def test_no_java(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = audit(tmp_path / "out", home)
+    assert done.code == EXIT_INPUT
+    assert "there is no java on the PATH; set JAVA_HOME" in done.err
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    done = audit(tmp_path / "out", home)
+    assert done.code == EXIT_INPUT
+    assert f"JAVA_HOME is {tmp_path}/nowhere, which does not run" in done.err
+    java_home = fake_java(tmp_path / "broken", "exit 7")
+    monkeypatch.setenv("JAVA_HOME", str(java_home))
+    assert "which does not run" in audit(tmp_path / "out", home).err
+    assert names_in(tmp_path) == {"env", "broken"}
+
+
+@pytest.mark.spark
+def test_a_java_that_does_not_start(home: Path, tmp_path: Path) -> None:
+    """Its own last words are told."""
+    script = f"""case "$*" in
+    *org.apache.spark.launcher.Main* | -version) exec '{find_java()}' "$@" ;;
+    *) echo 'not enough space for the heap' >&2; exit 1 ;;
+esac"""
+    environment = {**os.environ, "JAVA_HOME": str(fake_java(tmp_path / "java", script))}
+    command = [TOOL, "audit", "run", home, "--output", tmp_path / "out"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (EXIT_INPUT, "")
+    assert done.stderr == "je-tools: Spark does not start: not enough space for the heap\n"
+    assert names_in(tmp_path) == {"env", "java"}
+
+
+def test_no_pyspark(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    done = audit(tmp_path / "out", home)
+    assert done.code == EXIT_INPUT
+    assert "PySpark is missing: pip install 'je-tools[spark]'" in done.err
+    assert names_in(tmp_path) == {"env"}
+
+
+def test_the_help_needs_no_spark() -> None:
+    """Nor do other commands."""
+    program = (
+        "import sys; from je_tools.commands.main import group, run; "
+        "code = run(group, ['audit', 'run', '--help']); "
+        "sys.exit(code or 'pyspark' in sys.modules or 'pyarrow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"--fail-on" in done.stdout
