@@ -10,19 +10,21 @@ import pytest
 from tests.spark.session import open_session
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests of the session together: with `--dist loadgroup` in one worker of xdist."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of the session."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.spark)
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session that knows the format `jelog`; without a JDK it fails and says what to install."""
-    session = open_session(tmp_path_factory.mktemp("spark"), "local[2,4]")
+@pytest.fixture(scope="session", params=[pytest.param("local[2,4]", id="spark")])
+def spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """A session that knows the format `jelog`; without a JDK it fails and says what to install.
+
+    By its parameter each of its tests has `spark` in its name, as tests/conftest.py wants it.
+    """
+    session = open_session(tmp_path_factory.mktemp("spark"), request.param)
     from je_tools.spark import register
 
     register(session)
