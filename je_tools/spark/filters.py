@@ -150,10 +150,10 @@ class Pushdown:
         if condition.column == "db_name" and condition.compares(str):
             return replace(narrowed, db_names=(*narrowed.db_names, frozenset(values)))
         is_key = condition.column == "key" and self.mode is DataMode.SHOW
-        if is_key and selection.key is None and len(values) == 1:
-            (value,) = values
-            if isinstance(value, bytes | bytearray):
-                return _with(narrowed, key=KeyPattern(bytes(value), whole=True))
+        # Of several keys one must be found, so that those of an option cannot be told apart.
+        if is_key and values and not selection.keys and condition.compares(bytes, bytearray):
+            keys = tuple(KeyPattern(bytes(value), whole=True) for value in values)
+            return _with(narrowed, keys=keys)
         return narrowed
 
 

@@ -33,11 +33,12 @@ OPTIONS: Mapping[str, str] = {
     "to_lsn": "Last LSN, inclusive.",
     "from_vlsn": "First VLSN.",
     "to_vlsn": "Last VLSN, inclusive.",
-    "since": "First time, UTC: `2026-11-20T10:00:00`, or ms since 1970.",
+    "since": "First time, UTC: `2026-11-20T10:00:00`, or since 1970: `1795168800s`, `…ms`.",
     "until": "Last time, UTC, inclusive.",
     "replicated": "`true`: only entries of the replication stream.",
     "data": "What is shown of keys and values: `show`, `hide`, `length`, `hash`, `salted-hash`.",
     "ignore_checksum": "`true`: entries are not summed.",
+    "pushdown": "`true`: conditions of the query select too. Of a DataFrame that is used once.",
 }
 """Every option, and what it does."""
 
@@ -53,6 +54,7 @@ class Options:
         columns: names of those that are wanted, in their order; None for all.
         mode: what is shown of keys and values.
         check: sum every entry.
+        pushdown: take conditions of the query.
     """
 
     paths: tuple[Path, ...]
@@ -61,6 +63,7 @@ class Options:
     columns: tuple[str, ...] | None = None
     mode: DataMode = DataMode.SHOW
     check: bool = True
+    pushdown: bool = False
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
@@ -83,14 +86,15 @@ def parse_options(given: Mapping[str, str]) -> Options:
             to_vlsn=texts.parsed("to_vlsn", int),
             replicated=texts.flag("replicated"),
             txn_ids=frozenset(txns) if txns else None,
-            key=texts.parsed("key", parse_key),
-            grep=texts.parsed("grep", parse_bytes),
+            keys=_one(texts.parsed("key", parse_key)),
+            greps=_one(texts.parsed("grep", parse_bytes)),
             window=None if since is None and until is None else Window(since, until),
         ),
         databases=texts.listed("db", str),
         columns=texts.listed("columns", str) or None,
         mode=texts.parsed("data", _mode) or DataMode.SHOW,
         check=not texts.flag("ignore_checksum"),
+        pushdown=texts.flag("pushdown"),
     )
 
 
@@ -136,6 +140,10 @@ class _Texts:
         if values is None:
             return ()
         return self.checked(name, lambda: tuple(map(parse, values)))
+
+
+def _one(value: T | None) -> tuple[T, ...]:
+    return () if value is None else (value,)
 
 
 def _mode(text: str) -> DataMode:

@@ -64,7 +64,7 @@ class JelogSource(ds.DataSource):
                     f"column {field.name}: this log now has another type for it than "
                     f"{given[field.name].simpleString()}; load it again, without a schema"
                 )
-        return JelogReader(planner)
+        return PushingReader(planner) if asked.pushdown else JelogReader(planner)
 
 
 class JelogReader(ds.DataSourceReader):
@@ -77,13 +77,6 @@ class JelogReader(ds.DataSourceReader):
         # Partitions have all that a task is told.
         return {}
 
-    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Take the filters that narrow what is read; gives those that Spark must look at."""
-        for pushed in filters:
-            condition = as_condition(pushed)
-            if condition is None or not self.planner.push([condition])[0]:
-                yield pushed
-
     def partitions(self) -> Sequence[Any]:
         """One for each task; one without a task where nothing can match."""
         return [ds.InputPartition(task) for task in self.planner.tasks()]
@@ -92,6 +85,23 @@ class JelogReader(ds.DataSourceReader):
         """Entries of a partition."""
         task: Task | None = partition.value
         return iter(()) if task is None else read_task(task)
+
+
+class PushingReader(JelogReader):
+    """A read that takes the conditions of a query.
+
+    Spark keeps what the last query pushed for all that is made of one `load`, and so would leave
+    rows out of the next query, or of the other side of a join: hence a class of its own, by choice.
+
+    Source: PythonScanBuilder.pushFilters, PythonDataSourceV2.setReadInfo, Spark 4.3.0.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
+        """Take the filters that narrow what is read; gives those that Spark must look at."""
+        for pushed in filters:
+            condition = as_condition(pushed)
+            if condition is None or not self.planner.push([condition])[0]:
+                yield pushed
 
 
 def as_condition(pushed: Any) -> Condition | None:

@@ -30,6 +30,7 @@ def reader(
     path: Path | Sequence[Path], filters: Iterable[Filter] = (), **options: str
 ) -> tuple[JelogReader, list[Filter]]:
     """A reader to which filters were pushed, and those it gave back."""
+    options = {"pushdown": "true"} | options
     made = source(path, **options)
     # Planned in another process than made in.
     made = pickle.loads(pickle.dumps(made))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+from tests.corpus import ROOT
 from tests.engine.java import find_java
 
 LOGGING = """\
@@ -52,4 +54,6 @@ def open_session(folder: Path, master: str, **more: str) -> Any:
     builder = SparkSession.builder.master(master).appName("je-tools")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    # Relative paths in the pages begin where the JVM does.
+    with chdir(ROOT):
+        return builder.getOrCreate()

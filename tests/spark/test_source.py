@@ -77,7 +77,7 @@ def test_types_are_those_that_spark_reads_from_parquet(spark: Any, tmp_path: Pat
 def test_filters_are_pushed_down_and_change_nothing(
     spark: Any, where: str, left: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    frame = load(spark, HOME).where(where)
+    frame = load(spark, HOME, pushdown="true").where(where)
     # The same of what Spark holds already.
     whole = spark.createDataFrame(read(HOME)).where(where)
     assert_same(table(frame), table(whole))
@@ -86,6 +86,22 @@ def test_filters_are_pushed_down_and_change_nothing(
     filters = [line for line in plan.splitlines() if "Filter " in line]
     assert len(filters) == bool(left), plan
     assert all(name in filters[0] for name in left)
+
+
+def test_one_load_answers_several_queries(spark: Any) -> None:
+    """What one of them asks for is not missing from the others, nor from the sides of a join."""
+    log = load(spark, HOME, columns="lsn,type,txn_id,db_name,key")
+    whole = read(HOME, columns="type").column("type").to_pylist()
+    commits = log.where("type = 'Commit'")
+    assert commits.count() == whole.count("Commit")
+    assert log.count() == len(whole)
+    assert log.where("type = 'Abort'").union(commits).count() == sum(
+        name in ("Commit", "Abort") for name in whole
+    )
+    inserts = log.where("type = 'INS_LN_TX' and db_name = 'people'")
+    joined = inserts.join(commits.select("txn_id"), "txn_id").count()
+    other = log.where("type = 'Abort'").select("txn_id")
+    assert joined + inserts.join(other, "txn_id").count() == inserts.count() > joined > 0
 
 
 def test_several_files(spark: Any, tmp_path: Path) -> None:
@@ -179,7 +195,7 @@ def test_without_the_setting_spark_refuses(spark: Any) -> None:
     spark.conf.set(PUSHDOWN, "false")
     try:
         with pytest.raises(AnalysisException, match=r"(?s)PUSHDOWN_DISABLED.*filterPushdown"):
-            load(spark, HOME).count()
+            load(spark, HOME, pushdown="true").count()
     finally:
         spark.conf.set(PUSHDOWN, "true")
 
