@@ -5,6 +5,8 @@ table of that name, out of the declarations that the code itself runs on. In a `
 every line that begins with `$ ` is run by bash, in a folder of the page's own where `fixtures` is
 at hand, and what follows is what it prints (both streams; an exit code other than 0 is named).
 What a ```sql block asks, DuckDB then answers in that folder, in the ```text block that follows.
+What a ```python block prints stands in the ```text block behind it; tests/spark/test_pages.py runs
+these, since they share a Spark session, and writes them anew with --rewrite-golden.
 tests/test_docs.py holds the pages equal to what this makes.
 """
 
@@ -46,6 +48,7 @@ from je_tools.meanings import (
     condition_text,
     field_meaning,
 )
+from je_tools.spark.options import OPTIONS as SPARK_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 80
@@ -389,6 +392,11 @@ def _database(_: str) -> str:
     return "\n".join(texts)
 
 
+def _spark_options(_: str) -> str:
+    rows = [(f"`{name}`", text) for name, text in SPARK_OPTIONS.items()]
+    return table(("option", "what it does"), rows)
+
+
 _BLOCKS: dict[str, Callable[[str], str]] = {
     "commands": _commands,
     "options": _options,
@@ -405,6 +413,7 @@ _BLOCKS: dict[str, Callable[[str], str]] = {
     "bits": _bits,
     "layouts": _layouts,
     "database": _database,
+    "spark-options": _spark_options,
 }
 
 

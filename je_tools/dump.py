@@ -105,6 +105,7 @@ class Dump(Generic[E]):
         ships: what is encoded may be sent from one process to another.
         look_up: shown each table before it is encoded, wherever that is.
         look: shown all rows of a range, and what it gives is given to `run`'s `taken`.
+        build: decodes what `encode` makes use of; `build_table`, or less than all of it.
     """
 
     selection: Selection
@@ -115,6 +116,7 @@ class Dump(Generic[E]):
     ships: bool = False
     look_up: Callable[[EntryTable], None] | None = None
     look: Callable[[Rows], Seen] | None = None
+    build: Callable[..., EntryTable] = build_table
 
     def run(
         self,
@@ -179,6 +181,10 @@ class Dump(Generic[E]):
             if part.end is not None:
                 ended(part.end)
 
+    def encode_rows(self, rows: Rows, fast: bool) -> list[Encoded[E]]:
+        """What is selected of `rows`, encoded."""
+        return [_encode(self, piece, fast) for piece in self.choose(rows, fast)]
+
     def choose(self, rows: Rows, fast: bool) -> Iterator[Rows]:
         """What is selected of `rows`, in pieces of at most MAX_ROWS, in the order of the dump."""
         rows = self.selection.of_headers(rows)
@@ -225,11 +231,11 @@ class _Shown(Generic[E]):
 def _encoded(dump: Dump[E], fast: bool, rows: Rows) -> _Shown[E]:
     """The work of an unlimited dump."""
     seen = dump.look(rows) if dump.look is not None else None
-    return _Shown([_encode(dump, piece, fast) for piece in dump.choose(rows, fast)], seen)
+    return _Shown(dump.encode_rows(rows, fast), seen)
 
 
 def _encode(dump: Dump[E], rows: Rows, fast: bool) -> Encoded[E]:
-    table = build_table(rows, fast=fast)
+    table = dump.build(rows, fast=fast)
     if dump.look_up is not None:
         dump.look_up(table)
     try:

@@ -76,26 +76,42 @@ class EntryTable:
         return len(self.rows)
 
 
-def build_table(rows: Rows, *, fast: bool, wanted: frozenset[str] | None = None) -> EntryTable:
+def build_table(
+    rows: Rows, *, fast: bool, wanted: frozenset[str] | None = None, whole: Mask | None = None
+) -> EntryTable:
     """Decode the payloads of `rows`.
 
     Args:
         rows: at most `columns.MAX_ROWS` entries of one file.
         fast: use compiled kernels.
         wanted: payload fields to decode; None for all, and then entries that do not decode are
-            found too. An entry with a bad checksum is decoded as far as it goes.
+            found too. An entry with a bad checksum is decoded as far as it goes. Where none are
+            wanted no payload is looked at.
+        whole: bool (n,); entries of which all fields are decoded nevertheless.
     """
     n = len(rows)
     families = _FAMILY_OF[rows.type]
-    parts = []
-    for i, family in enumerate(COLUMN_FAMILIES):
-        index = np.flatnonzero(families == i + 1)
-        if len(index):
-            some = rows if len(index) == n else rows.take(index)
-            parts.append(FamilyPart(family, index, decode(some, family, fast=fast, wanted=wanted)))
-    alone = [np.flatnonzero(families == 0), *(p.index[p.decoded.bad] for p in parts)]
+    shares: list[tuple[frozenset[str] | None, Mask | None]] = [(wanted, None)]
+    if wanted is not None and whole is not None:
+        shares = [(None, whole), (wanted, ~whole)]
+    parts, alone = [], [np.empty(0, np.int64)]
+    for fields, share in shares:
+        if fields is not None and not fields:
+            continue
+        for i, family in enumerate(COLUMN_FAMILIES):
+            index = _where(families == i + 1, share)
+            if len(index):
+                some = rows if len(index) == n else rows.take(index)
+                decoded = decode(some, family, fast=fast, wanted=fields)
+                parts.append(FamilyPart(family, index, decoded))
+        alone.append(_where(families == 0, share))
+    alone += [part.index[part.decoded.bad] for part in parts]
     singles = {int(row): _decode_single(rows, int(row)) for row in np.concatenate(alone)}
     return _with_row_columns(EntryTable(rows, parts, singles, *_empty_columns(n)))
+
+
+def _where(mask: Mask, share: Mask | None) -> Ints:
+    return np.flatnonzero(mask if share is None else mask & share)
 
 
 def _empty_columns(n: int) -> tuple[Any, ...]:

@@ -94,6 +94,25 @@ class Part(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a file that is read by itself, by a process that knows nothing of the others.
+
+    The pieces of a file hold each of its entries once, in the order of the log.
+
+    Attributes:
+        file: with the size that counts, though the file may have grown since.
+        place: how reading stands where the piece begins.
+        stop: where no entry of the piece begins any more; None for the end of the file.
+        behind: how reading stands then, as it must when the piece has been read.
+    """
+
+    file: LogFile
+    place: Place = field(default_factory=Place)
+    stop: int | None = None
+    behind: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Range:
     """Entries that begin in [start, stop), and the place to read on from where it is known."""
 
@@ -195,6 +214,34 @@ class Scanner:
         alone = replace(self, progress=None)
         return open_workers(threads, _Told(alone, work, fast))
 
+    def scan_piece(self, piece: Piece, work: Work[T]) -> Iterator[Part[T]]:
+        """As `scan`, of one piece and in this thread.
+
+        Raises:
+            StoppedError: the file is not the one any more that was cut.
+            InputError: it cannot be read.
+        """
+        return _in_turn([_FileScan(self, piece.file, work, self.is_fast(piece.file.size), piece)])
+
+    def cut(self, file: LogFile, size: int) -> list[Piece]:
+        """Pieces of a file of about `size` bytes each, by one walk over the headers.
+
+        Where the way from entry to entry is lost a piece goes on until it is found again.
+        """
+        if file.size <= size:
+            return [Piece(file)]
+        walk = replace(self, check=False, progress=None)
+        scan = _FileScan(walk, file, lambda _: None, self.is_fast(file.size), Piece(file))
+        pieces: list[Piece] = []
+        place = Place()
+        for used, outcome in scan.join(scan.read):
+            behind = outcome.state.place
+            is_known = behind.lost_from == NO_OFFSET and not behind.relaxed
+            if is_known and behind.at - place.at >= size and used.stop < file.size:
+                pieces.append(Piece(file, place, used.stop, behind))
+                place = behind
+        return [*pieces, Piece(file, place)]
+
     def scan_backward(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
         """As `scan`, ranges from the last to the first; rows inside each are in log order.
 
@@ -215,14 +262,22 @@ class Scanner:
 class _FileScan(Generic[T]):
     """One file: its ranges, and how their outcomes are joined."""
 
-    def __init__(self, scanner: Scanner, file: LogFile, work: Work[T], fast: bool) -> None:
+    def __init__(
+        self,
+        scanner: Scanner,
+        file: LogFile,
+        work: Work[T],
+        fast: bool,
+        piece: Piece | None = None,
+    ) -> None:
         self.scanner = scanner
         self.file = file
         self.work = work
         self.fast = fast
+        self.piece = piece
         with _explained():
             self.source = Source(file.path)
-            if scanner.cuts:
+            if scanner.cuts or piece is not None:
                 # All that read a range of it must mean the same bytes.
                 self.source.limit(file.size)
         self.state = FileState(file, self.source.size)
@@ -230,6 +285,8 @@ class _FileScan(Generic[T]):
     def ranges(self, place: Place) -> list[_Range]:
         """Ranges that cover the file behind `place`, where only the first begins."""
         size = min(self.source.size, FILE_SIZE_MAX)
+        if self.piece is not None and self.piece.stop is not None:
+            size = min(size, self.piece.stop)
         first = max(place.at, place.lost_from + 1)
         # Ranges of one size: a short one at the end costs as much Python as a long one.
         count = self.scanner.cuts or max(-(-(size - first) // self.scanner.range_size()), 1)
@@ -257,7 +314,7 @@ class _FileScan(Generic[T]):
 
         `outcome_of` gives what a range of `ranges` has shown when it was read on its own.
         """
-        place = Place(self.scanner.start)
+        place = Place(self.scanner.start) if self.piece is None else self.piece.place
         for planned in self.ranges(place):
             outcome = outcome_of(planned)
             is_lost = place.lost_from != NO_OFFSET
@@ -271,6 +328,8 @@ class _FileScan(Generic[T]):
                 outcome = self.read(used)
             place = self._take(outcome)
             yield used, outcome
+        if self.piece is not None and self.piece.behind not in (None, place):
+            raise StoppedError(f"{self.file.path}: its bytes changed while the log was read")
         if place.lost_from != NO_OFFSET:
             place = yield from self._join_relaxed(place)
         self.state.tail = place.at if place.lost_from == NO_OFFSET else place.lost_from

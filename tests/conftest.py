@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from hypothesis import settings
 from tests.corpus import FIXTURES, environments, legacy_files
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
+
+_OF_SESSION = re.compile(r"[\[-]spark[-\]]")
 
 # The first call of a kernel compiles it, and a busy machine is no failure of ours.
 settings.register_profile("je-tools", deadline=None)
@@ -50,6 +53,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Drop what an empty `legacy_file` left: pytest would report it as skipped."""
     items[:] = [item for item in items if not item.name.endswith("[NOTSET]")]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of the one Spark session run in one process; all others wherever there is room.
+
+    They are told by their names: marks are not known to the process that hands tests out.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if _OF_SESSION.search(nodeid) else nodeid
+
+    return Scheduling(config, log) if config.getoption("dist") == "load" else None
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,9 @@ column name.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -156,17 +157,24 @@ def entry_batch(
     *,
     fast: bool,
     versions: frozenset[int] = ALL_VERSIONS,
+    columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch:
-    """The entries of a table, in their order, in the columns of `entry_schema(versions)`."""
-    arrays = _row_arrays(table, names, masking, fast)
+    """The entries of a table, in their order, in the columns of `entry_schema(versions)`.
+
+    Where `columns` names some of these, only they are made, in the order of the names.
+    """
+    schema = entry_schema(versions)
+    chosen = schema.names if columns is None else columns
+    makers = _row_makers(table, names, masking, fast)
     parts = {part.family: part for part in table.parts}
     for family, kind in family_types(versions).items():
         if family in parts:
-            arrays.append(_part_array(table, parts[family], kind, masking, fast))
+            makers[family] = partial(_part_array, table, parts[family], kind, masking, fast)
         else:
-            arrays.append(_single_array(table, family, kind, masking))
-    arrays.append(_problems(table))
-    return pa.RecordBatch.from_arrays(arrays, schema=entry_schema(versions))
+            makers[family] = partial(_single_array, table, family, kind, masking)
+    makers[UNDECODABLE] = partial(_problems, table)
+    fields = pa.schema([schema.field(name) for name in chosen])
+    return pa.RecordBatch.from_arrays([makers[name]() for name in chosen], schema=fields)
 
 
 def _nulls(n: int, kind: pa.DataType) -> pa.Array:
@@ -179,35 +187,41 @@ def _most_nulls(kind: pa.DataType) -> pa.Array:
     return pa.nulls(MAX_ROWS, kind)
 
 
-def _row_arrays(
+def _row_makers(
     table: EntryTable, names: Mapping[int, str], masking: Masking, fast: bool
-) -> list[pa.Array]:
+) -> dict[str, Callable[[], pa.Array]]:
+    """What makes each of the columns that every entry has."""
     rows = table.rows
     n = len(rows)
-    db_names = {id_: t.clean_text(name) for id_, name in dict(names).items()}
-    provisional = pa.array(PROVISIONAL_NAMES, pa.string())
-    checksums = pa.array(CHECKSUM_NAMES, pa.string())
-    return [
-        t.number_array(np.full(n, rows.file_no, np.uint32)),
-        t.number_array(rows.offset),
-        t.number_array(rows.lsn.view(np.uint64)),
-        _chosen(rows.type, _TYPE_NAMES),
-        t.number_array(np.full(n, rows.version, np.uint8)),
-        t.number_array(rows.header_size),
-        t.number_array(rows.item_size),
-        t.number_array(rows.prev_offset),
-        t.number_array(rows.vlsn, rows.has_vlsn),
-        _chosen(rows.provisional, provisional),
-        t.bool_array(rows.replicated),
-        t.bool_array(rows.invisible),
-        _chosen(rows.checksum, checksums),
-        t.number_array(table.db_id, table.has_db),
-        t.id_texts(table.db_id, table.has_db, db_names),
-        t.number_array(table.txn_id, table.has_txn),
-        _binary(rows.data, table.key_start, table.key_size, masking, fast),
-        t.number_array(table.data_size, table.data_size >= 0),
-        _binary(rows.data, table.data_start, table.data_size, masking, fast),
-    ]
+
+    def db_names() -> pa.Array:
+        texts = {id_: t.clean_text(name) for id_, name in dict(names).items()}
+        return t.id_texts(table.db_id, table.has_db, texts)
+
+    def chosen(codes: npt.NDArray[np.uint8], texts: Sequence[str]) -> pa.Array:
+        return _chosen(codes, pa.array(texts, pa.string()))
+
+    return {
+        "file_no": lambda: t.number_array(np.full(n, rows.file_no, np.uint32)),
+        "offset": lambda: t.number_array(rows.offset),
+        "lsn": lambda: t.number_array(rows.lsn.view(np.uint64)),
+        "type": lambda: _chosen(rows.type, _TYPE_NAMES),
+        "version": lambda: t.number_array(np.full(n, rows.version, np.uint8)),
+        "header_size": lambda: t.number_array(rows.header_size),
+        "item_size": lambda: t.number_array(rows.item_size),
+        "prev_offset": lambda: t.number_array(rows.prev_offset),
+        "vlsn": lambda: t.number_array(rows.vlsn, rows.has_vlsn),
+        "provisional": lambda: chosen(rows.provisional, PROVISIONAL_NAMES),
+        "replicated": lambda: t.bool_array(rows.replicated),
+        "invisible": lambda: t.bool_array(rows.invisible),
+        "checksum": lambda: chosen(rows.checksum, CHECKSUM_NAMES),
+        "db_id": lambda: t.number_array(table.db_id, table.has_db),
+        "db_name": db_names,
+        "txn_id": lambda: t.number_array(table.txn_id, table.has_txn),
+        "key": lambda: _binary(rows.data, table.key_start, table.key_size, masking, fast),
+        "data_size": lambda: t.number_array(table.data_size, table.data_size >= 0),
+        "data": lambda: _binary(rows.data, table.data_start, table.data_size, masking, fast),
+    }
 
 
 def _chosen(codes: npt.NDArray[np.uint8], texts: pa.StringArray) -> pa.DictionaryArray:

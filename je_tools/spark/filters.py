@@ -1,0 +1,222 @@
+"""Conditions that Spark pushes down, turned into the selection that `dump` has.
+
+A condition on what every header tells is answered here and for all; one on payloads narrows what
+is read, and Spark looks at it once more, since an entry that ends inside a field is told apart
+only when all of it is decoded. What neither is true of is left to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from je_tools.environment import LogFile
+from je_tools.formats.je.types import type_name
+from je_tools.masking import DataMode
+from je_tools.plain import clean_text
+from je_tools.selection import KeyPattern, Selection
+
+NEVER_NULL = frozenset(
+    {
+        "file_no",
+        "offset",
+        "lsn",
+        "type",
+        "version",
+        "header_size",
+        "item_size",
+        "prev_offset",
+        "provisional",
+        "replicated",
+        "invisible",
+        "checksum",
+    }
+)
+"""Columns that have a value in every row."""
+
+VLSN_MIN = -(1 << 63)
+SIGNED_FILES = 1 << 31
+"""From this file number on LSNs are negative as int64."""
+
+_COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": lambda value, other: value == other,
+    "<=>": lambda value, other: value == other,
+    ">": lambda value, other: value > other,
+    ">=": lambda value, other: value >= other,
+    "<": lambda value, other: value < other,
+    "<=": lambda value, other: value <= other,
+    "in": lambda value, others: value in others,
+    "starts with": lambda value, other: value.startswith(other),
+    "ends with": lambda value, other: value.endswith(other),
+    "contains": lambda value, other: other in value,
+    "is not null": lambda _, __: True,
+    "is null": lambda _, __: False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A column, an operator of SQL, and a value; of `in` a tuple of values."""
+
+    column: str
+    operator: str
+    value: Any = None
+    negated: bool = False
+
+    def holds(self, value: Any) -> bool:
+        """Whether it does of a value that is not null."""
+        return _COMPARED[self.operator](value, self.value) is not self.negated
+
+    def compares(self, *kinds: type) -> bool:
+        """Whether the value, and each of several, is of a kind and not null."""
+        if self.operator in ("is null", "is not null"):
+            return True
+        values = self.value if self.operator == "in" else (self.value,)
+        return all(type(value) in kinds for value in values)
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """What is left to read.
+
+    Attributes:
+        selection: which entries, but for names of databases.
+        files: what the number and the version of a file must be.
+        db_names: of these all must be one of a database's; each a set of names as they are shown.
+    """
+
+    selection: Selection
+    files: tuple[Condition, ...] = ()
+    db_names: tuple[frozenset[str], ...] = ()
+
+    def has(self, file: LogFile) -> bool:
+        """Whether anything in a file can be wanted."""
+        told = {"file_no": file.file_no, "version": file.version}
+        if not all(condition.holds(told[condition.column]) for condition in self.files):
+            return False
+        return self.selection.file_is_wanted(file.file_no)
+
+    def resolved(self, names: Mapping[int, str]) -> Selection:
+        """The selection with the databases that have the wanted names."""
+        selection = self.selection
+        for wanted in self.db_names:
+            ids = (id_ for id_, name in names.items() if clean_text(name) in wanted)
+            selection = replace(selection, db_ids=_both(selection.db_ids, ids))
+        return selection
+
+
+@dataclass(frozen=True, slots=True)
+class Pushdown:
+    """What decides which conditions can be pushed.
+
+    Attributes:
+        signed_lsns: some LSNs of the log are negative as int64, so that their order is another.
+        mode: what is shown of keys, which is what Spark compares.
+    """
+
+    signed_lsns: bool
+    mode: DataMode
+
+    def push(self, narrowed: Narrowed, condition: Condition) -> tuple[Narrowed, bool]:
+        """Narrow what is read by a condition; and whether Spark need not look at it again."""
+        column = condition.column
+        if condition.operator == "is not null" and column in NEVER_NULL and not condition.negated:
+            return narrowed, True
+        if column in ("file_no", "version") and condition.compares(int):
+            return replace(narrowed, files=(*narrowed.files, condition)), True
+        if column == "type" and condition.compares(str):
+            held = frozenset(no for no in range(256) if condition.holds(type_name(no)))
+            return _with(narrowed, types=_both(narrowed.selection.types, held)), True
+        if column == "replicated" and condition.compares(bool):
+            return _replicated(narrowed, condition)
+        if column == "vlsn":
+            return _vlsn(narrowed, condition)
+        if condition.negated:
+            return narrowed, False
+        if column == "lsn" and not self.signed_lsns:
+            return _bounded(narrowed, condition, "from_lsn", "to_lsn")
+        return self._push_payload(narrowed, condition), False
+
+    def _push_payload(self, narrowed: Narrowed, condition: Condition) -> Narrowed:
+        selection = narrowed.selection
+        values = _equal_to(condition)
+        if values is None:
+            return narrowed
+        if condition.column == "db_id" and condition.compares(int):
+            return _with(narrowed, db_ids=_both(selection.db_ids, values))
+        if condition.column == "txn_id" and condition.compares(int):
+            return _with(narrowed, txn_ids=_both(selection.txn_ids, values))
+        if condition.column == "db_name" and condition.compares(str):
+            return replace(narrowed, db_names=(*narrowed.db_names, frozenset(values)))
+        is_key = condition.column == "key" and self.mode is DataMode.SHOW
+        # Of several keys one must be found, so that those of an option cannot be told apart.
+        if is_key and values and not selection.keys and condition.compares(bytes, bytearray):
+            keys = tuple(KeyPattern(bytes(value), whole=True) for value in values)
+            return _with(narrowed, keys=keys)
+        return narrowed
+
+
+def _with(narrowed: Narrowed, **changes: Any) -> Narrowed:
+    return replace(narrowed, selection=replace(narrowed.selection, **changes))
+
+
+def _both(one: frozenset[Any] | None, other: Iterable[Any]) -> frozenset[Any]:
+    """What is in both; None is everything."""
+    return frozenset(other) if one is None else one & frozenset(other)
+
+
+def _equal_to(condition: Condition) -> tuple[Any, ...] | None:
+    """The values of which one must be equal; None where it is another condition."""
+    if condition.operator == "in":
+        return tuple(value for value in condition.value if value is not None)
+    is_equal = condition.operator in ("=", "<=>") and condition.value is not None
+    return (condition.value,) if is_equal else None
+
+
+def _replicated(narrowed: Narrowed, condition: Condition) -> tuple[Narrowed, bool]:
+    held = {value for value in (True, False) if condition.holds(value)}
+    if held == {True}:
+        return _with(narrowed, replicated=True), True
+    if not held:
+        return _with(narrowed, types=frozenset()), True
+    return narrowed, held == {True, False}
+
+
+def _vlsn(narrowed: Narrowed, condition: Condition) -> tuple[Narrowed, bool]:
+    """Only entries that have one pass a comparison."""
+    if condition.operator == "is not null" and not condition.negated:
+        return _bound(narrowed, "from_vlsn", max, VLSN_MIN), True
+    if condition.negated:
+        return narrowed, False
+    return _bounded(narrowed, condition, "from_vlsn", "to_vlsn")
+
+
+def _bounded(
+    narrowed: Narrowed, condition: Condition, low: str, high: str
+) -> tuple[Narrowed, bool]:
+    """Bounds of a number that a condition sets; and whether they are all that it says."""
+    values = _equal_to(condition)
+    if values is not None and all(type(value) is int for value in values):
+        if not values:
+            return _with(narrowed, types=frozenset()), True
+        narrowed = _bound(narrowed, low, max, min(values))
+        return _bound(narrowed, high, min, max(values)), min(values) == max(values)
+    if condition.operator not in (">", ">=", "<", "<=") or not condition.compares(int):
+        return narrowed, False
+    value = condition.value
+    if condition.operator in (">", ">="):
+        return _bound(narrowed, low, max, value + (condition.operator == ">")), True
+    return _bound(narrowed, high, min, value - (condition.operator == "<")), True
+
+
+def _bound(
+    narrowed: Narrowed, name: str, tighter: Callable[[int, int], int], value: int
+) -> Narrowed:
+    known = getattr(narrowed.selection, name)
+    return _with(narrowed, **{name: value if known is None else tighter(known, value)})
+
+
+def has_signed_lsns(files: Iterable[LogFile]) -> bool:
+    """Whether LSNs of some of these files are negative as int64."""
+    return any(file.file_no >= SIGNED_FILES for file in files)

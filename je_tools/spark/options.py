@@ -1,0 +1,194 @@
+"""The options of the format `jelog`, from texts to what they mean."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+from je_tools.errors import UsageError
+from je_tools.masking import DataMode
+from je_tools.selection import Selection, parse_bytes, parse_key, parse_lsn, parse_types
+from je_tools.times import Window, parse_time
+
+T = TypeVar("T")
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+OPTIONS: Mapping[str, str] = {
+    "path": "What is read: an environment's directory, or a log file. `load(path)` sets it.",
+    "paths": "Several log files of one environment, as a list. `load([…])` sets it.",
+    "columns": "Columns to read, as a list; nothing else is decoded. Otherwise all.",
+    "type": "Entry types by the engine's names, or groups, as a list.",
+    "db": "Databases by name or id (`id:7`), as a list.",
+    "txn": "Transaction ids, as a list.",
+    "key": "Key of an LN: text, `hex:0a1b`, `hex:0a*` (prefix), `long:5485`, `int:7`, `str:name`.",
+    "grep": "Bytes in a key or value: text, or `hex:0a1b`.",
+    "from_lsn": "First LSN, `0xFILE/0xOFFSET`.",
+    "to_lsn": "Last LSN, inclusive.",
+    "from_vlsn": "First VLSN.",
+    "to_vlsn": "Last VLSN, inclusive.",
+    "since": "First time, UTC: `2026-11-20T10:00:00`, or since 1970: `1795168800s`, `…ms`.",
+    "until": "Last time, UTC, inclusive.",
+    "replicated": "`true`: only entries of the replication stream.",
+    "data": "What is shown of keys and values: `show`, `hide`, `length`, `hash`, `salted-hash`.",
+    "ignore_checksum": "`true`: entries are not summed.",
+    "pushdown": "`true`: conditions of the query select too. Of a DataFrame that is used once.",
+}
+"""Every option, and what it does."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a read is asked for.
+
+    Attributes:
+        paths: absolute, of an environment's directory or of log files.
+        selection: which entries, but for databases and times.
+        databases: names and ids of those whose entries are wanted; empty for all.
+        columns: names of those that are wanted, in their order; None for all.
+        mode: what is shown of keys and values.
+        check: sum every entry.
+        pushdown: take conditions of the query.
+    """
+
+    paths: tuple[Path, ...]
+    selection: Selection
+    databases: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    mode: DataMode = DataMode.SHOW
+    check: bool = True
+    pushdown: bool = False
+
+
+def parse_options(given: Mapping[str, str]) -> Options:
+    """Options as Spark gives them, their names in any case.
+
+    Raises:
+        UsageError: an option that there is not, or a value that means nothing.
+    """
+    texts = _Texts({name.lower(): text for name, text in given.items()})
+    types = texts.listed("type", str)
+    txns = texts.listed("txn", int)
+    since, until = texts.parsed("since", parse_time), texts.parsed("until", parse_time)
+    return Options(
+        paths=_paths(texts),
+        selection=Selection(
+            types=texts.checked("type", lambda: parse_types(types)) if types else None,
+            from_lsn=texts.parsed("from_lsn", parse_lsn),
+            to_lsn=texts.parsed("to_lsn", parse_lsn),
+            from_vlsn=texts.parsed("from_vlsn", int),
+            to_vlsn=texts.parsed("to_vlsn", int),
+            replicated=texts.flag("replicated"),
+            txn_ids=frozenset(txns) if txns else None,
+            keys=_one(texts.parsed("key", parse_key)),
+            greps=_one(texts.parsed("grep", parse_bytes)),
+            window=None if since is None and until is None else Window(since, until),
+        ),
+        databases=texts.listed("db", str),
+        columns=texts.listed("columns", str) or None,
+        mode=texts.parsed("data", _mode) or DataMode.SHOW,
+        check=not texts.flag("ignore_checksum"),
+        pushdown=texts.flag("pushdown"),
+    )
+
+
+@contextmanager
+def as_option(name: str) -> Iterator[None]:
+    """What a command would complain of, as a complaint about an option of this name."""
+    try:
+        yield
+    except UsageError as error:
+        text = str(error).removeprefix(f"--{name}").removeprefix(":").strip()
+        raise UsageError(f"option {name}: {text}") from None
+
+
+class _Texts:
+    """The texts of options, each of which there is."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.texts = texts
+        unknown = sorted(texts.keys() - OPTIONS.keys())
+        if unknown:
+            raise UsageError(_unknown_option(unknown[0]))
+
+    def checked(self, name: str, parse: Callable[[], T]) -> T:
+        """What `parse` gives, where it can make anything of the text."""
+        try:
+            with as_option(name):
+                return parse()
+        except ValueError:
+            raise UsageError(f"option {name}: {self.texts[name]!r} means nothing here") from None
+
+    def parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
+        """The value of an option; None where it is not given."""
+        text = self.texts.get(name)
+        return None if text is None else self.checked(name, lambda: parse(text))
+
+    def flag(self, name: str) -> bool:
+        """Whether an option is true."""
+        return self.parsed(name, _flag) or False
+
+    def listed(self, name: str, parse: Callable[[str], T]) -> tuple[T, ...]:
+        """The values of an option: between commas, or as JSON has lists."""
+        values = self.parsed(name, _list)
+        if values is None:
+            return ()
+        return self.checked(name, lambda: tuple(map(parse, values)))
+
+
+def _one(value: T | None) -> tuple[T, ...]:
+    return () if value is None else (value,)
+
+
+def _mode(text: str) -> DataMode:
+    if text not in list(DataMode):
+        raise UsageError(f"{text!r} is none of {', '.join(DataMode)}")
+    return DataMode(text)
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise UsageError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _list(text: str) -> list[str]:
+    if not text.lstrip().startswith("["):
+        values = [part.strip() for part in text.split(",")]
+    else:
+        given = json.loads(text)
+        values = [str(value) for value in given]
+    if not all(values):
+        raise UsageError(f"{text!r} names nothing, or nothing between two commas")
+    return values
+
+
+def _paths(texts: _Texts) -> tuple[Path, ...]:
+    one = texts.texts.get("path")
+    named = (*([] if one is None else [one]), *texts.listed("paths", str))
+    if not named:
+        raise UsageError("name an environment's directory or log files: load(path)")
+    return tuple(_local(name) for name in named)
+
+
+def _local(name: str) -> Path:
+    if name.startswith("file:/"):
+        name = unquote(urlsplit(name).path)
+    elif _URL.match(name):
+        raise UsageError(f"{name}: logs are read from file systems that are mounted, not by a URL")
+    # A worker's directory is not that of the driver.
+    return Path(name).absolute()
+
+
+def _unknown_option(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"option {name}: there is none; {hint}there are {', '.join(OPTIONS)}"

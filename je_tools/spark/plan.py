@@ -1,0 +1,175 @@
+"""What each task of a read is told: some files or pieces of files, and what to make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from je_tools.dump import read_names_and_times
+from je_tools.environment import Environment, LogFile, open_environment
+from je_tools.formats.je.header import lsn_of
+from je_tools.masking import Masking
+from je_tools.scan import Piece, Scanner
+from je_tools.selection import Selection, database_ids
+from je_tools.spark.columns import spark_schema
+from je_tools.spark.filters import Condition, Narrowed, Pushdown, has_signed_lsns
+from je_tools.spark.options import Options, as_option
+
+TASK_SIZE = 64 << 20
+"""Bytes of log that a task reads: files that follow each other, or one, or a piece of one."""
+
+CUT_FROM = 256 << 20
+"""A file of more bytes is cut into pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one task reads, and how; it pickles.
+
+    Attributes:
+        pieces: of files, in log order.
+        selection: which entries.
+        names: of databases, by id; empty where no column has them.
+        masking: what becomes of keys and values; the same in every task.
+        columns: names of the columns, in their order.
+        versions: log versions of the whole log, which the types of columns follow from.
+        check: sum every entry.
+    """
+
+    pieces: tuple[Piece, ...]
+    selection: Selection
+    names: Mapping[int, str]
+    masking: Masking
+    columns: tuple[str, ...]
+    versions: frozenset[int]
+    check: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes to be read."""
+        return sum(_size(piece) for piece in self.pieces)
+
+
+@dataclass
+class Planner:
+    """A read of one log, from its options to its tasks.
+
+    Attributes:
+        options: what is asked for.
+        masking: what becomes of keys and values.
+        environment: the log as it is now.
+        narrowed: which entries; conditions that are pushed narrow it.
+    """
+
+    options: Options
+    masking: Masking
+    environment: Environment = field(init=False)
+    narrowed: Narrowed = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.environment = open_environment(self.options.paths)
+        self.narrowed = Narrowed(self.options.selection)
+
+    @property
+    def versions(self) -> frozenset[int]:
+        """Log versions of the files."""
+        return frozenset(file.version for file in self.environment.files)
+
+    @property
+    def schema(self) -> Any:
+        """The Arrow schema of what is read."""
+        return spark_schema(self.versions, self.options.columns)
+
+    def push(self, conditions: Iterable[Condition]) -> list[bool]:
+        """Narrow what is read; for each condition whether that is all of it."""
+        pushdown = Pushdown(has_signed_lsns(self.environment.files), self.options.mode)
+        done = []
+        for condition in conditions:
+            self.narrowed, is_all = pushdown.push(self.narrowed, condition)
+            done.append(is_all)
+        return done
+
+    def tasks(self) -> list[Task]:
+        """Tasks that together give every selected entry once.
+
+        Names and times are what the whole log tells, so where they are asked for it is read
+        here; else only files are opened, and large ones are walked through.
+
+        Raises:
+            UsageError: a database that the log does not know.
+            StoppedError: a file shrank, vanished or was replaced meanwhile.
+            InputError: a file cannot be read.
+        """
+        columns = tuple(self.schema.names)
+        files = [file for file in self.environment.files if self.narrowed.has(file)]
+        if not files:
+            return []
+        selection, names = self._resolved("db_name" in columns)
+        if frozenset() in (selection.types, selection.db_ids, selection.txn_ids):
+            return []
+        scanner = Scanner(check=self.options.check, threads=1)
+        return [
+            Task(
+                tuple(group),
+                selection,
+                names,
+                self.masking,
+                columns,
+                self.versions,
+                self.options.check,
+            )
+            for group in _groups(_pieces(files, scanner, selection))
+        ]
+
+    def _resolved(self, shows_names: bool) -> tuple[Selection, Mapping[int, str]]:
+        """The selection with its databases and times, and names that are shown."""
+        selection, wanted = self.narrowed.selection, self.options.databases
+        by_name = bool(wanted or self.narrowed.db_names)
+        if not (shows_names or by_name or selection.needs_times):
+            return selection, {}
+        scanner = Scanner(check=self.options.check)
+        prepared = read_names_and_times(self.environment, selection, scanner)
+        narrowed = replace(self.narrowed, selection=prepared.selection)
+        selection = narrowed.resolved(prepared.names)
+        if wanted:
+            with as_option("db"):
+                ids = database_ids(wanted, prepared.names)
+            known = selection.db_ids
+            selection = replace(selection, db_ids=ids if known is None else ids & known)
+        return selection, prepared.names if shows_names else {}
+
+
+def _size(piece: Piece) -> int:
+    return (piece.file.size if piece.stop is None else piece.stop) - piece.place.at
+
+
+def _pieces(files: Iterable[LogFile], scanner: Scanner, selection: Selection) -> Iterator[Piece]:
+    for file in files:
+        if file.size > CUT_FROM:
+            pieces = scanner.cut(file, TASK_SIZE)
+            yield from (piece for piece in pieces if _is_wanted(piece, selection))
+        else:
+            yield Piece(file)
+
+
+def _is_wanted(piece: Piece, selection: Selection) -> bool:
+    """Whether any LSN of a piece can pass."""
+    file_no = piece.file.file_no
+    first = lsn_of(file_no, piece.place.at)
+    last = lsn_of(file_no, (piece.file.size if piece.stop is None else piece.stop) - 1)
+    too_early = selection.from_lsn is not None and last < selection.from_lsn
+    return not too_early and (selection.to_lsn is None or first <= selection.to_lsn)
+
+
+def _groups(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    group: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if group and size + _size(piece) > TASK_SIZE:
+            yield group
+            group, size = [], 0
+        group.append(piece)
+        size += _size(piece)
+    if group:
+        yield group

@@ -1,0 +1,72 @@
+"""What a task does: entries of its files as Arrow batches, in the types that Spark has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from je_tools.dump import Dump
+from je_tools.entries import EntryTable, build_table
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
+from je_tools.scan import Scanner
+from je_tools.sinks.batches import UNDECODABLE, entry_batch
+from je_tools.spark.columns import spark_batch, spark_schema, wanted_fields
+from je_tools.spark.plan import Task
+
+
+def read_task(task: Task) -> Iterator[pa.RecordBatch]:
+    """The entries of a task in log order, in batches of some megabytes of log at most.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced since the task was planned.
+        InputError: a file cannot be read, or a batch of keys and values is too long for Arrow.
+    """
+    scanner = Scanner(check=task.check, threads=1)
+    fast = scanner.is_fast(task.size)
+    scanner = Scanner(check=task.check, threads=1, fast=fast)
+    encode = partial(
+        entry_batch,
+        names=task.names,
+        masking=task.masking,
+        fast=fast,
+        versions=task.versions,
+        columns=task.columns,
+    )
+    dump = Dump(task.selection, encode, scanner, build=_Builder.of(task.columns))
+    schema = spark_schema(task.versions, task.columns)
+    for piece in task.pieces:
+        for part in scanner.scan_piece(piece, lambda rows: dump.encode_rows(rows, fast)):
+            for encoded in part.results:
+                for told in encoded:
+                    yield spark_batch(told.content, schema)
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """Decodes of entries what some columns are made of.
+
+    Attributes:
+        fields: of the payloads of all entries; None for every field.
+        families: whose entries are decoded as a whole.
+    """
+
+    fields: frozenset[str] | None
+    families: frozenset[Family]
+
+    @classmethod
+    def of(cls, columns: tuple[str, ...]) -> _Builder:
+        """What these columns need."""
+        fields = None if UNDECODABLE in columns else wanted_fields(columns)
+        return cls(fields, frozenset(family for family in Family if family.value in columns))
+
+    def __call__(self, rows: Rows, *, fast: bool) -> EntryTable:
+        nos = (each.no for each in ENTRY_TYPES.values() if each.family in self.families)
+        whole = mask_of(nos)[rows.type]
+        if self.fields:
+            # Whether an id of a damaged entry counts shows only when all of it is decoded.
+            whole |= ~rows.good
+        return build_table(rows, fast=fast, wanted=self.fields, whole=whole)

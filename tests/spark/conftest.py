@@ -1,0 +1,32 @@
+"""One Spark session for all tests that ask for `spark`, so that one JVM is started for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.spark.session import open_session
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of the session."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session", params=[pytest.param("local[2,4]", id="spark")])
+def spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """A session that knows the format `jelog`; without a JDK it fails and says what to install.
+
+    By its parameter each of its tests has `spark` in its name, as tests/conftest.py wants it.
+    """
+    session = open_session(tmp_path_factory.mktemp("spark"), request.param)
+    from je_tools.spark import register
+
+    register(session)
+    yield session
+    session.stop()

@@ -1,0 +1,59 @@
+"""A Spark session as the tests have it: small, quiet, and gone with the process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+from tests.corpus import ROOT
+from tests.engine.java import find_java
+
+LOGGING = """\
+status = off
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %c: %m%n%ex
+"""
+
+
+def open_session(folder: Path, master: str, **more: str) -> Any:
+    """A new session; what it logs is in `folder`/spark.log.
+
+    Raises:
+        NoJavaError: there is no JDK; says what to install.
+    """
+    java = find_java().resolve()
+    os.environ["JAVA_HOME"] = str(java.parents[1])
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    logging = folder / "log4j2.properties"
+    logging.write_text(LOGGING.format(log=folder / "spark.log"))
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.local.dir": str(folder),
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    } | more
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("je-tools")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    # Relative paths in the pages begin where the JVM does.
+    with chdir(ROOT):
+        return builder.getOrCreate()

@@ -1,0 +1,248 @@
+"""The format `jelog` in Spark itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.errors import AnalysisException
+
+from je_tools.spark import PUSHDOWN
+from tests.corpus import FIXTURES, ROOT
+from tests.je_tools.dumped import je_tools
+from tests.spark.cluster import results
+from tests.spark.reading import assert_same, dumped, read
+
+HOME = FIXTURES / "v17-basic" / "env"
+NAMES = ["v6-halt/env", "v8-cleaned/env", "v26-rep-committed/node1"]
+
+
+def load(spark: Any, path: Path | list[Path], **options: str) -> Any:
+    """A DataFrame of a log."""
+    paths = [str(each) for each in path] if isinstance(path, list) else str(path)
+    return spark.read.format("jelog").options(**options).load(paths)
+
+
+def table(frame: Any) -> pa.Table:
+    """What a DataFrame gives, in the order of the log."""
+    found = frame.orderBy("lsn").toArrow()
+    return pa.table(
+        {
+            name: found.column(name).cast(field.type)
+            for name, field in zip(found.column_names, found.schema, strict=True)
+        }
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entries_are_those_of_dump(spark: Any, name: str, tmp_path: Path) -> None:
+    expected = dumped(FIXTURES / name, tmp_path / "out.parquet")
+    frame = load(spark, FIXTURES / name)
+    assert_same(table(frame), expected)
+    # Once more, as a user who looks twice.
+    assert frame.count() == len(expected)
+
+
+def test_types_are_those_that_spark_reads_from_parquet(spark: Any, tmp_path: Path) -> None:
+    """But for LSNs, of which Spark makes decimals where they come from Parquet."""
+    out = tmp_path / "out.parquet"
+    assert je_tools("dump", HOME, "--format", "parquet", "--output", out).code == 0
+    from_parquet = spark.read.parquet(str(out)).schema.simpleString()
+    assert "lsn:decimal(20,0)" in from_parquet
+    assert load(spark, HOME).schema.simpleString() == from_parquet.replace(
+        "decimal(20,0)", "bigint"
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("type = 'Commit' and lsn > 5000", []),
+        ("type in ('Commit', 'CkptEnd') and file_no = 0 and version >= 17", []),
+        ("replicated", []),
+        ("type like 'INS%' and vlsn is null", ["isnull(vlsn"]),
+        ("db_name = 'people' and txn_id in (7, 8)", ["db_name", "txn_id"]),
+        ("key = X'7573657230303030303030303037'", ["key"]),
+        ("key = X'757365723030303030303037' or type = 'Trace'", ["key", "type"]),
+        ("txn_end.time_ms > 0 and type <> 'Commit'", ["txn_end"]),
+    ],
+)
+def test_filters_are_pushed_down_and_change_nothing(
+    spark: Any, where: str, left: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = load(spark, HOME, pushdown="true").where(where)
+    # The same of what Spark holds already.
+    whole = spark.createDataFrame(read(HOME)).where(where)
+    assert_same(table(frame), table(whole))
+    frame.explain()
+    plan = capsys.readouterr().out
+    filters = [line for line in plan.splitlines() if "Filter " in line]
+    assert len(filters) == bool(left), plan
+    assert all(name in filters[0] for name in left)
+
+
+def test_one_load_answers_several_queries(spark: Any) -> None:
+    """What one of them asks for is not missing from the others, nor from the sides of a join."""
+    log = load(spark, HOME, columns="lsn,type,txn_id,db_name,key")
+    whole = read(HOME, columns="type").column("type").to_pylist()
+    commits = log.where("type = 'Commit'")
+    assert commits.count() == whole.count("Commit")
+    assert log.count() == len(whole)
+    assert log.where("type = 'Abort'").union(commits).count() == sum(
+        name in ("Commit", "Abort") for name in whole
+    )
+    inserts = log.where("type = 'INS_LN_TX' and db_name = 'people'")
+    joined = inserts.join(commits.select("txn_id"), "txn_id").count()
+    other = log.where("type = 'Abort'").select("txn_id")
+    assert joined + inserts.join(other, "txn_id").count() == inserts.count() > joined > 0
+
+
+def test_several_files(spark: Any, tmp_path: Path) -> None:
+    home = FIXTURES / "v8-cleaned" / "env"
+    files = sorted(home.glob("*.jdb"))
+    expected = dumped(files, tmp_path / "out.parquet")
+    assert_same(table(load(spark, files)), expected)
+    listed = spark.read.format("jelog").option("paths", ",".join(map(str, files))).load()
+    assert_same(table(listed), expected)
+
+
+def test_columns_and_options(spark: Any, tmp_path: Path) -> None:
+    frame = load(spark, HOME, columns="lsn, key", Type="LN", db="people", data="salted-hash")
+    assert frame.columns == ["lsn", "key"]
+    expected = dumped(HOME, tmp_path / "out.parquet", "--type", "LN", "--db", "people")
+    found = table(frame)
+    assert found.column("lsn").equals(expected.column("lsn"))
+    assert found.column("key").to_pylist()[0].startswith(b"salted:")
+    assert table(frame).equals(found), "another salt for the same DataFrame"
+
+
+def test_a_join_of_salted_hashes(spark: Any) -> None:
+    frame = load(spark, HOME, columns="lsn,key", data="salted-hash").where("key is not null")
+    keys = load(spark, HOME, columns="key").where("key is not null")
+    shown = keys.groupBy("key").count().selectExpr("sum(count * count)").first()[0]
+    other = frame.selectExpr("key", "lsn as other")
+    assert frame.join(other, "key").count() == shown
+
+
+def test_a_schema_of_ones_own(spark: Any) -> None:
+    """It chooses columns, and is held against the log."""
+    reading = spark.read.format("jelog")
+    frame = reading.schema("type string, lsn bigint").load(str(HOME))
+    assert frame.columns == ["type", "lsn"]
+    assert frame.where("type = 'FileHeader'").collect() == [("FileHeader", 0)]
+    with pytest.raises(AnalysisException, match=r"column lsn: this log .* string"):
+        reading.schema("lsn string").load(str(HOME)).count()
+    with pytest.raises(AnalysisException, match="column size: this log has none"):
+        reading.schema("size bigint").load(str(HOME)).count()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"colums": "lsn"}, "option colums: there is none; did you mean columns?"),
+        ({"columns": "lsn,size"}, "column size: this log has none, but file_no, offset"),
+        ({"columns": "lsn,lsn"}, "column lsn: named twice"),
+        ({"type": "INS"}, "option type: INS: no such entry type or group; did you mean"),
+        ({"from_lsn": "12"}, "option from_lsn: 12: an LSN is written 0xFILE/0xOFFSET"),
+        ({"data": "none"}, "option data: 'none' is none of show, hide"),
+        ({"txn": "a"}, "option txn: 'a' means nothing here"),
+        ({"replicated": "yes"}, "option replicated: 'yes' is neither true nor false"),
+        ({"path": "/no/such/log"}, "/no/such/log: no such file or directory"),
+        ({"path": "hdfs://host/log"}, "logs are read from file systems that are mounted"),
+    ],
+)
+def test_what_cannot_be_read_is_told_at_load(
+    spark: Any, options: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        spark.read.format("jelog").options(**{"path": str(HOME), **options}).load()
+    assert reason in str(caught.value)
+
+
+def test_a_database_that_is_not_there_is_told_when_it_is_read(spark: Any) -> None:
+    with pytest.raises(AnalysisException, match=r"option db: nobody: not in this log, .* people"):
+        load(spark, HOME, db="nobody").count()
+
+
+def test_a_log_that_is_cut_short_ends_the_read(spark: Any, tmp_path: Path) -> None:
+    home = tmp_path / "env"
+    shutil.copytree(HOME, home)
+    rows = load(spark, home, columns="lsn").rdd
+    assert rows.count() == 1695
+    file = home / "00000000.jdb"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(Exception, match=r"shrank from 287967 to 287867 bytes"):
+        rows.count()
+    # Who loads again sees the log as it is.
+    assert load(spark, home, columns="lsn").count() < 1695
+
+
+def test_nothing_matches(spark: Any) -> None:
+    assert load(spark, HOME).where("file_no = 77").count() == 0
+    assert load(spark, HOME, from_lsn="0x99/0x0").collect() == []
+
+
+def test_without_the_setting_spark_refuses(spark: Any) -> None:
+    """The reason why `register` makes it."""
+    assert spark.conf.get(PUSHDOWN) == "true"
+    spark.conf.set(PUSHDOWN, "false")
+    try:
+        with pytest.raises(AnalysisException, match=r"(?s)PUSHDOWN_DISABLED.*filterPushdown"):
+            load(spark, HOME, pushdown="true").count()
+    finally:
+        spark.conf.set(PUSHDOWN, "true")
+
+
+def test_workers_need_no_pandas(spark: Any) -> None:
+    """They have what je-tools needs, and pandas is not among it."""
+
+    def loaded(_: Any) -> Any:
+        import je_tools.spark.reading  # noqa: F401
+
+        yield "pandas" in sys.modules
+
+    assert spark.sparkContext.parallelize([0], 1).mapPartitions(loaded).collect() == [False]
+
+
+def expected_results() -> list[Any]:
+    """What tests.spark.cluster asks, answered without Spark."""
+    columns = "lsn,type,db_id,data_size,key"
+    whole = read(FIXTURES / "v8-cleaned" / "env", columns=columns)
+    some = read(HOME, columns=columns)
+    is_ln = pc.match_substring(some.column("type"), "LN")
+    some = some.filter(pc.and_(is_ln, pc.equal(some.column("db_id"), 6)))
+    rows = pa.concat_tables([whole, some]).to_pylist()
+    found = []
+    for name in sorted({row["type"] for row in rows}):
+        own = [row for row in rows if row["type"] == name]
+        sizes = [row["data_size"] for row in own if row["data_size"] is not None]
+        keys = [row["key"] for row in own if row["key"] is not None]
+        size, key = sum(sizes) if sizes else None, max(keys).hex() if keys else None
+        found.append([name, len(own), sum(row["lsn"] for row in own), size, key])
+    return found
+
+
+def test_threads_of_one_process(spark: Any) -> None:
+    assert results(spark) == expected_results()
+
+
+@pytest.mark.spark
+def test_executors_that_know_nothing_of_each_other(tmp_path: Path) -> None:
+    """A cluster of two executors on this host, whose JVMs are not that of the session."""
+    script = "from tests.spark.cluster import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == expected_results()
