@@ -29,6 +29,20 @@ from tests.damage.running import je_tools
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 
+HOSTILE = [
+    b"line\nbreak\r",
+    b"not utf-8 \xff\x80",
+    b"'quotes\" `and` $(others)",
+    b"=HYPERLINK(1)",
+    b"<script>alert(1)</script>",
+    b"a,b;c\tE=1",
+    "\u202egnp.exe\u2028".encode(),
+    b"n" * 255,
+    b"-rf *",
+    b" ",
+]
+"""Names of directories, as bytes."""
+
 ALL = 10**9
 """More transactions than any log of the tests has."""
 

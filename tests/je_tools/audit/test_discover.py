@@ -15,21 +15,9 @@ from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.errors import InputError
 from tests.builders.logs import LogFile, write_log
 from tests.damage.planted_findings import log
+from tests.je_tools.audit.auditing import HOSTILE
 
 ScanDir = Callable[[Path], Any]
-
-HOSTILE = [
-    b"line\nbreak\r",
-    b"not utf-8 \xff\x80",
-    b"'quotes\" `and` $(others)",
-    b"=HYPERLINK(1)",
-    b"<script>alert(1)</script>",
-    b"a,b;c\tE=1",
-    "\u202egnp.exe\u2028".encode(),
-    b"n" * 255,
-    b"-rf *",
-    b" ",
-]
 
 
 def names(fleet: Fleet, top: Path) -> list[str]:

@@ -21,10 +21,12 @@ import pytest
 from je_tools.audit import plan
 from je_tools.audit.run import Job, Ran, run_audit
 from je_tools.audit.tables import TABLES
+from je_tools.plain import clean_text
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES, environments_in
 from tests.damage.planted_findings import PLANTED, Told, log
 from tests.je_tools.audit.auditing import (
+    HOSTILE,
     Row,
     Tables,
     files_said,
@@ -78,9 +80,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     }
     twice = file_twice(root / "twice")
     fixtures[str(twice)] = twice
+    count = ENVIRONMENTS - len(planted) - len(fixtures)
+    names = [*map(os.fsdecode, HOSTILE), *map(str, range(count - len(HOSTILE)))]
     clean = {
-        str(write_log(root / f"clean{number % 7}" / str(number), [log(count=number % 40 + 1)]))
-        for number in range(ENVIRONMENTS - len(planted) - len(fixtures))
+        clean_text(str(write_log(root / f"clean{i % 7}" / name, [log(count=i % 40 + 1)])))
+        for i, name in enumerate(names)
     }
     return Fleet(root, planted, clean, fixtures)
 
@@ -290,7 +294,7 @@ def test_equal_on_a_cluster_that_loses_an_executor(
     found = tables_in(tmp_path / "out")
     for rows in found.values():
         for row in rows:
-            row["env"] = str(fleet.root.parent / row["env"])
+            row["env"] = f"{fleet.root.parent}/{row['env']}"
     assert found == tables
     assert "Lost executor" in (tmp_path / "out" / "spark.log").read_text()
 
