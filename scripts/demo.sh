@@ -8,7 +8,7 @@ say() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
 run() { say "$@"; "$@"; }
 
 # The audit runs on Spark; without a JDK it says what is missing, when the rest has been shown.
-scripts/jdk.sh || true
+command -v "${JAVA_HOME:+$JAVA_HOME/bin/}java" >/dev/null || scripts/jdk.sh || true
 
 sample=fixtures/v17-crash-txn/env
 run je-tools verify "$sample"
