@@ -182,6 +182,8 @@ class Source:
         """A short span as bytes of its own, cut at the end of the file."""
         stop = min(stop, self.size)
         data = bytearray(max(stop - start, 0))
+        if not data:
+            return b""
         self._fill(memoryview(data), start)
         return bytes(data)
 

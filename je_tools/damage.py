@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -100,19 +101,15 @@ class RowDamage:
     lost_size: int = 0
 
 
-def row_damage(rows: Rows, type_counts: Ints) -> RowDamage | None:
-    """What is wrong with `rows`; None when nothing is, which costs next to nothing.
-
-    Args:
-        rows: entries of one file.
-        type_counts: int64 (256,); how many there are of each type.
-    """
-    bad = np.flatnonzero(~rows.good)
+def row_damage(rows: Rows) -> RowDamage | None:
+    """What is wrong with entries of one file; None when nothing is, which costs next to nothing."""
+    type_counts = rows.survey.counts
     unknown = _unknown_types(rows.version)
     with_unknown = bool(type_counts[unknown].any())
     erased = int(type_counts[erased_no(rows.version) % 256]) if rows.version >= 17 else 0
-    if not (len(bad) or with_unknown or erased or type_counts[RESTORE_REQUIRED_NO]):
+    if not (rows.survey.bad or with_unknown or erased or type_counts[RESTORE_REQUIRED_NO]):
         return None
+    bad = np.flatnonzero(~rows.good)
     damage = RowDamage()
     good = rows.good
     damage.lost = rows.offset[bad].astype(np.int64)
@@ -156,21 +153,18 @@ class OldDeltas:
         return self if before is None else OldDeltas(before.count + self.count, before.first)
 
 
-def old_deltas(rows: Rows, type_counts: Ints) -> OldDeltas | None:
-    """The old BIN-deltas in `rows`, in the versions that have them and that modern engines read.
-
-    Args:
-        rows: entries of one file.
-        type_counts: int64 (256,); how many there are of each type.
-    """
+def old_deltas(rows: Rows) -> OldDeltas | None:
+    """The old BIN-deltas of one file, in versions that have them and that modern engines read."""
     last_version = ENTRY_TYPES[OLD_BIN_DELTA_NO].last_version
-    if not (type_counts[OLD_BIN_DELTA_NO] and MODERN_READ_MIN <= rows.version <= last_version):
+    is_asked = MODERN_READ_MIN <= rows.version <= last_version
+    if not (is_asked and rows.survey.counts[OLD_BIN_DELTA_NO]):
         return None
     good = (rows.type == OLD_BIN_DELTA_NO) & rows.good
     offsets = rows.offset[good]
     return OldDeltas(len(offsets), int(offsets[0])) if len(offsets) else None
 
 
+@functools.cache
 def _unknown_types(version: int) -> Mask:
     unknown = np.ones(256, np.bool_)
     for no, entry_type in ENTRY_TYPES.items():

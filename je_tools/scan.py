@@ -14,6 +14,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import groupby
 from typing import Any, Generic, TypeVar
 
 from je_tools.environment import Environment, LogFile
@@ -162,8 +164,11 @@ class Scanner:
 
     def thread_count(self) -> int:
         """How many threads, or processes, read a log that is not small."""
-        cores = len(os.sched_getaffinity(0))
-        return self.threads or (min(cores, ENCODERS_MAX) if self.processes else cores)
+        return self.threads or (min(self._cores, ENCODERS_MAX) if self.processes else self._cores)
+
+    @cached_property
+    def _cores(self) -> int:
+        return len(os.sched_getaffinity(0))
 
     def range_size(self) -> int:
         """Bytes that a thread reads at once."""
@@ -186,20 +191,24 @@ class Scanner:
         threads = self.thread_count() if fast else 1
         with self._open_pool(threads, work, fast) as pool:
             # Open files are bounded by the ranges in flight: each is closed with its last one.
-            streams = (_FileScan(self, file, work, fast) for file in environment.files)
             try:
-                yield from (
-                    _in_order(streams, pool, self._in_flight(threads))
-                    if pool
-                    else _in_turn(streams)
-                )
+                for is_short, neighbours in groupby(environment.files, self._is_short):
+                    files = list(neighbours)
+                    streams = (_FileScan(self, file, work, fast) for file in files)
+                    if pool is None:
+                        yield from _in_turn(streams)
+                    elif is_short:
+                        read = partial(_read_whole, replace(self, progress=None), work)
+                        yield from _by_file(files, read, pool, 2 * threads, self.progress)
+                    else:
+                        yield from _in_order(streams, pool, threads + AHEAD)
             except BrokenExecutor as error:
                 reason = "a worker process was killed, for lack of memory perhaps"
                 raise StoppedError(f"{environment.name}: {reason}; try --threads 1") from error
 
-    def _in_flight(self, threads: int) -> int:
-        """How many ranges are read or wait to be: where their results are small, twice as many."""
-        return threads * 2 if self.wide else threads + AHEAD
+    def _is_short(self, file: LogFile) -> bool:
+        """Whether one thread reads the whole file: its results are small, and one range has it."""
+        return self.wide and not self.cuts and file.size <= self.range_size()
 
     def _open_pool(
         self, threads: int, work: Work[Any], fast: bool
@@ -491,6 +500,41 @@ def _in_turn(scans: Iterable[_FileScan[T]]) -> Iterator[Part[T]]:
                 scan.scanner.progress(used.stop - used.start)
             yield _part(scan, outcome)
         yield Part(scan.file, [], end=scan.state)
+
+
+def _read_whole(scanner: Scanner, work: Work[T], file: LogFile) -> list[Part[T]]:
+    return list(_in_turn([_FileScan(scanner, file, work, fast=True)]))
+
+
+def _by_file(
+    files: Iterable[LogFile],
+    read: Callable[[LogFile], list[Part[T]]],
+    pool: Executor,
+    most: int,
+    progress: Progress | None,
+) -> Iterator[Part[T]]:
+    """Have short files read ahead, at most so many, so that little is left to do here.
+
+    This thread would wait for Python's lock at each call of the system, and the others for it.
+    """
+    ahead: deque[tuple[LogFile, Future[list[Part[T]]]]] = deque()
+
+    def next_parts() -> Iterator[Part[T]]:
+        file, future = ahead.popleft()
+        yield from future.result()
+        if progress:
+            progress(file.size)
+
+    try:
+        for file in files:
+            ahead.append((file, pool.submit(read, file)))
+            if len(ahead) == most:
+                yield from next_parts()
+        while ahead:
+            yield from next_parts()
+    finally:
+        for _, future in ahead:
+            future.cancel()
 
 
 def _in_order(scans: Iterable[_FileScan[T]], pool: Executor, most: int) -> Iterator[Part[T]]:

@@ -49,9 +49,10 @@ ROLLBACK = -1
 
 def runs_of(rows: Rows) -> Runs | None:
     """The runs and rollbacks in `rows`; None when there are none. Damaged entries do not count."""
-    rollbacks = np.flatnonzero((rows.type == ROLLBACK_START_NO) & rows.good)
-    if not len(rollbacks) and not (rows.flags & REPLICATED).any():
+    survey = rows.survey
+    if not survey.counts[ROLLBACK_START_NO] and not survey.flags & REPLICATED:
         return None
+    rollbacks = np.flatnonzero((rows.type == ROLLBACK_START_NO) & rows.good)
     visible = rows.replicated & ~rows.invisible & rows.good
     index = np.flatnonzero(visible & (rows.vlsn > 0))
     vlsns = rows.vlsn[index]

@@ -211,12 +211,10 @@ class Look:
 
     def __call__(self, rows: Rows) -> Seen:
         """What the rows show."""
-        counts = np.bincount(rows.type, minlength=256)
-        bad = int(np.count_nonzero(~rows.good))
         return Seen(
-            len(rows) - bad,
-            row_damage(rows, counts),
-            old_deltas(rows, counts),
+            len(rows) - rows.survey.bad,
+            row_damage(rows),
+            old_deltas(rows),
             runs_of(rows),
             evidence(rows, self.missing, fast=self.fast),
             collect_old_form(rows, fast=self.fast) if self.is_upgrade_asked else None,

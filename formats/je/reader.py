@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,21 @@ _ROWS_PER_BYTE_SHIFT = 6
 
 
 @dataclass(frozen=True, slots=True)
+class Survey:
+    """What some entries are, all taken together.
+
+    Attributes:
+        counts: int64 (256,); how many there are of each type, damaged ones too.
+        bad: how many are damaged.
+        flags: those that any of them has.
+    """
+
+    counts: Ints
+    bad: int
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """Entries of one file in columns; element i of each array is the i-th entry.
 
@@ -69,6 +84,7 @@ class Rows:
         item_size: int32, header not counted.
         vlsn: int64, -1 where none is stored.
         type, flags, header_size, checksum: uint8; `checksum` holds `walk.Checksum`.
+        surveyed: what `survey` says, where it is known already.
     """
 
     file_no: int
@@ -84,9 +100,19 @@ class Rows:
     flags: npt.NDArray[np.uint8]
     header_size: npt.NDArray[np.uint8]
     checksum: npt.NDArray[np.uint8]
+    surveyed: Survey | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    @property
+    def survey(self) -> Survey:
+        """What they are, all taken together."""
+        if self.surveyed is not None:
+            return self.surveyed
+        any_flags = int(np.bitwise_or.reduce(self.flags, initial=0))
+        counts = np.bincount(self.type, minlength=256)
+        return Survey(counts, int(np.count_nonzero(~self.good)), any_flags)
 
     @property
     def lsn(self) -> Ints:
@@ -270,12 +296,17 @@ class RangeReader(Searcher):
         self._columns: dict[str, npt.NDArray[Any]] = {}
         self._places: tuple[Ints, ...] = ()
         self._n = 0
+        self._survey = np.zeros(w.SURVEY_SIZE, np.int64)
+        self._unsurveyed: list[int] = []
+        self._is_surveyed = self.fast and self.check
         self._window = window
         self._capacity = max(_ROWS, window >> _ROWS_PER_BYTE_SHIFT)
 
     def __iter__(self) -> Iterator[Rows]:
         """The rows of the range in order; `state` is complete when they are exhausted."""
         at, lost = self.state.place.at, self.state.place.lost_from
+        if at == 0:
+            self._load(0, self._window + _SLACK)
         if at == 0 and not self._begins_file():
             lost = 0
         expected = self._expected()
@@ -307,7 +338,8 @@ class RangeReader(Searcher):
             else:
                 yield from self._flush()
                 if stop == w.Stop.NEED_MORE:
-                    self._load(at, self._size_at(at) + self._window)
+                    whole = self._size_at(at)
+                    self._load(at, whole + self._window, whole)
         yield from self._flush()
         self.state.place = Place(at, self._last, self._shift, lost, self._relaxed)
 
@@ -327,7 +359,7 @@ class RangeReader(Searcher):
         """Give the rows so far: before other bytes are loaded, and when the arrays are full."""
         if not self._n:
             return
-        columns = {name: array[: self._n] for name, array in self._columns.items()}
+        columns: dict[str, Any] = {name: a[: self._n] for name, a in self._columns.items()}
         if not self.lend:
             # The arrays are used again, and rows outlive them.
             columns = {name: array.copy() for name, array in columns.items()}
@@ -336,14 +368,35 @@ class RangeReader(Searcher):
             self.state.first = int(columns["offset"][0])
             self.state.first_prev = int(columns["prev_offset"][0])
         rows = Rows(self.file_no, self.version, self._data, self._base, **columns)
-        bad = np.flatnonzero(~rows.good)[: KEPT - len(self.state.bad)]
-        for row in bad.tolist():
-            start = int(rows.offset[row])
-            self.state.bad.append((start, start + rows.size_of(row)))
+        rows = replace(rows, surveyed=self._take_survey(columns))
+        if rows.survey.bad:
+            bad = np.flatnonzero(~rows.good)[: KEPT - len(self.state.bad)]
+            for row in bad.tolist():
+                start = int(rows.offset[row])
+                self.state.bad.append((start, start + rows.size_of(row)))
         yield rows
 
-    def _load(self, at: int, size: int) -> None:
-        stop = min(at + size, self.size, max(self.stop, at + self._size_at(at)) + _SLACK)
+    def _take_survey(self, columns: Mapping[str, npt.NDArray[Any]]) -> Survey | None:
+        """What the walks have seen of these rows; None where not all of them are theirs.
+
+        Numpy would have to let go of Python's lock at each step, and to wait for it.
+        """
+        survey, self._survey = self._survey, np.zeros(w.SURVEY_SIZE, np.int64)
+        last_ones, self._unsurveyed = self._unsurveyed, []
+        is_whole, self._is_surveyed = self._is_surveyed, self.fast and self.check
+        if not is_whole:
+            return None
+        types, flags, states = (columns[name] for name in ("type", "flags", "checksum"))
+        for row in last_ones:
+            survey[types[row]] += 1
+            survey[w.SURVEYED_FLAGS] |= int(flags[row])
+            survey[w.SURVEYED_BAD] += int(states[row] == w.Checksum.BAD)
+        bad, any_flags = survey[[w.SURVEYED_BAD, w.SURVEYED_FLAGS]].tolist()
+        return Survey(survey[: w.SURVEYED_BAD], bad, any_flags)
+
+    def _load(self, at: int, size: int, whole: int = 0) -> None:
+        """Load up to `size` bytes from `at` on, and of an entry there up to `whole` bytes."""
+        stop = min(at + size, self.size, max(self.stop, at + whole) + _SLACK)
         self._data = self.source.read(min(at, stop), stop)
         self._base = at
 
@@ -373,7 +426,10 @@ class RangeReader(Searcher):
             c["flags"],
             c["header_size"],
             c["checksum"],
+            self._survey,
         )
+        if n:
+            self._unsurveyed.append(self._n + n - 1)
         if not self.check:
             c["checksum"][:n] = w.Checksum.UNCHECKED
         elif n:
@@ -408,6 +464,7 @@ class RangeReader(Searcher):
         """
         if n and not self._is_confirmed(behind):
             self._n -= 1
+            self._unsurveyed.pop()
             return int(self._columns["offset"][self._n])
         lost = stop == w.Stop.BAD_HEADER
         if stop == w.Stop.NEED_MORE:
@@ -567,6 +624,7 @@ class RangeReader(Searcher):
             self._data, s, self._sums, self._marks, gaps, breaks, *self._free_columns().values()
         )
         self._n += int(s[Cursor.ROWS])
+        self._is_surveyed = False
         self.state.gaps.extend(gaps[: s[Cursor.GAPS]])
         self.state.chain_breaks.extend(breaks[: s[Cursor.BREAKS]])
         at, lost, expected, self._last, self._shift, self._budget = s[: Cursor.ROWS].tolist()

@@ -71,6 +71,9 @@ NO_OFFSET = -1
 """No offset: nothing found, or nothing known of the entry before."""
 
 
+SURVEYED_BAD, SURVEYED_FLAGS, SURVEY_SIZE = 256, 257, 258
+"""Places behind those of the types in the survey of a walk, and how many there are in all."""
+
 NEVER_ERASED = 256
 """As the number of the type without checksum: no entry has it."""
 
@@ -78,6 +81,7 @@ _MIN_HEADER = h.MIN_HEADER_SIZE
 _MAX_HEADER = h.MAX_HEADER_SIZE
 _FILE_HEADER_NO = FILE_HEADER_NO
 _LIMIT, _NEED_MORE, _BAD_HEADER, _CHAIN, _ROWS = (int(stop) for stop in Stop)
+_SURVEYED_BAD, _SURVEYED_FLAGS = SURVEYED_BAD, SURVEYED_FLAGS
 _BAD, _OK, _NONE = int(Checksum.BAD), int(Checksum.OK), int(Checksum.NONE)
 
 
@@ -108,6 +112,7 @@ def walk(
     flags: Any,
     header_sizes: Any,
     states: Any,
+    survey: Any,
 ) -> tuple[int, int, int]:
     """Step over entries from offset `at` while they begin before `limit`.
 
@@ -128,6 +133,8 @@ def walk(
         flags_mask, erased: as for `check_sums`.
         offsets, prev_offsets, sums, item_sizes, vlsns, types, flags, header_sizes, states:
             outputs, one element an entry, of the dtypes of ROW_DTYPE.
+        survey: int64 (SURVEY_SIZE,), to which the summed entries are added: how many there are of
+            each type, how many are BAD, the flags that any has.
 
     Returns:
         Entries found, offset of the first entry not taken, a `Stop`.
@@ -166,6 +173,9 @@ def walk(
             else:
                 right = adler32(buf, start + 4, i, flags_mask) == sums[n - 1]
                 states[n - 1] = _OK if right else _BAD
+                survey[_SURVEYED_BAD] += 0 if right else 1
+            survey[types[n - 1]] += 1
+            survey[_SURVEYED_FLAGS] |= flags[n - 1]
         offsets[n] = at
         prev_offsets[n] = prev
         sums[n] = load_u32(buf, i)

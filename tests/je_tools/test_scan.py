@@ -1,12 +1,18 @@
-"""Rows that are lent: what is said of a log does not change when they are written over."""
+"""Rows of a scan: those that are lent may be written over, and what is told of all of them."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from je_tools.environment import open_environment
 from je_tools.formats.je.reader import RangeReader, Rows
+from je_tools.scan import Scanner
+from tests.builders.logs import random_log, write_log
 from tests.corpus import Environment, environments
 from tests.damage.running import Outcome, je_tools
 
@@ -48,3 +54,34 @@ def test_nothing_is_kept_of_lent_rows(
     written = write_over(monkeypatch)
     assert outcome(command, environment) == expected
     assert written
+
+
+def surveyed(rows: Rows) -> bool | None:
+    """Whether what the walk has seen is what numpy sees; None where the walk does not say."""
+    if rows.surveyed is None:
+        return None
+    plain = replace(rows, surveyed=None).survey
+    told = rows.surveyed
+    same = (told.bad, told.flags) == (plain.bad, plain.flags)
+    return same and told.counts.tolist() == plain.counts.tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_the_walk_has_seen_is_what_is_there(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    files = random_log(rng, files=2, entries=200)
+    for file in files:
+        for place in rng.sample(file.placed, rng.randrange(4)):
+            file.data[rng.randrange(place.start, place.stop)] ^= 0x41
+    home = write_log(tmp_path / "env", files)
+    scanner = Scanner(fast=True, threads=1, wide=rng.random() < 0.5)
+    parts = scanner.scan(open_environment([home]), surveyed)
+    told = [each for part in parts for each in part.results]
+    assert False not in told
+
+
+@pytest.mark.parametrize("environment", environments()[::3], ids=lambda each: each.name)
+def test_of_a_log_without_damage_the_walk_sees_all(environment: Environment) -> None:
+    opened = open_environment([environment.home])
+    for part in Scanner(fast=True).scan(opened, surveyed):
+        assert all(part.results)
