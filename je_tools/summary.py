@@ -194,10 +194,11 @@ def _collect(rows: Rows, wanted: Wanted, judge: Judge, fast: bool) -> RangePart:
 
 def _ends(rows: Rows) -> tuple[int | None, int | None]:
     """The LSNs of the first and the last good row."""
-    good = np.flatnonzero(rows.good)
-    if not len(good):
+    if rows.survey.bad:
+        rows = rows.take(rows.good)
+    if not len(rows):
         return None, None
-    first, last = rows.offset[good[[0, -1]]].tolist()
+    first, last = rows.offset[[0, -1]].tolist()
     return lsn_of(rows.file_no, first), lsn_of(rows.file_no, last)
 
 

@@ -31,7 +31,7 @@ _PRELOADED = [
 """What workers share with the process that forks them, and find loaded."""
 
 
-_GIVEN_BACK = 1 << 20
+_KEPT_FREE = 2 << 20
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Options of glibc's mallopt. Source: mallopt(3)."""
 
@@ -106,12 +106,20 @@ def keep_little_memory() -> None:
     import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if give_back is not None:
+        give_back(0)
+
+
+def _give_back_at_once() -> None:
+    """Have malloc keep little of what is freed; its thresholds else grow by themselves.
+
+    It costs time, so that only workers do it, of which there are several.
+    """
     library = ctypes.CDLL(None)
-    if hasattr(library, "malloc_trim"):
-        # Else what is large is kept once it has been freed: the thresholds grow by themselves.
-        library.mallopt(_M_TRIM_THRESHOLD, _GIVEN_BACK)
-        library.mallopt(_M_MMAP_THRESHOLD, _GIVEN_BACK // 2)
-        library.malloc_trim(0)
+    if hasattr(library, "mallopt"):
+        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE)
+        library.mallopt(_M_MMAP_THRESHOLD, _KEPT_FREE // 2)
 
 
 def _begin(what: Any) -> None:
@@ -120,6 +128,7 @@ def _begin(what: Any) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # The parent has said it once.
     warnings.simplefilter("ignore")
+    _give_back_at_once()
     keep_little_memory()
     _told.append(what)
 

@@ -54,7 +54,7 @@ _FILE_COLUMNS = (
     "file_no",
     "name",
     "size",
-    "version",
+    "log_version",
     "created_ms",
     "entry_count",
     "damage_count",
@@ -221,7 +221,7 @@ class _Part:
 
     def _bar(self, env: str, group: list[Row]) -> list[Any]:
         """One or several files: what `BAR` in the page's script names."""
-        versions = [row["version"] for row in group if row["version"] is not None]
+        versions = [row["log_version"] for row in group if row["log_version"] is not None]
         numbers = [row["file_no"] for row in group if row["file_no"] is not None]
         spans = [row for row in group if row["first_vlsn"] is not None]
         created = [row["created_ms"] for row in group if row["created_ms"] is not None]

@@ -308,10 +308,10 @@ def _last_ends(data: Any) -> dict[str, int]:
 
 
 def _versions(data: Any) -> tuple[VersionCount, ...]:
-    keys = {"version": pc.field("version"), "env": pc.field("env")}
+    keys = {"version": pc.field("log_version"), "env": pc.field("env")}
     sums = {"count": (ONE, "sum"), "size": (pc.field("size"), "sum")}
     totals: dict[int, list[int]] = {}
-    for row in summed(data, keys, sums, pc.field("version").is_valid()).to_pylist():
+    for row in summed(data, keys, sums, pc.field("log_version").is_valid()).to_pylist():
         total = totals.setdefault(row["version"], [0, 0, 0])
         for i, number in enumerate((1, row["count"], row["size"] or 0)):
             total[i] += number

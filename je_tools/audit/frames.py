@@ -94,7 +94,7 @@ def environments(facts: Any, tables: dict[str, Any]) -> Any:
             *(F.sum(name).alias(name) for name in ("size", "entry_count")),
             F.min("file_no").alias("first_file_no"),
             F.max("file_no").alias("last_file_no"),
-            F.array_sort(F.collect_set("version")).alias("versions"),
+            F.array_sort(F.collect_set("log_version")).alias("versions"),
             F.min_by("created_ms", "file_no").alias("first_created_ms"),
             F.max_by("created_ms", "file_no").alias("last_created_ms"),
             F.min("first_vlsn").alias("first_vlsn"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -83,12 +84,16 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
         staging = folder / ".staging"
         staging.mkdir()
         with step("starting Spark"):
-            session = stack.enter_context(open_session(folder, job.master, job.settings))
+            log = folder / "spark.log"
+            opened = open_session(staging, log, job.master, job.settings)
+            session = stack.enter_context(opened)
         with step("reading logs") as tell, tracked(session, tell):
             _scan_and_judge(session, fleet, staging, folder)
         with step("joining transactions") as tell, tracked(session, tell):
             _join(session, staging, folder)
         shutil.rmtree(staging)
+        for sums in folder.rglob(".*.crc"):
+            sums.unlink()
         with step("writing the report"):
             finish(folder, Ran(session.version, session.sparkContext.master))
     return fleet
@@ -199,7 +204,9 @@ def _replacing(output: Path) -> Iterator[Path]:
     Raises:
         RefusedError: there is something that no audit has made.
     """
-    is_there = output.exists() or output.is_symlink()
+    # A link stays a link: what it leads to is replaced.
+    output = Path(os.path.realpath(output))
+    is_there = output.exists()
     if is_there and not (output / MARK).is_file() and not _is_empty(output):
         raise RefusedError(f"{output}: exists, and no audit has made it; name another folder")
     token = secrets.token_hex(4)

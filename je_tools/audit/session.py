@@ -57,11 +57,15 @@ Tell = Callable[[int, int], None]
 
 
 @contextmanager
-def open_session(folder: Path, master: str | None, settings: dict[str, str]) -> Iterator[Any]:
+def open_session(
+    folder: Path, log: Path, master: str | None, settings: dict[str, str]
+) -> Iterator[Any]:
     """A SparkSession, stopped in the end; one that is active already is used, and left as it is.
 
     Args:
-        folder: for the log of Spark, `spark.log`, and its settings; it exists.
+        folder: for the settings of Spark's log; it exists.
+        log: where all goes that Spark and Java say. A Java that an earlier session of this process
+            has left is used again, and keeps its log.
         master: of a cluster; None for all cores of this machine, or what spark-submit chose.
         settings: of the user, which come before those here.
 
@@ -82,14 +86,14 @@ def open_session(folder: Path, master: str | None, settings: dict[str, str]) -> 
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not is_submitted:
         check_java()
-    log = folder / "spark.log"
     with log.open("ab") as out:
         # Without the JVM's defaults: there is no JVM yet.
         conf = SparkConf(loadDefaults=False)
         for name, value in _settings(folder, log, master, settings, is_submitted).items():
             conf.set(name, value)
         try:
-            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
+            left = getattr(SparkContext, "_gateway", None)
+            gateway = left or launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, OSError, RuntimeError) as error:
             raise InputError(f"Spark does not start: {_last_words(log) or error}") from error

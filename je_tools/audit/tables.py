@@ -90,7 +90,7 @@ FILES = _table(
     ("file_no", _INT, "number in its name"),
     ("name", _TEXT, "its path inside the environment"),
     ("size", _INT, "bytes"),
-    ("version", _INT, "log version that its header names; null where the header is bad"),
+    ("log_version", _INT, "the version that its header names; null where the header is bad"),
     ("created_ms", _INT, "time in its header"),
     ("entry_count", _INT, "good entries"),
     ("damage_count", _INT, "errors found in it"),
@@ -170,8 +170,8 @@ CHECKPOINTS = _table(
     ("end_ms", _INT, "time of CkptEnd"),
     ("invoker", _TEXT, "who asked for the checkpoint"),
     ("ln_count", _INT, "user records in it"),
-    ("max_ln_replay_count", _INT, "user records that a recovery at its end would replay"),
-    ("end_to_end_size", _INT, "bytes between the two CkptEnds as the engine estimates them"),
+    ("max_ln_replay", _INT, "user records that a recovery at its end would replay"),
+    ("end_to_end", _INT, "bytes between the two CkptEnds as the engine estimates them"),
 )
 
 TABLES = (ENVIRONMENTS, FILES, ENTRY_STATS, FINDINGS, VLSN_RANGES, TXNS, CHECKPOINTS)

@@ -183,7 +183,7 @@ class _Environment:
                 "size": size,
                 "entry_count": count,
                 "name": f"{self.text('data001')}/{name}" if self.hostile else name,
-                "version": self.versions[i],
+                "log_version": self.versions[i],
                 "created_ms": self.created + i * 4_000_000,
                 "damage_count": damage,
                 "first_lsn": no << 32,
@@ -260,8 +260,8 @@ class _Environment:
                         "end_ms": end_ms,
                         "invoker": "daemon",
                         "ln_count": 900,
-                        "max_ln_replay_count": 900,
-                        "end_to_end_size": 9_000_000,
+                        "max_ln_replay": 900,
+                        "end_to_end": 9_000_000,
                     }
                 )
 

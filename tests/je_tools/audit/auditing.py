@@ -46,13 +46,6 @@ HOSTILE = [
 ALL = 10**9
 """More transactions than any log of the tests has."""
 
-COLUMNS_OF_FILES = {"version": "log_version"}
-COLUMNS_OF_CHECKPOINTS = {
-    "max_ln_replay_count": "max_ln_replay",
-    "end_to_end_size": "end_to_end",
-}
-"""Of the tables that are not spelled as in the commands' rows: the names there."""
-
 
 def audit_here(roots: Sequence[Path], folder: Path, cores: int = 2) -> Tables:
     """The tables that executors write of all environments below the roots, and what is staged."""

@@ -196,7 +196,7 @@ def summed(files: list[Row], findings: list[Row], txns: list[Row], checkpoints: 
         **{f"{name}_count": severities[name] for name in ("error", "warning", "note")},
         "first_file_no": ordered[0]["file_no"],
         "last_file_no": ordered[-1]["file_no"],
-        "versions": sorted({row["version"] for row in files if row["version"] is not None}),
+        "versions": sorted({row["log_version"] for row in files if row["log_version"] is not None}),
         "first_created_ms": ordered[0]["created_ms"],
         "last_created_ms": ordered[-1]["created_ms"],
         "first_vlsn": min((row["first_vlsn"] for row in vlsns), default=None),

@@ -19,8 +19,6 @@ from tests.damage.planted_cases import CASES
 from tests.damage.planted_findings import PLANTED
 from tests.damage.running import je_tools
 from tests.je_tools.audit.auditing import (
-    COLUMNS_OF_CHECKPOINTS,
-    COLUMNS_OF_FILES,
     Row,
     Tables,
     audit_here,
@@ -56,7 +54,7 @@ def check_files(rows: list[Row], paths: list[Path]) -> None:
     said = files_said(*paths)
     for row, other in zip(rows, said, strict=True):
         assert row.pop("old_delta_count") or "old-delta-in-v8" not in other["findings"]
-    expected = [{name: row[COLUMNS_OF_FILES.get(name, name)] for name in rows[0]} for row in said]
+    expected = [{name: row[name] for name in rows[0]} for row in said]
     assert rows == expected
 
 
@@ -110,10 +108,7 @@ def check_ranges(rows: list[Row], said: dict[str, list[Row]], files: list[Row]) 
 
 def check_checkpoints(rows: list[Row], said: dict[str, list[Row]]) -> None:
     names = rows[0] if rows else ()
-    assert rows == [
-        {name: row[COLUMNS_OF_CHECKPOINTS.get(name, name)] for name in names}
-        for row in said["checkpoint"]
-    ]
+    assert rows == [{name: row[name] for name in names} for row in said["checkpoint"]]
 
 
 def check_segments(segments: list[Row], txns: list[Row]) -> None:
