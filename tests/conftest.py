@@ -93,7 +93,8 @@ def audit_session(
     from je_tools.audit.session import open_session
 
     find_java()
-    with open_session(tmp_path_factory.mktemp("session"), request.param, {}) as session:
+    folder = tmp_path_factory.mktemp("session")
+    with open_session(folder, folder / "spark.log", request.param, {}) as session:
         yield session
 
 

@@ -204,11 +204,11 @@ def _replacing(output: Path) -> Iterator[Path]:
     Raises:
         RefusedError: there is something that no audit has made.
     """
-    # A link stays a link: what it leads to is replaced.
-    output = Path(os.path.realpath(output))
-    is_there = output.exists()
+    is_there = output.exists() or output.is_symlink()
     if is_there and not (output / MARK).is_file() and not _is_empty(output):
         raise RefusedError(f"{output}: exists, and no audit has made it; name another folder")
+    # A link stays a link: what it leads to is replaced.
+    output = Path(os.path.realpath(output))
     token = secrets.token_hex(4)
     try:
         new = output.absolute().with_name(f".{output.name}.{token}.new")

@@ -10,9 +10,10 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,9 @@ def open_session(
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not is_submitted:
         check_java()
+        if (master or LOCAL_MASTER).startswith("local"):
+            # Else Spark takes the python3 on the PATH, which may know nothing of us.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with log.open("ab") as out:
         # Without the JVM's defaults: there is no JVM yet.
         conf = SparkConf(loadDefaults=False)
@@ -143,7 +147,13 @@ def tracked(session: Any, tell: Tell | None) -> Iterator[None]:
 
 
 def _track(session: Any, tell: Tell, stopped: threading.Event) -> None:
-    tracker = session.sparkContext.statusTracker()
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, OSError):  # Java has ended: whoever waits for it is told
+        _track_stages(session.sparkContext.statusTracker(), tell, stopped)
+
+
+def _track_stages(tracker: Any, tell: Tell, stopped: threading.Event) -> None:
     while not stopped.wait(_TRACKED_SECONDS):
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]
