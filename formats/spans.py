@@ -6,6 +6,7 @@ below 0 is null.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,35 @@ GATHERED_MAX = (1 << 31) - (1 << 27)
 """Bytes of all values of a column: Arrow counts them in int32, and lines are longer than values."""
 
 _LSN_TEXT_MAX = len("0xffffffff/0xffffffff")
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Byte strings as a column.
+
+    Attributes:
+        data: the bytes they lie in.
+        starts, sizes: int64 (n,); a size below 0 is null.
+    """
+
+    data: Bytes
+    starts: Ints
+    sizes: Ints
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, row: int) -> bytes | None:
+        """One of them, as bytes of its own."""
+        size = int(self.sizes[row])
+        if size < 0:
+            return None
+        start = int(self.starts[row])
+        return self.data[start : start + size].tobytes()
+
+    def take(self, keep: npt.NDArray[Any]) -> Spans:
+        """Those of a mask or of an index array, in its order."""
+        return Spans(self.data, self.starts[keep], self.sizes[keep])
 
 
 class TooLongError(Exception):
