@@ -52,6 +52,12 @@ class Spans:
         """Those of a mask or of an index array, in its order."""
         return Spans(self.data, self.starts[keep], self.sizes[keep])
 
+    def packed(self, *, fast: bool = True) -> Spans:
+        """The same strings behind each other in an array of their own, read-only."""
+        offsets, data = gather(self.data, self.starts, self.sizes, fast=fast)
+        data.flags.writeable = False
+        return Spans(data, offsets[:-1].astype(np.int64), self.sizes)
+
 
 class TooLongError(Exception):
     """Values too long to be put behind each other."""

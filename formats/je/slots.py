@@ -14,6 +14,7 @@ from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.source import as_plain
+from je_tools.formats.spans import Spans
 
 _EMBEDDED = SLOT_EMBEDDED
 _NO_DATA = SLOT_NO_DATA
@@ -67,3 +68,16 @@ def split_embedded(slots: Columns, *, fast: bool) -> tuple[Ints, Ints, Ints, Int
         slots.data if fast else as_plain(slots.data), starts, sizes, states, len(starts), keys, data
     )
     return starts, keys, starts + keys, data
+
+
+def split_two_part_keys(keys: Spans, *, fast: bool) -> tuple[Spans, Spans]:
+    """Keys and data of the two-part keys of a database with duplicates.
+
+    One that is no two-part key is all key, and its data null.
+    """
+    n = len(keys)
+    sizes, data = np.empty(n, np.int64), np.empty(n, np.int64)
+    run = compiled(_split) if fast else _split
+    buffer = keys.data if fast else as_plain(keys.data)
+    run(buffer, keys.starts, keys.sizes, np.full(n, _EMBEDDED, np.int64), n, sizes, data)
+    return Spans(keys.data, keys.starts, sizes), Spans(keys.data, keys.starts + sizes, data)

@@ -1,0 +1,517 @@
+"""B-tree nodes in columns: whole keys, LSNs, states and embedded records of their slots.
+
+One form for every log version: keys with their prefix, LSNs as numbers, times in milliseconds.
+A BIN-delta holds the slots that changed since the full BIN that it names; `merged` puts the two
+together.
+
+Source: je-log.md "Nodes"; IN.readFromLog, BIN.applyDelta, TTL, JE 7.5.11 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.columns import Columns, Decoded
+from je_tools.formats.je.fetch import Entries
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.keysort import compare_keys
+from je_tools.formats.je.layout import SLOT_EMBEDDED
+from je_tools.formats.je.slots import split_embedded
+from je_tools.formats.je.types import BY_NAME, Family, mask_of
+from je_tools.formats.kernels import compiled, kernel
+from je_tools.formats.source import as_plain
+from je_tools.formats.spans import Spans
+
+KNOWN_DELETED, DIRTY, PENDING_DELETED, TOMBSTONE = 0x01, 0x02, 0x08, 0x80
+"""Bits of a slot's state. Source: EntryStates, JE 25.3.17."""
+
+IS_ROOT, IN_HOURS = 0x01, 0x20
+"""Bits of a node's booleans. Source: IN.writeToLog, JE 25.3.17."""
+
+LEVEL_MASK = 0xFFFF
+"""The part of a node's level that counts from the bottom, where it is 1."""
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+
+DAYS_MAX = 100_000
+"""An expiration above is in hours, whatever its flag says: days since 1970 are fewer than that,
+hours more, and engines up to 18.3 have left flags that are wrong."""
+
+IN_NO, BIN_NO, DELTA_NO = (BY_NAME[name].no for name in ("IN", "BIN", "NewBINDelta"))
+OLD_DELTA_NOS = (BY_NAME["BINDelta"].no, BY_NAME["DupBINDelta"].no)
+
+_IS_DELTA = mask_of([DELTA_NO, *OLD_DELTA_NOS])
+
+_TRANSIENT = 0x44
+_STATES_SINCE = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Slots of nodes.
+
+    Attributes:
+        key: whole, without data that is embedded; of a database with duplicates a two-part key.
+        lsn: int64, NULL_LSN where none.
+        state: int64; the bits of a slot's state.
+        logged_size: int64; of the child's entry, 0 where it is not stored.
+        vlsn: int64; 0 where none is stored.
+        data_start, data_size: int64; embedded data in the image, size -1 where not embedded.
+        expires_ms, created_ms, modified_ms: int64; 0 where not stored.
+    """
+
+    key: Spans
+    lsn: Ints
+    state: Ints
+    logged_size: Ints
+    vlsn: Ints
+    data_start: Ints
+    data_size: Ints
+    expires_ms: Ints
+    created_ms: Ints
+    modified_ms: Ints
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+    def take(self, keep: npt.NDArray[Any]) -> Slots:
+        """The slots of a mask or of an index array, in its order."""
+        return Slots(**{f.name: _taken(getattr(self, f.name), keep) for f in fields(self)})
+
+    @property
+    def deleted(self) -> Mask:
+        """Where the slot is known to be deleted or waits for its deletion."""
+        gone: Mask = self.state & (KNOWN_DELETED | PENDING_DELETED) != 0
+        return gone
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes, in the order in which they were asked for.
+
+    Attributes:
+        lsn: int64; of the entry.
+        type: uint8.
+        db_id, node_id, level, booleans, max_entries, last_full_lsn: int64; as stored, 0 for what
+            a delta of the old form does not have.
+        identifier_key: whole; null for a delta of the old form.
+        good: bool; an entry that is a node and decodes. The others have no slots, and their
+            columns mean nothing.
+        first: int64 (n + 1,); slots of node i are [first[i], first[i + 1]).
+        slots: of all nodes.
+    """
+
+    lsn: Ints
+    type: npt.NDArray[np.uint8]
+    db_id: Ints
+    node_id: Ints
+    level: Ints
+    booleans: Ints
+    max_entries: Ints
+    last_full_lsn: Ints
+    identifier_key: Spans
+    good: Mask
+    first: Ints
+    slots: Slots
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+    @property
+    def slot_node(self) -> Ints:
+        """Int64 (slots,): to which node each slot belongs."""
+        return np.repeat(np.arange(len(self)), np.diff(self.first))
+
+    def without(self, dropped: Mask) -> Nodes:
+        """The same nodes, of which some are not good and have no slots."""
+        if not dropped.any():
+            return self
+        counts = np.where(dropped, 0, np.diff(self.first))
+        first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+        slots = self.slots.take(~dropped[self.slot_node])
+        return replace(self, good=self.good & ~dropped, first=first, slots=slots)
+
+    @property
+    def is_delta(self) -> Mask:
+        """Which hold changed slots only."""
+        delta: Mask = self.good & _IS_DELTA[self.type]
+        return delta
+
+
+_NUMBERS = ("db_id", "node_id", "level", "booleans", "max_entries", "last_full_lsn")
+
+
+def read_nodes(entries: Entries, *, fast: bool) -> Nodes:
+    """Decode nodes; what is none or does not decode is told by `good`.
+
+    Args:
+        entries: any; those that are IN, BIN, BIN-delta, DIN or DBIN and good are decoded.
+        fast: use compiled kernels.
+    """
+    n = len(entries)
+    numbers = {name: np.zeros(n, np.int64) for name in _NUMBERS}
+    key_start, key_size = np.zeros(n, np.int64), np.full(n, -1, np.int64)
+    good = np.zeros(n, np.bool_)
+    counts = np.zeros(n, np.int64)
+    rows_of, parts = [np.empty(0, np.int64)], []
+    for family in (Family.NODE, Family.OLD_DELTA):
+        wanted = np.flatnonzero(entries.is_family(family))
+        for rows, decoded in entries.decode(family, wanted, fast=fast):
+            head = decoded.fields
+            if decoded.slots is None:
+                # Before log version 6 a node is bytes.
+                continue
+            for name in _NUMBERS:
+                if head.has(name):
+                    numbers[name][rows] = head.number(name)
+            if head.has("delta_last_full_lsn"):
+                own = head.is_present("delta_last_full_lsn")
+                numbers["last_full_lsn"][rows[own]] = head.number("delta_last_full_lsn")[own]
+            if head.has("identifier_key"):
+                key_start[rows], key_size[rows] = head.span("identifier_key")
+            good[rows] = ~decoded.bad
+            slots = _slots(decoded, int(entries.version[rows[0]]), fast=fast)
+            counts[rows] = np.where(decoded.bad, 0, np.diff(decoded.slot_first))
+            owner = np.repeat(np.arange(len(rows)), np.diff(decoded.slot_first))
+            kept = ~decoded.bad[owner]
+            parts.append(slots if kept.all() else slots.take(kept))
+            rows_of.append(rows[owner[kept]])
+    first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    slots = joined(parts)
+    owner = np.concatenate(rows_of)
+    if len(parts) > 1:
+        slots = slots.take(np.argsort(owner, kind="stable"))
+    key = Spans(entries.image.data, key_start, key_size)
+    return Nodes(
+        lsn=entries.lsn,
+        type=entries.type,
+        identifier_key=key,
+        good=good,
+        first=first,
+        slots=slots,
+        **numbers,
+    )
+
+
+def _slots(decoded: Decoded, version: int, *, fast: bool) -> Slots:
+    """The slots of nodes of one log version."""
+    head, slots = decoded.fields, decoded.slots
+    assert slots is not None
+    counts = np.diff(decoded.slot_first)
+    starts, suffixes, data_starts, data_sizes = split_embedded(slots, fast=fast)
+    key = _whole_keys(head, slots, decoded.slot_first, starts, suffixes, fast=fast)
+    lsn, state = slots.number("lsn"), slots.number("state")
+    if version < _STATES_SINCE:
+        state = state & ~_TRANSIENT | np.where(lsn == NULL_LSN, KNOWN_DELETED, 0)
+    return Slots(
+        key=key,
+        lsn=lsn,
+        state=state,
+        logged_size=_number(slots, "logged_size", 0),
+        vlsn=_number(slots, "vlsn", 0),
+        data_start=data_starts,
+        data_size=np.where(state & SLOT_EMBEDDED, data_sizes, -1),
+        expires_ms=expiration_ms(_based(head, slots, counts, "expiration_base", "expiration")),
+        created_ms=_based(head, slots, counts, "created_base_ms", "created"),
+        modified_ms=_based(head, slots, counts, "modified_base_ms", "modified"),
+    )
+
+
+def expiration_ms(values: Ints) -> Ints:
+    """When records expire, in ms since 1970, of expirations in hours or days; 0 stays 0.
+
+    Which of the two is told by the number itself.
+    """
+    return values * np.where(values > DAYS_MAX, HOUR_MS, DAY_MS)
+
+
+def _number(columns: Columns, name: str, absent: int) -> Ints:
+    if not columns.has(name) or columns.is_empty(name):
+        return np.full(len(columns.present), absent, np.int64)
+    return np.where(columns.is_present(name), columns.number(name), absent)
+
+
+def _based(head: Columns, slots: Columns, counts: Ints, base: str, name: str) -> Ints:
+    """Values that are stored as differences to a number of the node; 0 where none is."""
+    offsets = _number(slots, f"{name}_offset", 0)
+    if not head.has(base) or not offsets.any():
+        return np.zeros(len(offsets), np.int64)
+    bases = np.repeat(head.number(base), counts)
+    return np.where(offsets != 0, offsets - 1 + bases, 0)
+
+
+@kernel
+def _join_keys(
+    buf: Any,
+    n: int,
+    first: Any,
+    prefix_starts: Any,
+    prefix_sizes: Any,
+    starts: Any,
+    sizes: Any,
+    offsets: Any,
+    out: Any,
+) -> None:
+    """Copy each node's prefix and the rest of each slot's key behind each other."""
+    for node in range(n):
+        prefix = prefix_starts[node]
+        length = prefix_sizes[node]
+        for slot in range(first[node], first[node + 1]):
+            at = offsets[slot]
+            for i in range(length):
+                out[at + i] = buf[prefix + i]
+            at += length
+            start = starts[slot]
+            for i in range(sizes[slot]):
+                out[at + i] = buf[start + i]
+
+
+def _whole_keys(
+    head: Columns, slots: Columns, first: Ints, starts: Ints, sizes: Ints, *, fast: bool
+) -> Spans:
+    sizes = np.maximum(sizes, 0)
+    if not head.has("key_prefix") or head.is_empty("key_prefix"):
+        return Spans(slots.data, starts, sizes)
+    prefix_starts, prefix_sizes = head.span("key_prefix")
+    prefix_sizes = np.maximum(prefix_sizes, 0)
+    whole = sizes + np.repeat(prefix_sizes, np.diff(first))
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(whole)))
+    out = np.empty(int(offsets[-1]), np.uint8)
+    run = compiled(_join_keys) if fast else _join_keys
+    data = slots.data if fast else as_plain(slots.data)
+    run(data, len(prefix_sizes), first, prefix_starts, prefix_sizes, starts, sizes, offsets, out)
+    out.flags.writeable = False
+    return Spans(out, offsets[:-1], whole)
+
+
+T = TypeVar("T", npt.NDArray[Any], Spans)
+
+
+def _taken(column: Any, keep: npt.NDArray[Any]) -> Any:
+    return column.take(keep) if isinstance(column, Spans) else column[keep]
+
+
+def joined(parts: Sequence[Slots]) -> Slots:
+    """Slots behind each other."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = {
+        f.name: np.concatenate([np.empty(0, np.int64), *(getattr(p, f.name) for p in parts)])
+        for f in fields(Slots)
+        if f.name != "key"
+    }
+    return Slots(key=joined_spans([part.key for part in parts]), **columns)
+
+
+def joined_spans(parts: Sequence[Spans]) -> Spans:
+    """Columns of byte strings behind each other; bytes are copied where they lie apart."""
+    if not parts:
+        return Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
+    sizes = np.concatenate([part.sizes for part in parts])
+    if all(part.data is parts[0].data for part in parts):
+        return Spans(parts[0].data, np.concatenate([part.starts for part in parts]), sizes)
+    packed = [part.packed() for part in parts]
+    bases = np.cumsum([0, *(len(part.data) for part in packed)])
+    starts = [part.starts + base for part, base in zip(packed, bases, strict=False)]
+    data = np.concatenate([part.data for part in packed])
+    data.flags.writeable = False
+    return Spans(data, np.concatenate(starts), sizes)
+
+
+@kernel
+def _merge(
+    buf: Any,
+    n: int,
+    first: Any,
+    starts: Any,
+    sizes: Any,
+    full_first: Any,
+    full_last: Any,
+    ordered: int,
+    two_part: int,
+    out: Any,
+    counts: Any,
+) -> int:
+    """Slots of nodes with those of their full versions where they do not have them themselves.
+
+    Without an order of keys a slot of a delta takes the place of the one with the same bytes, or
+    the place behind the delta's slot before it.
+    """
+    total = 0
+    for node in range(n):
+        begin = total
+        slot = first[node]
+        last = first[node + 1]
+        full = full_first[node]
+        end = full_last[node]
+        if ordered == 0:
+            for i in range(full, end):
+                out[total] = i
+                total += 1
+            place = begin
+            while slot < last:
+                at = begin
+                while at < total:
+                    other = out[at]
+                    same = compare_keys(
+                        buf, starts[slot], sizes[slot], buf, starts[other], sizes[other], 0
+                    )
+                    if same == 0:
+                        break
+                    at += 1
+                if at == total:
+                    i = total
+                    while i > place:
+                        out[i] = out[i - 1]
+                        i -= 1
+                    total += 1
+                    at = place
+                out[at] = slot
+                place = at + 1
+                slot += 1
+        else:
+            while slot < last and full < end:
+                way = compare_keys(
+                    buf, starts[slot], sizes[slot], buf, starts[full], sizes[full], two_part
+                )
+                if way <= 0:
+                    out[total] = slot
+                    slot += 1
+                    full += 1 if way == 0 else 0
+                else:
+                    out[total] = full
+                    full += 1
+                total += 1
+            while slot < last:
+                out[total] = slot
+                slot += 1
+                total += 1
+            while full < end:
+                out[total] = full
+                full += 1
+                total += 1
+        counts[node] = total - begin
+    return total
+
+
+def merged(
+    nodes: Nodes, fulls: Nodes, of_delta: Ints, *, ordered: bool, two_part: bool, fast: bool
+) -> Nodes:
+    """Nodes of which the deltas have the slots of their full versions too.
+
+    Args:
+        nodes: nodes, of which some are deltas.
+        fulls: full versions.
+        of_delta: int64 (nodes,); the place in `fulls` of each delta's, -1 for other nodes.
+        ordered: whether keys are ordered by their bytes.
+        two_part: whether keys are those of a database with duplicates.
+        fast: use compiled kernels.
+    """
+    there = of_delta >= 0
+    if not there.any():
+        return nodes
+    slots = joined([nodes.slots, fulls.slots])
+    key = slots.key
+    place = np.where(there, of_delta, 0)
+    base = len(nodes.slots)
+    full_first = np.where(there, fulls.first[place] + base, 0)
+    full_last = np.where(there, fulls.first[place + there] + base, 0)
+    out = np.empty(int((np.diff(nodes.first) + full_last - full_first).sum()), np.int64)
+    counts = np.empty(len(nodes), np.int64)
+    run = compiled(_merge) if fast else _merge
+    data = key.data if fast else as_plain(key.data)
+    total = run(
+        data,
+        len(nodes),
+        nodes.first,
+        key.starts,
+        key.sizes,
+        full_first,
+        full_last,
+        int(ordered),
+        int(two_part),
+        out,
+        counts,
+    )
+    columns = {f.name: getattr(nodes, f.name) for f in fields(nodes)}
+    for name in ("node_id", "level", "booleans", "max_entries"):
+        columns[name] = np.where(there, getattr(fulls, name)[place], columns[name])
+    own, other = nodes.identifier_key, fulls.identifier_key
+    columns["identifier_key"] = Spans(
+        own.data,
+        np.where(there, other.starts[place], own.starts),
+        np.where(there, other.sizes[place], own.sizes),
+    )
+    columns["first"] = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    columns["slots"] = slots.take(out[:total])
+    return Nodes(**columns)
+
+
+@kernel
+def _within(
+    buf: Any,
+    n: int,
+    first: Any,
+    starts: Any,
+    sizes: Any,
+    bounds: Any,
+    low_starts: Any,
+    low_sizes: Any,
+    high_starts: Any,
+    high_sizes: Any,
+    two_part: int,
+    out: Any,
+) -> None:
+    for node in range(n):
+        for slot in range(first[node], first[node + 1]):
+            inside = 1
+            if low_sizes[node] >= 0:
+                way = compare_keys(
+                    buf, starts[slot], sizes[slot], bounds, low_starts[node], low_sizes[node], two_part
+                )
+                if way < 0:
+                    inside = 0
+            if high_sizes[node] >= 0:
+                way = compare_keys(
+                    buf, starts[slot], sizes[slot], bounds, high_starts[node], high_sizes[node], two_part
+                )
+                if way >= 0:
+                    inside = 0
+            out[slot] = inside
+
+
+def within(
+    keys: Spans, first: Ints, low: Spans, high: Spans, *, two_part: bool, fast: bool
+) -> Mask:
+    """Which slots of nodes have a key from the node's lower bound on and below its upper one.
+
+    Args:
+        keys: of all slots.
+        first: int64 (nodes + 1,); slots of node i are [first[i], first[i + 1]).
+        low, high: bounds of each node, in one array; null where open.
+        two_part: whether keys are those of a database with duplicates.
+        fast: use compiled kernels.
+    """
+    out = np.zeros(len(keys), np.bool_)
+    run = compiled(_within) if fast else _within
+    run(
+        keys.data if fast else as_plain(keys.data),
+        len(low),
+        first,
+        keys.starts,
+        keys.sizes,
+        low.data if fast else as_plain(low.data),
+        low.starts,
+        low.sizes,
+        high.starts,
+        high.sizes,
+        int(two_part),
+        out,
+    )
+    return out

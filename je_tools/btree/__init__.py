@@ -1,0 +1,1 @@
+"""B-trees on disk, read in columns."""

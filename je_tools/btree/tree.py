@@ -1,0 +1,309 @@
+"""One database's B-tree as recovery would leave it before records are undone and redone.
+
+The tree is read from its root down, many nodes at once. The engine replays the nodes that were
+logged since the last checkpoint one by one into a tree of objects; the same tree is had by taking
+for each child the newest of what its parent's slot names and what was logged of the node since.
+
+Source: RecoveryManager.recoverChildIN, JE 7.5.11; IN.fetchIN, BIN.reconstituteBIN, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.image import Image
+from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.keysort import search_sorted
+from je_tools.formats.je.nodes import (
+    LEVEL_MASK,
+    Nodes,
+    Slots,
+    joined_spans,
+    merged,
+    read_nodes,
+    within,
+)
+from je_tools.formats.spans import Spans
+
+LEVELS_MAX = 64
+"""The most levels that are believed of a tree: ten hold more records than there are."""
+
+NODES_AT_ONCE = 256
+"""Nodes that are read together: enough for kernels, and some 10 MB."""
+
+
+class FaultKind(StrEnum):
+    """What is wrong with a node, or keeps it from being read."""
+
+    MISSING = "missing"
+    DAMAGED = "damaged"
+    NOT_A_NODE = "not-a-node"
+    WRONG_DATABASE = "wrong-database"
+    WRONG_LEVEL = "wrong-level"
+    NO_FULL_VERSION = "no-full-version"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A node that cannot be had, or not whole.
+
+    Attributes:
+        kind: why.
+        db_id: of the tree.
+        lsn: where the node should be.
+        parent_lsn: of the node whose slot names it; NULL_LSN for a root.
+        low, high: the range of keys that it should hold, None where it is open.
+    """
+
+    kind: FaultKind
+    db_id: int
+    lsn: int
+    parent_lsn: int
+    low: bytes | None
+    high: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """Nodes of one database that were logged since the last checkpoint began.
+
+    Attributes:
+        node_id: int64, ascending, each once.
+        lsn: int64; of the newest version of each.
+    """
+
+    node_id: Ints
+    lsn: Ints
+
+    def newer(self, node_ids: Ints, lsns: Ints) -> Ints:
+        """For each node the newest of these and of what is here."""
+        if not len(self.node_id):
+            return lsns
+        at = np.minimum(np.searchsorted(self.node_id, node_ids), len(self.node_id) - 1)
+        return np.where(self.node_id[at] == node_ids, np.maximum(self.lsn[at], lsns), lsns)
+
+
+NOTHING_REPLAYED = Replayed(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """Nodes that are named but not read, in the order of their keys.
+
+    Attributes:
+        lsn, parent_lsn: int64.
+        low, high: the keys that each may hold, from low on and below high; null where open.
+        level: of all of them; 0 where not known.
+    """
+
+    lsn: Ints
+    parent_lsn: Ints
+    low: Spans
+    high: Spans
+    level: int
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+    def take(self, keep: Mask | Ints | slice) -> Children:
+        """Some of them."""
+        rows = np.arange(len(self))[keep]
+        return Children(
+            self.lsn[rows],
+            self.parent_lsn[rows],
+            self.low.take(rows),
+            self.high.take(rows),
+            self.level,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """BINs in the order of their keys, deltas merged; one that cannot be had has no slots.
+
+    Attributes:
+        nodes: one for each of `children`.
+        children: what they are by their parents' slots.
+        faults: what was wrong with them.
+    """
+
+    nodes: Nodes
+    children: Children
+    faults: list[Fault]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """How one database's nodes are read.
+
+    Attributes:
+        image: the log.
+        db_id: of the database.
+        root_lsn: of the root; NULL_LSN for a database without one.
+        replayed: nodes that are newer than what the tree names.
+        ordered: keys are ordered by their bytes, and not by a comparator of the application.
+        two_part: a database with duplicates.
+        fast: use compiled kernels.
+        faults: what was wrong with upper nodes so far; in threads, leaves tell of theirs.
+    """
+
+    image: Image
+    db_id: int
+    root_lsn: int
+    replayed: Replayed = NOTHING_REPLAYED
+    ordered: bool = True
+    two_part: bool = False
+    fast: bool = True
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def by_parts(self) -> bool:
+        """Whether keys are compared by their two parts."""
+        return self.two_part and self.ordered
+
+    def slots_in_range(self, leaves: Leaves) -> Slots:
+        """The slots of BINs without those that lie outside of what their parents give them.
+
+        A crash can leave such slots; they are stale copies, which the engine's searches never see.
+        """
+        slots = leaves.nodes.slots
+        if not self.ordered or not len(slots):
+            return slots
+        inside = within(
+            slots.key,
+            leaves.nodes.first,
+            leaves.children.low,
+            leaves.children.high,
+            two_part=self.by_parts,
+            fast=self.fast,
+        )
+        return slots if inside.all() else slots.take(inside)
+
+    def leaf_children(self, keys: Spans | None = None) -> Iterator[Children]:
+        """The BINs, unread, in the order of their keys and at most NODES_AT_ONCE together.
+
+        Args:
+            keys: ascending; only BINs that are to hold one of these. Ignored where the order of
+                keys is not known.
+        """
+        if self.root_lsn == NULL_LSN:
+            return
+        nobody = Spans(np.empty(0, np.uint8), np.zeros(1, np.int64), np.full(1, -1, np.int64))
+        lone = np.array([self.root_lsn], np.int64)
+        root = Children(lone, np.array([NULL_LSN], np.int64), nobody, nobody, 0)
+        yield from self._below(root, keys if self.ordered else None)
+
+    def _below(self, parents: Children, keys: Spans | None) -> Iterator[Children]:
+        leaves = self.read(parents)
+        self.faults.extend(leaves.faults)
+        children = self._children(leaves.nodes, leaves.children)
+        if keys is not None:
+            children = children.take(self._that_hold(children, keys))
+        for first in range(0, len(children), NODES_AT_ONCE):
+            some = children.take(slice(first, first + NODES_AT_ONCE))
+            if children.level <= 1:
+                yield some
+            else:
+                yield from self._below(some, keys)
+
+    def _that_hold(self, children: Children, keys: Spans) -> Mask:
+        """Which children have one of these keys in their range."""
+        low = self._before(keys, children.low, 0)
+        high = self._before(keys, children.high, len(keys))
+        return low < high
+
+    def _before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
+        found = search_sorted(keys, bounds, two_part=self.by_parts, fast=self.fast)
+        return np.where(bounds.sizes < 0, open_end, found)
+
+    def _children(self, nodes: Nodes, parents: Children) -> Children:
+        """The children of some upper nodes, with the ranges of keys that follow from the slots.
+
+        The first slot of a node stands for all keys below the second.
+        """
+        slots, owner = nodes.slots, nodes.slot_node
+        n = len(slots)
+        bounds = joined_spans([slots.key, parents.low, parents.high])
+        is_first = np.zeros(n, np.bool_)
+        is_last = np.zeros(n, np.bool_)
+        filled = np.diff(nodes.first) > 0
+        is_first[nodes.first[:-1][filled]] = True
+        is_last[nodes.first[1:][filled] - 1] = True
+        low = np.where(is_first, n + owner, np.arange(n))
+        high = np.where(is_last, n + len(parents) + owner, np.arange(1, n + 1))
+        return Children(
+            slots.lsn,
+            nodes.lsn[owner],
+            bounds.take(low),
+            bounds.take(high),
+            max(parents.level - 1, 0),
+        )
+
+    def read(self, children: Children) -> Leaves:
+        """Read nodes; safe in any thread. Where the level is not known it is that of the root."""
+        entries = fetch(self.image, children.lsn, fast=self.fast)
+        nodes = read_nodes(entries, fast=self.fast)
+        if len(self.replayed.node_id):
+            with_ids, _ = self._with_full(nodes)
+            newest = self.replayed.newer(with_ids.node_id, children.lsn)
+            newest = np.where(nodes.good, newest, children.lsn)
+            if not np.array_equal(newest, children.lsn):
+                entries = fetch(self.image, newest, fast=self.fast)
+                nodes = read_nodes(entries, fast=self.fast)
+        nodes, no_full = self._with_full(nodes)
+        level = nodes.level & LEVEL_MASK
+        if children.level == 0:
+            children = replace(children, level=int(np.clip(level[0], 2, LEVELS_MAX)))
+        misplaced = (nodes.db_id != self.db_id) | (level != children.level)
+        faults = self._faults(children, nodes, entries.found, no_full)
+        return Leaves(nodes.without(misplaced & nodes.good), children, faults)
+
+    def _with_full(self, nodes: Nodes) -> tuple[Nodes, Mask]:
+        """Deltas with the slots of their full versions, and which of those cannot be had."""
+        deltas = np.flatnonzero(nodes.is_delta)
+        missing = np.zeros(len(nodes), np.bool_)
+        if not len(deltas):
+            return nodes, missing
+        fulls = read_nodes(fetch(self.image, nodes.last_full_lsn[deltas], fast=self.fast), fast=self.fast)
+        usable = fulls.good & ~fulls.is_delta
+        of_delta = np.full(len(nodes), -1, np.int64)
+        of_delta[deltas[usable]] = np.flatnonzero(usable)
+        missing[deltas[~usable]] = True
+        whole = merged(
+            nodes, fulls, of_delta, ordered=self.ordered, two_part=self.by_parts, fast=self.fast
+        )
+        return whole, missing
+
+    def _faults(self, children: Children, nodes: Nodes, found: Ints, no_full: Mask) -> list[Fault]:
+        wrong_level = nodes.level & LEVEL_MASK != children.level
+        wrong_db = nodes.db_id != self.db_id
+        troubled = ~nodes.good | wrong_level | wrong_db | no_full
+        faults = []
+        for row in np.flatnonzero(troubled).tolist():
+            if found[row] in (Found.NO_FILE, Found.NO_ENTRY):
+                kind = FaultKind.MISSING
+            elif found[row] == Found.BAD:
+                kind = FaultKind.DAMAGED
+            elif not nodes.good[row]:
+                kind = FaultKind.NOT_A_NODE
+            elif wrong_db[row]:
+                kind = FaultKind.WRONG_DATABASE
+            else:
+                kind = FaultKind.NO_FULL_VERSION if no_full[row] else FaultKind.WRONG_LEVEL
+            faults.append(
+                Fault(
+                    kind,
+                    self.db_id,
+                    int(nodes.lsn[row]),
+                    int(children.parent_lsn[row]),
+                    children.low[row],
+                    children.high[row],
+                )
+            )
+        return faults

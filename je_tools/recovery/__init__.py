@@ -1,0 +1,1 @@
+"""What the engine would make of a log when it opens it."""

@@ -1,0 +1,344 @@
+"""The part of a log that recovery replays, in columns: records, nodes, ends of transactions.
+
+One walk over it, in threads. What is kept of a record are numbers: where its key is, and not the
+key.
+
+Source: je-log.md "Recovery"; RecoveryManager.buildTree, UndoReader, JE 7.5.11 and 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.entries import build_table
+from je_tools.environment import Environment, LogFile
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.image import Image
+from je_tools.formats.je import header as h
+from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.nodes import IN_NO, IS_ROOT
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import (
+    ABORT_NO,
+    BY_NAME,
+    COMMIT_NO,
+    ENTRY_TYPES,
+    ROLLBACK_START_NO,
+    Family,
+    Group,
+    mask_of,
+)
+from je_tools.scan import Scanner
+
+DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED = 1, 2, 4, 8
+"""Bits of a record's `flags`."""
+
+_ROLLBACK_NOS = (ROLLBACK_START_NO, BY_NAME["RollbackEnd"].no)
+_IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
+_IS_TXN_LN = mask_of(
+    each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups and each.transactional
+)
+_IS_NODE = mask_of(
+    each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
+)
+_IS_END = mask_of((COMMIT_NO, ABORT_NO))
+_IS_ROLLBACK = mask_of(_ROLLBACK_NOS)
+_WANTED = frozenset({"db_id", "txn_id", "key", "data"})
+_NODE_WANTED = frozenset({"db_id", "node_id", "booleans"})
+_OLD_DELTA_WANTED = frozenset({"db_id", "last_full_lsn"})
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of one length."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, keep: npt.NDArray[np.generic]) -> Table:
+        """The rows of a mask or of an index array, in its order."""
+        return replace(self, **{f.name: getattr(self, f.name)[keep] for f in fields(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class Lns(Table):
+    """LNs in the order of the log.
+
+    Attributes:
+        lsn, db_id: int64.
+        txn_id: int64; 0 outside transactions.
+        key_position: int64; where the key is in the image.
+        key_size: int32.
+        flags: uint8; DELETED and its like.
+    """
+
+    lsn: Ints
+    db_id: Ints
+    txn_id: Ints
+    key_position: Ints
+    key_size: npt.NDArray[np.int32]
+    flags: npt.NDArray[np.uint8]
+
+    def take(self, keep: npt.NDArray[np.generic]) -> Lns:
+        """The rows of a mask or of an index array, in its order."""
+        return Lns(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedNodes(Table):
+    """Nodes in the order of the log, without those that only an unfinished checkpoint would use.
+
+    Attributes:
+        lsn, db_id: int64.
+        node_id: int64; of a delta of the old form the LSN of its full version.
+        is_root, is_old_delta: bool.
+    """
+
+    lsn: Ints
+    db_id: Ints
+    node_id: Ints
+    is_root: Mask
+    is_old_delta: Mask
+
+    def take(self, keep: npt.NDArray[np.generic]) -> LoggedNodes:
+        """The rows of a mask or of an index array, in its order."""
+        return LoggedNodes(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class TxnEnds(Table):
+    """Commits and aborts.
+
+    Attributes:
+        lsn, txn_id, time_ms: int64.
+        is_commit: bool.
+    """
+
+    lsn: Ints
+    txn_id: Ints
+    time_ms: Ints
+    is_commit: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPeriod:
+    """LNs behind the matchpoint and in front of the RollbackStart, of the transactions named.
+
+    Attributes:
+        matchpoint_lsn, start_lsn: both exclusive.
+        end_lsn: of the RollbackEnd; NULL_LSN where there is none.
+        txn_ids: that were active; None where the RollbackStart was not seen.
+    """
+
+    matchpoint_lsn: int
+    start_lsn: int
+    end_lsn: int
+    txn_ids: frozenset[int] | None
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What recovery replays.
+
+    Attributes:
+        lns, nodes, ends: in the order of the log.
+        periods: rollbacks, in the order of their starts.
+        damaged: LSN and length of what is no good entry in it.
+    """
+
+    lns: Lns
+    nodes: LoggedNodes
+    ends: TxnEnds
+    periods: tuple[RollbackPeriod, ...]
+    damaged: tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one range holds."""
+
+    lns: list[Lns] = field(default_factory=list)
+    nodes: list[LoggedNodes] = field(default_factory=list)
+    ends: list[TxnEnds] = field(default_factory=list)
+    rollbacks: list[tuple[int, int, dict[str, object]]] = field(default_factory=list)
+    damaged: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Collector:
+    """Work for a scan.
+
+    Attributes:
+        starts: where each file is in the image.
+        first_lsn: of the first entry that counts, and `nodes_from` of the first node.
+        next_lsn: behind the last entry.
+        end_lsn: of the last CkptEnd; NULL_LSN without one.
+        fast: use compiled kernels.
+    """
+
+    starts: dict[int, int]
+    first_lsn: int
+    nodes_from: int
+    next_lsn: int
+    end_lsn: int
+    fast: bool
+
+    def __call__(self, rows: Rows) -> _Found:
+        found = _Found()
+        lsn = rows.lsn
+        keep = (lsn >= self.first_lsn) & (lsn < self.next_lsn)
+        bad = np.flatnonzero(keep & ~rows.good).tolist()
+        found.damaged = [(int(lsn[row]), rows.size_of(row)) for row in bad]
+        keep &= rows.good
+        for mask, add in (
+            (_IS_LN, self._add_lns),
+            (_IS_NODE, self._add_nodes),
+            (_IS_END, self._add_ends),
+        ):
+            wanted = np.flatnonzero(keep & mask[rows.type])
+            for first in range(0, len(wanted), MAX_ROWS):
+                add(rows.take(wanted[first : first + MAX_ROWS]), found)
+        for row in np.flatnonzero(keep & _IS_ROLLBACK[rows.type]).tolist():
+            found.rollbacks.append((int(lsn[row]), int(rows.type[row]), dict(rows.fields(row))))
+        return found
+
+    def _add_lns(self, rows: Rows, found: _Found) -> None:
+        table = build_table(rows, fast=self.fast, wanted=_WANTED)
+        flags = np.where(table.data_size < 0, DELETED, 0)
+        flags |= np.where(_IS_TXN_LN[rows.type], TRANSACTIONAL, 0)
+        flags |= np.where(rows.invisible, INVISIBLE, 0) | np.where(rows.replicated, REPLICATED, 0)
+        position = table.key_start + (self.starts[rows.file_no] + rows.base)
+        usable = table.has_db & (table.key_size >= 0)
+        lns = Lns(
+            rows.lsn,
+            table.db_id,
+            table.txn_id,
+            position,
+            table.key_size.astype(np.int32),
+            flags.astype(np.uint8),
+        )
+        found.lns.append(lns if usable.all() else lns.take(usable))
+
+    def _add_nodes(self, rows: Rows, found: _Found) -> None:
+        lsn = rows.lsn
+        unfinished = (rows.flags & h.PROVISIONAL_BEFORE_CKPT_END != 0) & (lsn < self.end_lsn)
+        provisional = (rows.flags & h.PROVISIONAL_YES != 0) | unfinished
+        rows = rows.take(~provisional & (lsn >= self.nodes_from))
+        for family, wanted in (
+            (Family.NODE, _NODE_WANTED),
+            (Family.OLD_DELTA, _OLD_DELTA_WANTED),
+        ):
+            of_family = np.isin(rows.type, [t.no for t in ENTRY_TYPES.values() if t.family is family])
+            some = rows.take(of_family)
+            if not len(some):
+                continue
+            decoded = decode(some, family, fast=self.fast, wanted=wanted)
+            head = decoded.fields
+            if not head.has("db_id"):
+                continue
+            is_old = family is Family.OLD_DELTA
+            zeros = np.zeros(len(some), np.int64)
+            nodes = LoggedNodes(
+                some.lsn,
+                head.number("db_id"),
+                head.number("last_full_lsn" if is_old else "node_id"),
+                ((zeros if is_old else head.number("booleans")) & IS_ROOT != 0)
+                & (some.type == IN_NO),
+                np.full(len(some), is_old),
+            )
+            found.nodes.append(nodes.take(~decoded.bad))
+
+    def _add_ends(self, rows: Rows, found: _Found) -> None:
+        decoded = decode(rows, Family.TXN_END, fast=self.fast)
+        head = decoded.fields
+        if head.has("txn_id"):
+            ends = TxnEnds(
+                rows.lsn, head.number("txn_id"), head.number("time_ms"), rows.type == COMMIT_NO
+            )
+            found.ends.append(ends)
+
+
+def read_interval(
+    environment: Environment,
+    files: Sequence[LogFile],
+    image: Image,
+    scanner: Scanner,
+    *,
+    first_lsn: int,
+    nodes_from: int,
+    next_lsn: int,
+    end_lsn: int,
+) -> Interval:
+    """Read what recovery replays.
+
+    Args:
+        environment: the log.
+        files: of it, up to the one in which it ends.
+        image: of these files.
+        scanner: how they are read.
+        first_lsn: of the first entry that counts.
+        nodes_from: LSN from which nodes count.
+        next_lsn: behind the last entry.
+        end_lsn: of the last CkptEnd; NULL_LSN without one.
+    """
+    some = tuple(file for file in files if file.file_no >= first_lsn >> 32)
+    part_of = replace(environment, files=some)
+    starts = dict(zip(image.file_nos.tolist(), image.starts.tolist(), strict=True))
+    fast = scanner.is_fast(environment.size)
+    work = _Collector(starts, first_lsn, nodes_from, next_lsn, end_lsn, fast)
+    all_found = _Found()
+    for part in scanner.scan(part_of, work):
+        base = h.lsn_of(part.file.file_no, 0)
+        all_found.damaged += [
+            (base + gap.start, gap.stop - gap.start)
+            for gap in part.gaps
+            if first_lsn < base + gap.stop and base + gap.start < next_lsn
+        ]
+        for found in part.results:
+            for column in fields(_Found):
+                getattr(all_found, column.name).extend(getattr(found, column.name))
+    return Interval(
+        _joined(all_found.lns, _NO_LNS),
+        _joined(all_found.nodes, _NO_NODES),
+        _joined(all_found.ends, _NO_ENDS),
+        _periods(all_found.rollbacks),
+        tuple(all_found.damaged),
+    )
+
+
+_NONE, _FALSE = np.empty(0, np.int64), np.empty(0, np.bool_)
+_NO_LNS = Lns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.int32), np.empty(0, np.uint8))
+_NO_NODES = LoggedNodes(_NONE, _NONE, _NONE, _FALSE, _FALSE)
+_NO_ENDS = TxnEnds(_NONE, _NONE, _NONE, _FALSE)
+
+
+def _joined(parts, none):
+    if not parts:
+        return none
+    names = [f.name for f in fields(none)]
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return type(none)(**columns)
+
+
+def _periods(
+    rollbacks: Iterable[tuple[int, int, dict[str, object]]],
+) -> tuple[RollbackPeriod, ...]:
+    """Rollback periods out of RollbackStarts and RollbackEnds, in the order of the log."""
+    found: dict[int, RollbackPeriod] = {}
+    for lsn, type_no, said in rollbacks:
+        if not said:
+            continue
+        matchpoint = int(str(said["matchpoint_lsn"]))
+        if type_no == ROLLBACK_START_NO:
+            ids = frozenset(said["active_txns"])  # type: ignore[call-overload]
+            found[lsn] = RollbackPeriod(matchpoint, lsn, NULL_LSN, ids)
+        else:
+            start = int(str(said["rollback_start_lsn"]))
+            known = found.get(start) or RollbackPeriod(matchpoint, start, NULL_LSN, None)
+            found[start] = replace(known, end_lsn=lsn)
+    return tuple(found[start] for start in sorted(found))

@@ -1,0 +1,296 @@
+"""What undo and redo make of the keys that were written since the last checkpoint, by sets.
+
+The engine undoes and redoes entry by entry. Each of these steps reads and writes one slot, that of
+its own key, so the outcome of a key follows from its slot, the one LN at which that points, and
+the newest LN that counts. One sort brings the LNs of a key together.
+
+Source: RecoveryManager.undoLNs, redoLNs, abortUndo, redo, JE 7.5.11 and 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.btree.tree import Fault, Tree
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.keysort import (
+    equal_keys,
+    equal_neighbours,
+    order_keys,
+    search_sorted,
+)
+from je_tools.formats.je.nodes import Slots
+from je_tools.formats.je.types import Family
+from je_tools.formats.spans import Spans
+from je_tools.recovery.interval import DELETED, INVISIBLE, TRANSACTIONAL, Lns, RollbackPeriod
+
+ABORT_KNOWN_DELETED = 0x01
+BLIND_DELETION = 0x20
+"""Bits of an LN's flags and flags2. Source: LNLogEntry, JE 25.3.17."""
+
+_NO_SLOT = -2
+
+
+class Outcome(IntEnum):
+    """What there is for a key after recovery."""
+
+    NO_RECORD = 0
+    LN = 1
+    """The record of an LN."""
+    ABORT_VERSION = 2
+    """The record that an undone LN has replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """Keys of a database of which recovery changes the slot, each once.
+
+    Attributes:
+        key: in the order of the database's keys, or of their bytes where that is not known.
+        outcome: uint8, an `Outcome`.
+        lsn: int64; of the LN that the outcome speaks of.
+        undone_count, redone_count: slots that went back, and that took a newer record.
+    """
+
+    key: Spans
+    outcome: npt.NDArray[np.uint8]
+    lsn: Ints
+    undone_count: int = 0
+    redone_count: int = 0
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+
+def no_overlay() -> Overlay:
+    """Nothing is changed."""
+    none = np.empty(0, np.int64)
+    return Overlay(Spans(np.empty(0, np.uint8), none, none), np.empty(0, np.uint8), none)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """By what undo and redo go.
+
+    Attributes:
+        ckpt_start_lsn: from which on LNs are redone; below 0 for all.
+        committed: int64, ascending; ids of the transactions with a Commit.
+        periods: rollbacks that count: without an end, or with one behind `ckpt_start_lsn`.
+    """
+
+    ckpt_start_lsn: int
+    committed: Ints
+    periods: Sequence[RollbackPeriod]
+
+    def is_committed(self, txn_ids: Ints) -> Mask:
+        """Whether transactions have a Commit."""
+        if not len(self.committed):
+            return np.zeros(len(txn_ids), np.bool_)
+        at = np.minimum(np.searchsorted(self.committed, txn_ids), len(self.committed) - 1)
+        return self.committed[at] == txn_ids
+
+    def is_rolled_back(self, lns: Lns) -> Mask:
+        """Whether a rollback takes LNs back."""
+        taken = np.zeros(len(lns), np.bool_)
+        for period in self.periods:
+            inside = (lns.lsn > period.matchpoint_lsn) & (lns.lsn < period.start_lsn)
+            if period.txn_ids is not None and inside.any():
+                taken |= inside & np.isin(lns.txn_id, list(period.txn_ids))
+        return taken
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """LNs brought together by key.
+
+    Attributes:
+        lns: sorted by key, those of a key in the order of the log.
+        of_row: int64 (lns,); the group of each.
+        first: int64 (groups + 1,).
+        key: one a group.
+    """
+
+    lns: Lns
+    of_row: Ints
+    first: Ints
+    key: Spans
+
+
+def decide(tree: Tree, lns: Lns, rules: Rules) -> tuple[Overlay, list[Fault]]:
+    """The outcome of undo and redo in one database.
+
+    Args:
+        tree: of the database.
+        lns: its LNs since the first active one, in the order of the log.
+        rules: by what to go.
+
+    Returns:
+        What changes, and what was wrong with the BINs that had to be looked at.
+    """
+    if not len(lns):
+        return no_overlay(), []
+    groups = _group(tree, lns)
+    slot_lsn, deleted, faults = _slots_of(tree, groups.key)
+    state = _State(slot_lsn, deleted, np.full(len(slot_lsn), -1, np.int8), slot_lsn.copy())
+    undone = _undo(tree, groups, rules, state)
+    redone = _redo(groups, rules, state)
+    changed = (state.outcome >= 0) & ((state.outcome > 0) | (slot_lsn != _NO_SLOT))
+    chosen = np.flatnonzero(changed)
+    overlay = Overlay(
+        groups.key.take(chosen),
+        state.outcome[chosen].astype(np.uint8),
+        state.source[chosen],
+        undone,
+        redone,
+    )
+    return overlay, faults
+
+
+@dataclass
+class _State:
+    """Each group's slot as undo and redo go on.
+
+    Attributes:
+        lsn: int64; NULL_LSN for none in the slot, _NO_SLOT for no slot.
+        deleted: bool.
+        outcome: int8; -1 while the slot is as the tree has it.
+        source: int64; the LN that the outcome speaks of.
+    """
+
+    lsn: Ints
+    deleted: Mask
+    outcome: npt.NDArray[np.int8]
+    source: Ints
+
+
+def _group(tree: Tree, lns: Lns) -> _Groups:
+    keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
+    order = order_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+    keys = keys.take(order)
+    is_new = ~equal_neighbours(keys, fast=tree.fast)
+    of_row = np.cumsum(is_new) - 1
+    starts = np.flatnonzero(is_new)
+    first = np.concatenate((starts, np.array([len(lns)])))
+    return _Groups(lns.take(order), of_row, first, keys.take(starts))
+
+
+def _slots_of(tree: Tree, keys: Spans) -> tuple[Ints, Mask, list[Fault]]:
+    """LSN and deletion of the slot of each key."""
+    lsns = np.full(len(keys), _NO_SLOT, np.int64)
+    deleted = np.zeros(len(keys), np.bool_)
+    faults: list[Fault] = []
+    for children in tree.leaf_children(keys):
+        leaves = tree.read(children)
+        faults += leaves.faults
+        slots = tree.slots_in_range(leaves)
+        at, same = match(tree, keys, slots)
+        lsns[at[same]] = slots.lsn[same]
+        deleted[at[same]] = slots.deleted[same]
+    return lsns, deleted, faults
+
+
+def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
+    """Where among ascending keys the key of each slot is, and whether it is there at all."""
+    at = search_sorted(keys, slots.key, two_part=tree.by_parts, fast=tree.fast)
+    inside = np.minimum(at, max(len(keys) - 1, 0))
+    if not len(keys):
+        return inside, np.zeros(len(slots), np.bool_)
+    return inside, equal_keys(keys.take(inside), slots.key, fast=tree.fast)
+
+
+def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
+    """Take slots back that hold what was not committed."""
+    by_lsn = np.argsort(groups.lns.lsn)
+    ordered = groups.lns.lsn[by_lsn]
+    at = np.minimum(np.searchsorted(ordered, state.lsn), len(ordered) - 1)
+    row = by_lsn[at]
+    group = np.arange(len(state.lsn))
+    there = (groups.lns.lsn[row] == state.lsn) & (groups.of_row[row] == group)
+    there &= state.lsn >= 0
+    row, group = row[there], group[there]
+    own = groups.lns.take(row)
+    rolled_back = rules.is_rolled_back(own)
+    open_ = (own.flags & TRANSACTIONAL != 0) & ~rules.is_committed(own.txn_id)
+    wanted = rolled_back | open_
+    row, group, rolled_back = row[wanted], group[wanted], rolled_back[wanted]
+    if not len(row):
+        return 0
+    previous = _previous_of_txn(groups, row, rolled_back)
+    back = previous >= 0
+    _take_back_to_ln(groups, group[back], previous[back], state)
+    _take_back_to_abort(tree, group[~back], state)
+    return len(row)
+
+
+def _previous_of_txn(groups: _Groups, rows: Ints, wanted: Mask) -> Ints:
+    """The row of the LN before each, of the same key and transaction; -1 where there is none."""
+    found = np.full(len(rows), -1, np.int64)
+    for i in np.flatnonzero(wanted).tolist():
+        row = int(rows[i])
+        first = int(groups.first[groups.of_row[row]])
+        same = np.flatnonzero(groups.lns.txn_id[first:row] == groups.lns.txn_id[row])
+        if len(same):
+            found[i] = first + int(same[-1])
+    return found
+
+
+def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _State) -> None:
+    lns = groups.lns.take(rows)
+    gone = lns.flags & DELETED != 0
+    state.lsn[group], state.deleted[group] = lns.lsn, gone
+    state.outcome[group] = np.where(gone, Outcome.NO_RECORD, Outcome.LN)
+    state.source[group] = lns.lsn
+
+
+def _take_back_to_abort(tree: Tree, group: Ints, state: _State) -> None:
+    """Slots go back to what the LN in them has replaced."""
+    if not len(group):
+        return
+    undone = state.lsn[group].copy()
+    entries = fetch(tree.image, undone, fast=tree.fast, check=False)
+    abort_lsn = np.full(len(group), NULL_LSN, np.int64)
+    gone = np.zeros(len(group), np.bool_)
+    for family in (Family.LN, Family.NAME_LN, Family.DEL_DUP_LN, Family.DUP_COUNT_LN):
+        rows = np.flatnonzero(entries.is_family(family))
+        wanted = frozenset({"flags", "abort_lsn"})
+        for some, decoded in entries.decode(family, rows, fast=tree.fast, wanted=wanted):
+            head = decoded.fields
+            if head.has("abort_lsn"):
+                own = head.number("abort_lsn")
+                abort_lsn[some] = np.where(head.is_present("abort_lsn"), own, NULL_LSN)
+            if head.has("flags"):
+                gone[some] = head.number("flags") & ABORT_KNOWN_DELETED != 0
+    none = abort_lsn >> 32 & 0xFFFFFFFF == 0xFFFFFFFF
+    state.lsn[group] = np.where(none, NULL_LSN, abort_lsn)
+    state.deleted[group] = gone | none
+    state.outcome[group] = np.where(gone | none, Outcome.NO_RECORD, Outcome.ABORT_VERSION)
+    state.source[group] = undone
+
+
+def _redo(groups: _Groups, rules: Rules, state: _State) -> int:
+    """Give slots the newest record that counts."""
+    lns = groups.lns
+    counts = lns.flags & INVISIBLE == 0
+    counts &= lns.lsn >= rules.ckpt_start_lsn
+    counts &= (lns.flags & TRANSACTIONAL == 0) | rules.is_committed(lns.txn_id)
+    rows = np.where(counts, np.arange(len(lns)), -1)
+    newest = np.maximum.reduceat(rows, groups.first[:-1])
+    some = newest >= 0
+    newest = np.maximum(newest, 0)
+    lsn, gone = lns.lsn[newest], lns.flags[newest] & DELETED != 0
+    empty = (state.lsn == _NO_SLOT) | (state.deleted & (state.lsn == NULL_LSN))
+    alive = ~empty & ~state.deleted
+    newer = lsn > state.lsn
+    takes = some & ~gone & (empty | newer)
+    goes = some & gone & (alive & (newer | (lsn == state.lsn)))
+    state.outcome[takes] = Outcome.LN
+    state.source[takes] = lsn[takes]
+    state.outcome[goes] = Outcome.NO_RECORD
+    return int(np.count_nonzero(takes | goes))
