@@ -47,6 +47,7 @@ class FaultKind(StrEnum):
     WRONG_DATABASE = "wrong-database"
     WRONG_LEVEL = "wrong-level"
     NO_FULL_VERSION = "no-full-version"
+    NOT_A_RECORD = "not-a-record"
 
 
 @dataclass(frozen=True, slots=True)

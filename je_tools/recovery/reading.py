@@ -1,0 +1,278 @@
+"""Records of a database: BINs from left to right, and in each what undo and redo make of its keys.
+
+Source: je-log.md "Reading the current content"; CursorImpl.getCurrent, BIN.fetchLN, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from je_tools.btree.tree import Children, Fault, FaultKind, Tree
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.columns import Columns
+from je_tools.formats.je.fetch import Entries, Found, fetch
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.keysort import order_keys, search_sorted
+from je_tools.formats.je.nodes import DAY_MS, HOUR_MS, TOMBSTONE, Slots, joined_spans
+from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.je.types import Family
+from je_tools.formats.spans import Spans
+from je_tools.records import NO_TIME, NO_VLSN, Records
+from je_tools.recovery.overlay import Outcome, Overlay, match
+
+LN_TOMBSTONE = 0x04
+"""The bit of an LN's flags2. Source: LNLogEntry, JE 25.3.17."""
+
+_DATA_FIELDS = frozenset({"flags2", "expiration", "modified_ms", "created_ms", "data"})
+_IN_COLUMNS = (Family.LN, Family.DEL_DUP_LN)
+_SINGLE = (Family.NAME_LN, Family.MAP_LN, Family.FILE_SUMMARY_LN)
+
+
+@dataclass
+class _Values:
+    """What records hold, in columns that are filled bit by bit; see `Records`."""
+
+    data_start: Ints
+    data_size: Ints
+    lsn: Ints
+    vlsn: Ints
+    modified_ms: Ints
+    created_ms: Ints
+    expires_ms: Ints
+    tombstone: Mask
+
+    @classmethod
+    def empty(cls, n: int) -> _Values:
+        """Nothing known of `n` records."""
+        return cls(
+            np.zeros(n, np.int64),
+            np.full(n, -1, np.int64),
+            np.full(n, NULL_LSN, np.int64),
+            np.full(n, NO_VLSN, np.int64),
+            *(np.full(n, NO_TIME, np.int64) for _ in range(3)),
+            np.zeros(n, np.bool_),
+        )
+
+
+@dataclass
+class Reading:
+    """How the records of one database are read.
+
+    Attributes:
+        tree: of the database.
+        overlay: what undo and redo change.
+        with_data: read what LNs tell, and not only slots.
+        now_ms: hide what has expired then; None for nothing.
+    """
+
+    tree: Tree
+    overlay: Overlay
+    with_data: bool
+    now_ms: int | None
+    _used: Mask = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._used = np.zeros(len(self.overlay), np.bool_)
+
+    def children(self) -> Iterator[Children]:
+        """What `read` takes, in the order of keys."""
+        return self.tree.leaf_children()
+
+    def read(self, children: Children) -> tuple[Records, list[Fault]]:
+        """The records of some BINs that follow each other, and what is wrong with them."""
+        leaves = self.tree.read(children)
+        slots = self.tree.slots_in_range(leaves)
+        first, last = self._range(children)
+        changes = np.arange(first, last)
+        keys = self.overlay.key.take(changes)
+        at, same = match(self.tree, keys, slots)
+        if not self.tree.ordered:
+            changes = np.unique(at[same])
+            self._used[changes] = True
+            keys = self.overlay.key.take(changes)
+        slots = slots.take(~same & ~slots.deleted)
+        changes = changes[self.overlay.outcome[changes] != Outcome.NO_RECORD]
+        records, faults = self._records(slots, changes)
+        return records, leaves.faults + faults
+
+    def _range(self, children: Children) -> tuple[int, int]:
+        """The changes of keys that these BINs are to hold."""
+        if not self.tree.ordered or not len(children):
+            return 0, len(self.overlay)
+        ends = joined_spans([children.low.take(slice(0, 1)), children.high.take(slice(-1, None))])
+        found = search_sorted(
+            self.overlay.key, ends, two_part=self.tree.by_parts, fast=self.tree.fast
+        )
+        low = 0 if ends.sizes[0] < 0 else int(found[0])
+        return low, len(self.overlay) if ends.sizes[1] < 0 else int(found[1])
+
+    @property
+    def has_left(self) -> bool:
+        """Whether there are records of which nobody knows where they come in the order of keys."""
+        return not self.tree.ordered and not self._used.all()
+
+    def left(self) -> tuple[Records, list[Fault]]:
+        """Those records, when all others have been read."""
+        rows = np.flatnonzero(~self._used & (self.overlay.outcome != Outcome.NO_RECORD))
+        return self._records(_no_slots(self.tree), rows)
+
+    def _records(self, slots: Slots, changes: Ints) -> tuple[Records, list[Fault]]:
+        n = len(slots)
+        values = _Values.empty(n + len(changes))
+        faults = _from_slots(self, slots, values)
+        faults += _from_changes(self, changes, n, values)
+        keys = joined_spans([slots.key, self.overlay.key.take(changes)])
+        return _ordered(self, keys, values, len(changes) > 0), faults
+
+
+def _no_slots(tree: Tree) -> Slots:
+    none = np.empty(0, np.int64)
+    return Slots(Spans(tree.image.data, none, none), *[none] * 9)
+
+
+def _ordered(reading: Reading, keys: Spans, values: _Values, is_mixed: bool) -> Records:
+    """Records in the order of their keys, without those that have expired."""
+    tree = reading.tree
+    chosen = np.arange(len(keys))
+    if is_mixed and tree.ordered:
+        chosen = order_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+    if reading.now_ms is not None:
+        lives = (values.expires_ms == NO_TIME) | (values.expires_ms >= reading.now_ms)
+        chosen = chosen[lives[chosen]]
+    data = Spans(tree.image.data, values.data_start, values.data_size)
+    if tree.two_part:
+        keys, data = split_two_part_keys(keys, fast=tree.fast)
+    records = Records(
+        keys,
+        data,
+        values.lsn,
+        values.vlsn,
+        values.modified_ms,
+        values.created_ms,
+        values.expires_ms,
+        values.tombstone,
+    )
+    return records.take(chosen)
+
+
+def _from_slots(reading: Reading, slots: Slots, values: _Values) -> list[Fault]:
+    """Fill in the first records: those of slots."""
+    n = len(slots)
+    values.lsn[:n], values.vlsn[:n] = slots.lsn, np.where(slots.vlsn > 0, slots.vlsn, NO_VLSN)
+    values.data_start[:n], values.data_size[:n] = slots.data_start, slots.data_size
+    values.modified_ms[:n], values.created_ms[:n] = slots.modified_ms, slots.created_ms
+    values.expires_ms[:n] = slots.expires_ms
+    values.tombstone[:n] = slots.state & TOMBSTONE != 0
+    if not reading.with_data or reading.tree.two_part:
+        return []
+    rows = np.flatnonzero(slots.data_size < 0)
+    entries = fetch(reading.tree.image, slots.lsn[rows], fast=reading.tree.fast)
+    expires_ms = values.expires_ms[rows]
+    lacking = _from_lns(reading, entries, rows, values)
+    # Which of the two counts is told by the engine's reads: they ask the slot.
+    values.expires_ms[rows] = expires_ms
+    return _faults(reading, entries, lacking, slots.key.take(rows))
+
+
+def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) -> list[Fault]:
+    """Fill in the other records: those of undo and redo."""
+    overlay, image, fast = reading.overlay, reading.tree.image, reading.tree.fast
+    entries = fetch(image, overlay.lsn[changes], fast=fast)
+    rows = first + np.arange(len(changes))
+    back = overlay.outcome[changes] == Outcome.ABORT_VERSION
+    lacking = np.zeros(len(changes), np.bool_)
+    forth = np.flatnonzero(~back)
+    lacking[forth] = _from_lns(reading, _some(entries, forth), rows[forth], values)
+    back_to = np.full(len(changes), NULL_LSN, np.int64)
+    kept = np.zeros(len(changes), np.bool_)
+    for family in _IN_COLUMNS:
+        of_family = np.flatnonzero(entries.is_family(family) & back)
+        for some, decoded in entries.decode(family, of_family, fast=fast):
+            _fill_abort_version(decoded.fields, rows[some], values)
+            back_to[some] = decoded.fields.number("abort_lsn")
+            if decoded.fields.has("abort_data"):
+                kept[some] = decoded.fields.is_present("abort_data")
+    values.lsn[rows[back]] = back_to[back]
+    further = np.flatnonzero(back & ~kept)
+    if reading.tree.two_part or not len(further):
+        return _faults(reading, entries, lacking, overlay.key.take(changes))
+    olds = fetch(image, back_to[further], fast=fast)
+    expires_ms = values.expires_ms[rows[further]]
+    lacking[further] = _from_lns(reading, olds, rows[further], values)
+    values.expires_ms[rows[further]] = expires_ms
+    return _faults(reading, entries, lacking, overlay.key.take(changes))
+
+
+def _some(entries: Entries, rows: Ints) -> Entries:
+    columns = {f.name: getattr(entries, f.name) for f in fields(entries)}
+    return Entries(**{n: c if n == "image" else c[rows] for n, c in columns.items()})
+
+
+def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -> Mask:
+    """Fill in records from their LNs; which of them could not be had.
+
+    Args:
+        reading: of which database.
+        entries: the LNs.
+        rows: int64; the record of each.
+        values: what is filled.
+    """
+    had = np.zeros(len(entries), np.bool_)
+    for family in _IN_COLUMNS:
+        wanted = np.flatnonzero(entries.is_family(family))
+        for some, decoded in entries.decode(
+            family, wanted, fast=reading.tree.fast, wanted=_DATA_FIELDS
+        ):
+            head, to = decoded.fields, rows[some]
+            start, size = head.span("data")
+            values.data_start[to], values.data_size[to] = start, size
+            values.lsn[to], values.vlsn[to] = entries.lsn[some], entries.vlsn[some]
+            values.expires_ms[to] = expiration_of(_number(head, "expiration"))
+            values.modified_ms[to] = _number(head, "modified_ms")
+            values.created_ms[to] = _number(head, "created_ms")
+            values.tombstone[to] = _number(head, "flags2") & LN_TOMBSTONE != 0
+            had[some] = ~decoded.bad & (size >= 0)
+    for family in _SINGLE:
+        some = np.flatnonzero(entries.is_family(family))
+        values.data_size[rows[some]] = 0
+        values.lsn[rows[some]] = entries.lsn[some]
+        had[some] = True
+    return ~had
+
+
+def _fill_abort_version(head: Columns, rows: Ints, values: _Values) -> None:
+    """Fill in records that undone LNs have kept."""
+    if head.has("abort_data"):
+        start, size = head.span("abort_data")
+        values.data_start[rows], values.data_size[rows] = start, size
+    values.expires_ms[rows] = expiration_of(_number(head, "abort_expiration"))
+    values.modified_ms[rows] = _number(head, "abort_modified_ms")
+    vlsn = _number(head, "abort_vlsn")
+    values.vlsn[rows] = np.where(vlsn > 0, vlsn, NO_VLSN)
+
+
+def expiration_of(logged: Ints) -> Ints:
+    """Expirations of LNs, which are days or negative hours since 1970, in ms; 0 stays 0."""
+    return np.where(logged < 0, -logged * HOUR_MS, logged * DAY_MS)
+
+
+def _number(columns: Columns, name: str) -> Ints:
+    if not columns.has(name) or columns.is_empty(name):
+        return np.zeros(len(columns.present), np.int64)
+    return np.where(columns.is_present(name), columns.number(name), 0)
+
+
+def _faults(reading: Reading, entries: Entries, lacking: Mask, keys: Spans) -> list[Fault]:
+    """Records whose LN cannot be had."""
+    found = []
+    for row in np.flatnonzero(lacking).tolist():
+        kind = FaultKind.DAMAGED if entries.found[row] == Found.BAD else FaultKind.MISSING
+        if entries.found[row] == Found.GOOD:
+            kind = FaultKind.NOT_A_RECORD
+        key = keys[row]
+        lsn = int(entries.lsn[row])
+        found.append(Fault(kind, reading.tree.db_id, lsn, NULL_LSN, key, key))
+    return found

@@ -1,0 +1,363 @@
+"""An environment as the engine would have it after recovery, computed in memory, read-only.
+
+Source: je-log.md "Recovery" and "Reading the current content"; RecoveryManager.recover,
+JE 7.5.11 and 18.3.12.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from je_tools.btree.tree import NOTHING_REPLAYED, Children, Fault, Replayed, Tree
+from je_tools.environment import Environment
+from je_tools.errors import InputError
+from je_tools.formats.arrays import Ints
+from je_tools.formats.image import Image, Part
+from je_tools.formats.je.entries import Entry
+from je_tools.formats.je.fetch import fetch, fetch_entry
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.nodes import read_nodes
+from je_tools.records import Records
+from je_tools.recovery.end import Checkpoint, LogEnd, Refusal, find_checkpoint, find_end
+from je_tools.recovery.interval import Interval, LoggedNodes, read_interval
+from je_tools.recovery.overlay import Overlay, Rules, decide
+from je_tools.recovery.reading import Reading
+from je_tools.scan import Scanner
+
+ID_DB, NAME_DB = 0, 1
+"""The databases of all databases' descriptors and names."""
+
+DUPLICATES, REPLICATED_DB, PREFIXING = 0x01, 0x04, 0x10
+"""Bits of a database's flags. Source: DatabaseImpl, JE 7.5.11."""
+
+_INTERNAL_PREFIX = "_je"
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of a snapshot.
+
+    Attributes:
+        db_id: its id.
+        name: None where no name leads to it, as after a removal that is not finished.
+        record: its descriptor as the log has it.
+        root_lsn: of its tree's root after recovery; NULL_LSN where it has none.
+        map_ln_lsn: of its descriptor's entry; NULL_LSN for the two that the DbTree describes.
+    """
+
+    db_id: int
+    name: str | None
+    record: Mapping[str, Any]
+    root_lsn: int
+    map_ln_lsn: int
+
+    @property
+    def flags(self) -> int:
+        """Bits, as stored."""
+        return int(self.record["db_flags"])
+
+    @property
+    def has_duplicates(self) -> bool:
+        """Whether a key may have several records."""
+        return bool(self.flags & DUPLICATES)
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is one of the engine's own."""
+        return self.db_id in (ID_DB, NAME_DB) or (self.name or "").startswith(_INTERNAL_PREFIX)
+
+    @property
+    def comparators(self) -> tuple[bytes, ...]:
+        """Serialized comparators of the application, for keys and duplicates; mostly none."""
+        both = (self.record["btree_comparator"], self.record["dup_comparator"])
+        return tuple(one for one in both if one)
+
+
+@dataclass
+class Snapshot:
+    """An environment after recovery.
+
+    Attributes:
+        environment: the log.
+        end: where it ends.
+        checkpoint: from which recovery begins.
+        refusals: why the engine would not open it; mostly none.
+        image: the files.
+        interval: what recovery replays.
+        rules: by which it undoes and redoes.
+        now_ms: when records are taken to be read, for those that expire.
+        scanner: how the log is read.
+        databases: by id; the two of the DbTree and all that have a descriptor.
+    """
+
+    environment: Environment
+    end: LogEnd
+    checkpoint: Checkpoint
+    refusals: tuple[Refusal, ...]
+    image: Image
+    interval: Interval
+    rules: Rules
+    now_ms: int
+    scanner: Scanner
+    databases: dict[int, Database] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    _overlays: dict[int, Overlay] = field(default_factory=dict)
+
+    @functools.cached_property
+    def fast(self) -> bool:
+        """Whether compiled kernels are used."""
+        return self.scanner.is_fast(self.environment.size)
+
+    @functools.cached_property
+    def _nodes_by_db(self) -> dict[int, LoggedNodes]:
+        nodes = self.interval.nodes
+        return {
+            int(db_id): nodes.take(np.flatnonzero(nodes.db_id == db_id))
+            for db_id in np.unique(nodes.db_id)
+        }
+
+    @functools.cached_property
+    def _lns_by_db(self) -> dict[int, Ints]:
+        """Rows of the interval's LNs, in the order of the log, by database."""
+        db_ids = self.interval.lns.db_id
+        order = np.argsort(db_ids, kind="stable")
+        ids, starts = np.unique(db_ids[order], return_index=True)
+        pieces = np.split(order, starts[1:]) if len(ids) else []
+        return {int(i): rows for i, rows in zip(ids, pieces, strict=True)}
+
+    def tree(self, database: Database) -> Tree:
+        """How a database's tree is read."""
+        return Tree(
+            self.image,
+            database.db_id,
+            database.root_lsn,
+            self._replayed(database.db_id),
+            ordered=not database.comparators,
+            two_part=database.has_duplicates,
+            fast=self.fast,
+        )
+
+    def _replayed(self, db_id: int) -> Replayed:
+        nodes = self._nodes_by_db.get(db_id)
+        if nodes is None:
+            return NOTHING_REPLAYED
+        others = nodes.take(np.flatnonzero(~nodes.is_root))
+        node_ids = others.node_id.copy()
+        old = np.flatnonzero(others.is_old_delta)
+        if len(old):
+            fulls = read_nodes(fetch(self.image, node_ids[old], fast=self.fast), fast=self.fast)
+            node_ids[old] = fulls.node_id
+        order = np.lexsort((others.lsn, node_ids))
+        last = np.append(np.diff(node_ids[order]) != 0, True)[: len(order)]
+        return Replayed(node_ids[order][last], others.lsn[order][last])
+
+    def root_of(self, db_id: int, record: Mapping[str, Any]) -> int:
+        """The root of a tree: what its descriptor names, or one that was logged later."""
+        root = int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
+        nodes = self._nodes_by_db.get(db_id)
+        if nodes is None or not nodes.is_root.any():
+            return root
+        return max(root, int(nodes.lsn[nodes.is_root].max()))
+
+    def overlay(self, db_id: int) -> Overlay:
+        """What undo and redo change in a database."""
+        if db_id not in self._overlays:
+            self._overlays[db_id] = self._decide(db_id)
+        return self._overlays[db_id]
+
+    def _decide(self, db_id: int) -> Overlay:
+        rows = self._lns_by_db.get(db_id, np.empty(0, np.int64))
+        lns = self.interval.lns.take(rows)
+        database = self.databases[db_id]
+        if database.root_lsn == NULL_LSN:
+            lns = lns.take(np.empty(0, np.int64))
+        overlay, faults = decide(self.tree(database), lns, self.rules)
+        self.faults.extend(faults)
+        return overlay
+
+    def entry(self, lsn: int) -> Entry | None:
+        """One entry of the log; None where there is none that is good."""
+        return fetch_entry(self.image, lsn)
+
+    def records(
+        self, database: Database, *, with_data: bool = True, show_expired: bool = False
+    ) -> Iterator[Records]:
+        """The records of a database in the order of its keys, in batches of some thousands.
+
+        Args:
+            database: one of this snapshot.
+            with_data: else data, and what only an LN tells, is left out.
+            show_expired: also those that have expired at `now_ms`.
+        """
+        reading = Reading(
+            self.tree(database),
+            self.overlay(database.db_id),
+            with_data=with_data,
+            now_ms=None if show_expired else self.now_ms,
+        )
+        for records, faults in self._in_order(reading):
+            self.faults.extend(faults)
+            if len(records):
+                yield records
+        self.faults.extend(reading.tree.faults)
+
+    def _in_order(self, reading: Reading) -> Iterator[tuple[Records, list[Fault]]]:
+        """Batches in their order, read ahead in threads."""
+        children = reading.children()
+        threads = self.scanner.thread_count()
+        if not self.fast or threads == 1:
+            yield from map(reading.read, children)
+        else:
+            yield from _ahead(reading, children, threads)
+        if reading.has_left:
+            yield reading.left()
+
+
+def _ahead(
+    reading: Reading, children: Iterator[Children], threads: int
+) -> Iterator[tuple[Records, list[Fault]]]:
+    with ThreadPoolExecutor(threads) as pool:
+        coming: deque[Any] = deque()
+        try:
+            for some in children:
+                coming.append(pool.submit(reading.read, some))
+                if len(coming) > threads + 1:
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
+        finally:
+            for future in coming:
+                future.cancel()
+
+
+def take_snapshot(
+    environment: Environment, scanner: Scanner, *, now_ms: int, to_lsn: int | None = None
+) -> Snapshot:
+    """Compute what the engine would see.
+
+    Args:
+        environment: the log, a whole directory.
+        scanner: how it is read.
+        now_ms: when records are taken to be read.
+        to_lsn: take the log to end with the entry there.
+
+    Raises:
+        InputError: there is no root in what the log holds, so that there is nothing to show.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    end = find_end(environment, scanner, to_lsn)
+    if end.refusal in (Refusal.NO_FILES, Refusal.BAD_FILE_HEADER):
+        raise _no_tree(environment, end.refusal)
+    checkpoint, refusal = find_checkpoint(environment, end, scanner)
+    if checkpoint.root_lsn == NULL_LSN:
+        raise _no_tree(environment, Refusal.NO_ROOT)
+    image = _image(end)
+    first = _first_lsn(end, checkpoint)
+    interval = read_interval(
+        environment,
+        end.files,
+        image,
+        scanner,
+        first_lsn=first,
+        nodes_from=max(checkpoint.start_lsn, 0),
+        next_lsn=end.next_lsn,
+        end_lsn=checkpoint.end_lsn,
+    )
+    refusals = [each for each in (end.refusal, refusal) if each is not None]
+    if interval.damaged:
+        refusals.append(Refusal.DAMAGED_INTERVAL)
+    committed = np.unique(interval.ends.txn_id[interval.ends.is_commit])
+    periods = [
+        each
+        for each in interval.periods
+        if each.end_lsn == NULL_LSN or each.end_lsn > checkpoint.start_lsn
+    ]
+    snapshot = Snapshot(
+        environment,
+        end,
+        checkpoint,
+        tuple(refusals),
+        image,
+        interval,
+        Rules(checkpoint.start_lsn, committed, periods),
+        now_ms,
+        scanner,
+    )
+    _find_databases(snapshot)
+    return snapshot
+
+
+def _first_lsn(end: LogEnd, checkpoint: Checkpoint) -> int:
+    """Of the first entry that recovery reads."""
+    begin = end.files[0].file_no << 32
+    if checkpoint.end_lsn == NULL_LSN:
+        return begin
+    return max(begin, min(checkpoint.start_lsn, checkpoint.first_active_lsn))
+
+
+def _image(end: LogEnd) -> Image:
+    parts = [Part(file.path, file.file_no, file.version, file.size) for file in end.files[:-1]]
+    last = end.files[-1]
+    parts.append(Part(last.path, last.file_no, last.version, end.next_offset))
+    return Image(parts)
+
+
+def _no_tree(environment: Environment, why: Refusal) -> InputError:
+    texts = {
+        Refusal.NO_FILES: "no file holds an entry",
+        Refusal.BAD_FILE_HEADER: "the header of the last file is no good",
+        Refusal.NO_ROOT: "there is no root of the databases in what is left of the log",
+    }
+    return InputError(
+        f"{environment.name}: {texts[why]}, so the engine would not open it either. "
+        "`je-tools salvage` gets records out without a tree."
+    )
+
+
+def _find_databases(snapshot: Snapshot) -> None:
+    """The databases, by the tree of their descriptors and that of their names."""
+    tree = snapshot.entry(snapshot.checkpoint.root_lsn)
+    if tree is None:
+        where = Path(snapshot.environment.name)
+        raise InputError(f"{where}: the DbTree that the checkpoint names cannot be read")
+    for db_id, name, group in (
+        (ID_DB, "_jeIdMap", "id_database"),
+        (NAME_DB, "_jeNameMap", "name_database"),
+    ):
+        record = tree.fields[group]
+        root = snapshot.root_of(db_id, record)
+        snapshot.databases[db_id] = Database(db_id, name, record, root, NULL_LSN)
+    names = _names(snapshot)
+    for lsn in _lsns_of(snapshot, ID_DB):
+        entry = snapshot.entry(lsn)
+        record = entry.fields.get("database") if entry else None
+        if record is None:
+            continue
+        db_id = record["id"]
+        root = snapshot.root_of(db_id, record)
+        snapshot.databases[db_id] = Database(db_id, names.get(db_id), record, root, lsn)
+
+
+def _names(snapshot: Snapshot) -> dict[int, str]:
+    """Names of databases by id."""
+    names = {}
+    for lsn in _lsns_of(snapshot, NAME_DB):
+        entry = snapshot.entry(lsn)
+        if entry and "name_db_id" in entry.fields:
+            key = entry.fields["key"] or b""
+            names[int(entry.fields["name_db_id"])] = key.decode("utf-8", "surrogateescape")
+    return names
+
+
+def _lsns_of(snapshot: Snapshot, db_id: int) -> list[int]:
+    database = snapshot.databases[db_id]
+    batches = snapshot.records(database, with_data=False)
+    return [lsn for batch in batches for lsn in batch.lsn.tolist()]
