@@ -102,7 +102,7 @@ def _map_all(parts: Sequence[Part], starts: Sequence[int], size: int) -> Bytes:
     for part, start in zip(parts, starts, strict=True):
         if part.stop > 0:
             _map_file(part, base + start)
-    data: npt.NDArray[np.uint8] = np.frombuffer(holder, np.uint8)
+    data: npt.NDArray[np.uint8] = np.frombuffer(memoryview(holder), np.uint8)
     data.flags.writeable = False
     return data
 

@@ -220,6 +220,40 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "replicated); then open it with JE 5.0 or later.",
     ),
     (
+        "recovery-refused",
+        Severity.ERROR,
+        "The engine would refuse to open the log as it is. What is shown is what the log holds "
+        "all the same.",
+        "See what `je-tools verify` says of the log; `je-tools salvage` gets records out.",
+    ),
+    (
+        "lost-tail",
+        Severity.WARNING,
+        "Behind the end of the log, which is the first damaged entry of the last file, there are "
+        "whole Commits. The engine cuts all of it off when it opens the log, without a message.",
+        "Copy the log before the engine opens it. `je-tools recover` lists what would be lost.",
+    ),
+    (
+        "tree-damage",
+        Severity.ERROR,
+        "A node of a B-tree, or the record that a slot of one names, cannot be read: its file is "
+        "missing, its bytes are damaged, or it is something else than it should be.",
+        "Look for the file in a backup. `je-tools salvage` gets records out without the tree.",
+    ),
+    (
+        "more-tree-damage",
+        Severity.ERROR,
+        "There is more damage in B-trees than is told one by one.",
+        "See `je-tools verify --tree`.",
+    ),
+    (
+        "unknown-order",
+        Severity.NOTE,
+        "A database has a comparator of the application, which only its classes know. Its records "
+        "are shown in the order of its tree; those whose place nobody knows come last.",
+        "Nothing, where the order of records does not matter.",
+    ),
+    (
         "live-writer",
         Severity.NOTE,
         "An engine has the log open, or the log grew while it was read. Its end is where it was "

@@ -70,7 +70,7 @@ def compare_keys(
         return _compare_bytes(a, start_a, size_a, b, start_b, size_b)
     key_a, data_a = split_parts(a, start_a, size_a)
     key_b, data_b = split_parts(b, start_b, size_b)
-    way = _compare_bytes(a, start_a, key_a, b, start_b, key_b)
+    way: int = _compare_bytes(a, start_a, key_a, b, start_b, key_b)
     if way != 0:
         return way
     if data_a < 0 or data_b < 0:
@@ -196,9 +196,7 @@ def order_keys(keys: Spans, *, two_part: bool, fast: bool) -> Ints:
 @kernel
 def _same_as_before(buf: Any, n: int, starts: Any, sizes: Any, out: Any) -> None:
     for row in range(1, n):
-        way = _compare_bytes(
-            buf, starts[row - 1], sizes[row - 1], buf, starts[row], sizes[row]
-        )
+        way = _compare_bytes(buf, starts[row - 1], sizes[row - 1], buf, starts[row], sizes[row])
         out[row] = way == 0
 
 
@@ -253,9 +251,7 @@ def _search(
         start = needle_starts[row]
         size = needle_sizes[row]
         if at > 0:
-            way = compare_keys(
-                buf, starts[at - 1], sizes[at - 1], needles, start, size, two_part
-            )
+            way = compare_keys(buf, starts[at - 1], sizes[at - 1], needles, start, size, two_part)
             if way < 0:
                 low = at
                 step = 1
@@ -273,9 +269,7 @@ def _search(
                 high = at
         while low < high:
             middle = (low + high) >> 1
-            way = compare_keys(
-                buf, starts[middle], sizes[middle], needles, start, size, two_part
-            )
+            way = compare_keys(buf, starts[middle], sizes[middle], needles, start, size, two_part)
             if way < 0:
                 low = middle + 1
             else:

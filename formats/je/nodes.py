@@ -473,13 +473,25 @@ def _within(
             inside = 1
             if low_sizes[node] >= 0:
                 way = compare_keys(
-                    buf, starts[slot], sizes[slot], bounds, low_starts[node], low_sizes[node], two_part
+                    buf,
+                    starts[slot],
+                    sizes[slot],
+                    bounds,
+                    low_starts[node],
+                    low_sizes[node],
+                    two_part,
                 )
                 if way < 0:
                     inside = 0
             if high_sizes[node] >= 0:
                 way = compare_keys(
-                    buf, starts[slot], sizes[slot], bounds, high_starts[node], high_sizes[node], two_part
+                    buf,
+                    starts[slot],
+                    sizes[slot],
+                    bounds,
+                    high_starts[node],
+                    high_sizes[node],
+                    two_part,
                 )
                 if way >= 0:
                     inside = 0

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image
@@ -271,7 +272,9 @@ class Tree:
         missing = np.zeros(len(nodes), np.bool_)
         if not len(deltas):
             return nodes, missing
-        fulls = read_nodes(fetch(self.image, nodes.last_full_lsn[deltas], fast=self.fast), fast=self.fast)
+        fulls = read_nodes(
+            fetch(self.image, nodes.last_full_lsn[deltas], fast=self.fast), fast=self.fast
+        )
         usable = fulls.good & ~fulls.is_delta
         of_delta = np.full(len(nodes), -1, np.int64)
         of_delta[deltas[usable]] = np.flatnonzero(usable)
@@ -281,7 +284,9 @@ class Tree:
         )
         return whole, missing
 
-    def _faults(self, children: Children, nodes: Nodes, found: Ints, no_full: Mask) -> list[Fault]:
+    def _faults(
+        self, children: Children, nodes: Nodes, found: npt.NDArray[np.uint8], no_full: Mask
+    ) -> list[Fault]:
         wrong_level = nodes.level & LEVEL_MASK != children.level
         wrong_db = nodes.db_id != self.db_id
         troubled = ~nodes.good | wrong_level | wrong_db | no_full

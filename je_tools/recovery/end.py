@@ -189,10 +189,9 @@ def find_end(environment: Environment, scanner: Scanner, limit_lsn: int | None =
     nothing = np.empty(0, np.int64)
     if not files or not files[-1].header.good or files[-1].header.file_no != files[-1].file_no:
         refusal = Refusal.BAD_FILE_HEADER if files else Refusal.NO_FILES
-        end = LogEnd(
+        return LogEnd(
             tuple(files), tuple(skipped), NULL_LSN, 0, EndReason.DAMAGED, nothing, (), refusal
         )
-        return end
     return _end_in(environment, files, tuple(skipped), scanner, limit_lsn)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -60,10 +61,6 @@ class Table:
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
 
-    def take(self, keep: npt.NDArray[np.generic]) -> Table:
-        """The rows of a mask or of an index array, in its order."""
-        return replace(self, **{f.name: getattr(self, f.name)[keep] for f in fields(self)})
-
 
 @dataclass(frozen=True, slots=True)
 class Lns(Table):
@@ -84,7 +81,7 @@ class Lns(Table):
     key_size: npt.NDArray[np.int32]
     flags: npt.NDArray[np.uint8]
 
-    def take(self, keep: npt.NDArray[np.generic]) -> Lns:
+    def take(self, keep: npt.NDArray[Any]) -> Lns:
         """The rows of a mask or of an index array, in its order."""
         return Lns(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
 
@@ -105,7 +102,7 @@ class LoggedNodes(Table):
     is_root: Mask
     is_old_delta: Mask
 
-    def take(self, keep: npt.NDArray[np.generic]) -> LoggedNodes:
+    def take(self, keep: npt.NDArray[Any]) -> LoggedNodes:
         """The rows of a mask or of an index array, in its order."""
         return LoggedNodes(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
 
@@ -233,7 +230,9 @@ class _Collector:
             (Family.NODE, _NODE_WANTED),
             (Family.OLD_DELTA, _OLD_DELTA_WANTED),
         ):
-            of_family = np.isin(rows.type, [t.no for t in ENTRY_TYPES.values() if t.family is family])
+            of_family = np.isin(
+                rows.type, [t.no for t in ENTRY_TYPES.values() if t.family is family]
+            )
             some = rows.take(of_family)
             if not len(some):
                 continue
@@ -311,13 +310,15 @@ def read_interval(
     )
 
 
+T = TypeVar("T", Lns, LoggedNodes, TxnEnds)
+
 _NONE, _FALSE = np.empty(0, np.int64), np.empty(0, np.bool_)
 _NO_LNS = Lns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.int32), np.empty(0, np.uint8))
 _NO_NODES = LoggedNodes(_NONE, _NONE, _NONE, _FALSE, _FALSE)
 _NO_ENDS = TxnEnds(_NONE, _NONE, _NONE, _FALSE)
 
 
-def _joined(parts, none):
+def _joined(parts: Sequence[T], none: T) -> T:
     if not parts:
         return none
     names = [f.name for f in fields(none)]

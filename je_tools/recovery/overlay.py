@@ -94,7 +94,8 @@ class Rules:
         if not len(self.committed):
             return np.zeros(len(txn_ids), np.bool_)
         at = np.minimum(np.searchsorted(self.committed, txn_ids), len(self.committed) - 1)
-        return self.committed[at] == txn_ids
+        known: Mask = self.committed[at] == txn_ids
+        return known
 
     def is_rolled_back(self, lns: Lns) -> Mask:
         """Whether a rollback takes LNs back."""

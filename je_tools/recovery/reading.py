@@ -52,7 +52,9 @@ class _Values:
             np.full(n, -1, np.int64),
             np.full(n, NULL_LSN, np.int64),
             np.full(n, NO_VLSN, np.int64),
-            *(np.full(n, NO_TIME, np.int64) for _ in range(3)),
+            np.full(n, NO_TIME, np.int64),
+            np.full(n, NO_TIME, np.int64),
+            np.full(n, NO_TIME, np.int64),
             np.zeros(n, np.bool_),
         )
 
@@ -102,7 +104,7 @@ class Reading:
         """The changes of keys that these BINs are to hold."""
         if not self.tree.ordered or not len(children):
             return 0, len(self.overlay)
-        ends = joined_spans([children.low.take(slice(0, 1)), children.high.take(slice(-1, None))])
+        ends = joined_spans([children.low.take(np.array([0])), children.high.take(np.array([-1]))])
         found = search_sorted(
             self.overlay.key, ends, two_part=self.tree.by_parts, fast=self.tree.fast
         )

@@ -1,0 +1,168 @@
+"""Options of the commands that look at an environment as it is after recovery."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+import click
+
+from je_tools.commands._completion import complete_databases
+from je_tools.commands._options import exit_zero_option, progress_bar, say, threads_option
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from je_tools.environment import Environment
+    from je_tools.snapshot import Database, Snapshot
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class SnapshotOptions(TypedDict):
+    """What the command line says of the snapshot."""
+
+    path: Path
+    now: str | None
+    to_lsn: str | None
+    to_vlsn: int | None
+    to_time: str | None
+    threads: int
+    exit_zero: bool
+
+
+home_argument = click.argument("path", metavar="ENV_DIR", type=click.Path(path_type=Path))
+"""One environment directory."""
+
+_END_OPTIONS = (
+    click.option("--to-lsn", help="Take the log to end with the entry there, 0xFILE/0xOFFSET."),
+    click.option("--to-vlsn", type=int, help="Take the log to end with this VLSN."),
+    click.option("--to-time", help="Take the log to end with the last Commit up to then, UTC."),
+)
+
+now_option = click.option(
+    "--now", metavar="TIME", help="What has expired by then is hidden; the clock by default."
+)
+
+database_option = click.option(
+    "--db",
+    "-d",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_databases,
+    help="Database, by name or id (id:7); several times for several.",
+)
+
+
+def end_options(function: F) -> F:
+    """`--to-lsn`, `--to-vlsn` and `--to-time`."""
+    for option in reversed(_END_OPTIONS):
+        function = option(function)
+    return function
+
+
+def snapshot_options(function: F) -> F:
+    """The environment, the end of its log, the time of reading, threads and `--exit-zero`."""
+    for option in (exit_zero_option, threads_option, now_option, end_options, home_argument):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
+    """The snapshot that the options ask for.
+
+    Raises:
+        UsageError: more than one end is named, or one that the log does not have.
+        InputError: not a whole environment, or nothing in it leads to records.
+    """
+    from je_tools.scan import Scanner
+    from je_tools.snapshot import take_snapshot
+    from je_tools.times import parse_time
+
+    environment = open_home(options["path"])
+    now_ms = parse_time(options["now"]) if options["now"] else time.time_ns() // 1_000_000
+    with progress_bar(environment.size, label) as progress:
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+        to_lsn = chosen_end(environment, scanner, options)
+        yield take_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
+
+
+def open_home(path: Path) -> Environment:
+    """A whole environment.
+
+    Raises:
+        UsageError: a file.
+        InputError: there is no environment.
+    """
+    from je_tools.environment import open_environment
+
+    if path.is_file():
+        raise UsageError(f"{path}: a file; name the environment's home, the directory it lies in")
+    return open_environment([path])
+
+
+def chosen_end(environment: Environment, scanner: Any, options: SnapshotOptions) -> int | None:
+    """The LSN of the last entry that is to count; None for the end of the log."""
+    from je_tools.recovery.cut import lsn_of_time, lsn_of_vlsn
+    from je_tools.selection import parse_lsn
+    from je_tools.times import parse_time
+
+    named = [name for name in ("to_lsn", "to_vlsn", "to_time") if options[name] is not None]
+    if len(named) > 1:
+        spelled = " and ".join("--" + name.replace("_", "-") for name in named)
+        raise UsageError(f"{spelled}: a log has one end; give one of them")
+    if options["to_lsn"] is not None:
+        return parse_lsn(options["to_lsn"])
+    if options["to_vlsn"] is not None:
+        return lsn_of_vlsn(environment, scanner, options["to_vlsn"])
+    if options["to_time"] is not None:
+        return lsn_of_time(environment, scanner, parse_time(options["to_time"]))
+    return None
+
+
+def choose_databases(
+    snapshot: Snapshot, names: tuple[str, ...], *, internal: bool = False
+) -> list[Database]:
+    """The databases of these names or ids; of no name, all that applications made.
+
+    Args:
+        snapshot: that has them.
+        names: of them, or `id:7`.
+        internal: where none is named, those of the engine too.
+
+    Raises:
+        UsageError: there is no such database; the text names those that there are.
+    """
+    named = [each for each in snapshot.databases.values() if each.name is not None]
+    named.sort(key=lambda each: each.name or "")
+    if not names:
+        return [each for each in named if internal or not each.is_internal]
+    chosen = []
+    for name in names:
+        by_id = name.removeprefix("id:") if name.startswith("id:") else None
+        found = [
+            each
+            for each in snapshot.databases.values()
+            if (str(each.db_id) == by_id if by_id else each.name == name)
+        ]
+        if not found:
+            there = ", ".join(each.name or "" for each in named if not each.is_internal)
+            raise UsageError(f"--db {name}: no such database. There are: {there or 'none'}")
+        chosen += found
+    return chosen
+
+
+def report(snapshot: Snapshot, options: SnapshotOptions) -> int:
+    """Say on standard error what is wrong with what was shown; the exit code that follows."""
+    from je_tools.findings import Severity
+    from je_tools.recovery.findings import snapshot_findings
+
+    findings = snapshot_findings(snapshot)
+    for finding in findings:
+        say(f"je-tools: {finding.text()}")
+    is_damaged = any(finding.severity is Severity.ERROR for finding in findings)
+    return EXIT_DAMAGE if is_damaged and not options["exit_zero"] else EXIT_OK

@@ -1,0 +1,110 @@
+"""An earlier end of a log, named by a VLSN or by a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from je_tools.environment import Environment
+from je_tools.errors import UsageError
+from je_tools.field_texts import time_text
+from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import COMMIT_NO, Family
+from je_tools.scan import Scanner
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The entry that fits best of some: its LSN, and what it is chosen by; the least of all."""
+
+    value: int
+    lsn: int
+    least: int
+
+
+def lsn_of_vlsn(environment: Environment, scanner: Scanner, vlsn: int) -> int:
+    """The LSN of the last entry of the replication stream up to a VLSN.
+
+    Entries that a rollback took back do not count.
+
+    Raises:
+        UsageError: the log has no VLSN so low.
+    """
+    best = _best(_scan(environment, scanner, _ByVlsn(vlsn)))
+    if best is None or best.lsn == NULL_LSN:
+        told = "no VLSNs" if best is None else f"VLSNs from {best.least} on"
+        raise UsageError(f"--to-vlsn {vlsn}: {environment.name} holds {told}")
+    return best.lsn
+
+
+def lsn_of_time(environment: Environment, scanner: Scanner, time_ms: int) -> int:
+    """The LSN of the last Commit of the log at or before a time.
+
+    Raises:
+        UsageError: the log has no Commit so early.
+    """
+    found = _scan(environment, scanner, _ByTime(time_ms, scanner.is_fast(environment.size)))
+    fitting = [each for each in found if each.lsn != NULL_LSN]
+    if not fitting:
+        least = min((each.least for each in found), default=None)
+        told = "no Commits" if least is None else f"Commits from {time_text(least)} on"
+        raise UsageError(f"--to-time {time_text(time_ms)}: {environment.name} holds {told}")
+    return max(each.lsn for each in fitting)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByVlsn:
+    """Work for a scan: the highest VLSN up to a limit."""
+
+    vlsn: int
+
+    def __call__(self, rows: Rows) -> _Best | None:
+        own = np.flatnonzero(rows.good & rows.has_vlsn & rows.replicated & ~rows.invisible)
+        if not len(own):
+            return None
+        vlsns, lsns = rows.vlsn[own], rows.lsn[own]
+        least = int(vlsns.min())
+        fitting = vlsns <= self.vlsn
+        if not fitting.any():
+            return _Best(-1, NULL_LSN, least)
+        highest = int(vlsns[fitting].max())
+        return _Best(highest, int(lsns[vlsns == highest].max()), least)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByTime:
+    """Work for a scan: the last Commit up to a time."""
+
+    time_ms: int
+    fast: bool
+
+    def __call__(self, rows: Rows) -> _Best | None:
+        wanted = np.flatnonzero(rows.good & (rows.type == COMMIT_NO) & ~rows.invisible)
+        best: _Best | None = None
+        for first in range(0, len(wanted), MAX_ROWS):
+            some = rows.take(wanted[first : first + MAX_ROWS])
+            fields = decode(some, Family.TXN_END, fast=self.fast).fields
+            if not fields.has("time_ms"):
+                return None
+            times = fields.number("time_ms")
+            fitting = np.flatnonzero(times <= self.time_ms)
+            lsn = int(some.lsn[fitting[-1]]) if len(fitting) else NULL_LSN
+            least = min(int(times.min()), best.least if best else int(times.min()))
+            best = _Best(0, max(lsn, best.lsn if best else NULL_LSN), least)
+        return best
+
+
+def _scan(environment: Environment, scanner: Scanner, work: _ByVlsn | _ByTime) -> list[_Best]:
+    parts = scanner.scan(environment, work)
+    return [found for part in parts for found in part.results if found is not None]
+
+
+def _best(found: list[_Best]) -> _Best | None:
+    if not found:
+        return None
+    least = min(each.least for each in found)
+    highest = max(found, key=lambda each: (each.value, each.lsn))
+    return _Best(highest.value, highest.lsn, least)

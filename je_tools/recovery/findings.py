@@ -1,0 +1,109 @@
+"""What a snapshot has to say besides its records: damage that it met, and what the engine will do.
+
+Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from je_tools.btree.tree import Fault, FaultKind
+from je_tools.findings import CODES, Finding
+from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.plain import printable
+from je_tools.recovery.end import EndReason, Refusal
+
+if TYPE_CHECKING:
+    from je_tools.snapshot import Snapshot
+
+TOLD = 100
+"""Places of damage in trees that are told one by one."""
+
+_KEY_SHOWN = 32
+
+_WHY = {
+    Refusal.NO_FILES: "no file holds an entry",
+    Refusal.BAD_FILE_HEADER: "the header of the last file is no good",
+    Refusal.NO_ROOT: "no root of the databases",
+    Refusal.MISSING_FILE: "a file is missing between the last checkpoint and the end of the log",
+    Refusal.RESTORE_REQUIRED: "an entry says that the log must be restored first",
+    Refusal.DAMAGED_INTERVAL: "damage between the first active entry and the end of the log",
+}
+
+_WHAT = {
+    FaultKind.MISSING: "nothing: no such file, or it ends before that",
+    FaultKind.DAMAGED: "an entry with a wrong checksum",
+    FaultKind.NOT_A_NODE: "an entry that is no node",
+    FaultKind.WRONG_DATABASE: "a node of another database",
+    FaultKind.WRONG_LEVEL: "a node of another level",
+    FaultKind.NO_FULL_VERSION: "a delta whose full version cannot be read",
+    FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
+}
+
+
+def snapshot_findings(snapshot: Snapshot) -> list[Finding]:
+    """Findings about a snapshot, those about trees as far as these have been read."""
+    return [*_of_log(snapshot), *_of_databases(snapshot), *_of_trees(snapshot)]
+
+
+def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:
+    known = CODES[code]
+    place: dict[str, Any] = {}
+    if lsn != NULL_LSN:
+        place = {"file_no": lsn >> 32, "offset": lsn & 0xFFFFFFFF}
+    return Finding(
+        code,
+        known.severity,
+        snapshot.environment.name,
+        hint=known.hint,
+        **place,
+        **more,
+    )
+
+
+def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
+    for refusal in snapshot.refusals:
+        yield _make(snapshot, "recovery-refused", found=_WHY[refusal])
+    end = snapshot.end
+    if end.reason is EndReason.DAMAGED and len(end.commits_behind):
+        found = f"{len(end.commits_behind)} Commits in the {end.cut_size:,} bytes behind it"
+        yield _make(snapshot, "lost-tail", end.next_lsn, length=end.cut_size, found=found)
+
+
+def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
+    for database in snapshot.databases.values():
+        if database.comparators and database.name is not None:
+            yield _make(snapshot, "unknown-order", found=f"database {printable(database.name)}")
+
+
+def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:
+    faults = list(dict.fromkeys(snapshot.faults))
+    for fault in faults[:TOLD]:
+        yield _make(
+            snapshot,
+            "tree-damage",
+            fault.lsn,
+            expected=_expected(snapshot, fault),
+            found=_WHAT[fault.kind],
+        )
+    if len(faults) > TOLD:
+        yield _make(snapshot, "more-tree-damage", found=f"{len(faults) - TOLD} more places")
+
+
+def _expected(snapshot: Snapshot, fault: Fault) -> str:
+    database = snapshot.databases.get(fault.db_id)
+    name = printable(database.name) if database and database.name else f"id:{fault.db_id}"
+    if fault.parent_lsn == NULL_LSN and fault.low is not None and fault.low == fault.high:
+        return f"the record of key {_key(fault.low)} of {name}"
+    under = (
+        "the root" if fault.parent_lsn == NULL_LSN else f"a node under {lsn_text(fault.parent_lsn)}"
+    )
+    low = "the first key" if fault.low is None else _key(fault.low)
+    high = "the last key" if fault.high is None else f"before {_key(fault.high)}"
+    return f"{under} of {name}, for keys from {low} to {high}"
+
+
+def _key(key: bytes) -> str:
+    text = key[:_KEY_SHOWN].hex()
+    return f"hex:{text}" + ("..." if len(key) > _KEY_SHOWN else "")
