@@ -39,6 +39,7 @@ DUPLICATES, REPLICATED_DB, PREFIXING = 0x01, 0x04, 0x10
 """Bits of a database's flags. Source: DatabaseImpl, JE 7.5.11."""
 
 _INTERNAL_PREFIX = "_je"
+_TWO_PART_SINCE = 8
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Database:
     Attributes:
         db_id: its id.
         name: None where no name leads to it, as after a removal that is not finished.
-        record: its descriptor as the log has it.
+        record: its descriptor as the log has it, of log version `record_version`.
         root_lsn: of its tree's root after recovery; NULL_LSN where it has none.
         map_ln_lsn: of its descriptor's entry; NULL_LSN for the two that the DbTree describes.
     """
@@ -58,6 +59,7 @@ class Database:
     record: Mapping[str, Any]
     root_lsn: int
     map_ln_lsn: int
+    record_version: int
 
     @property
     def flags(self) -> int:
@@ -68,6 +70,11 @@ class Database:
     def has_duplicates(self) -> bool:
         """Whether a key may have several records."""
         return bool(self.flags & DUPLICATES)
+
+    @property
+    def old_duplicates(self) -> bool:
+        """Whether duplicates are in the form of log versions before 8."""
+        return self.has_duplicates and self.record_version < _TWO_PART_SINCE
 
     @property
     def is_internal(self) -> bool:
@@ -141,7 +148,8 @@ class Snapshot:
             database.root_lsn,
             self._replayed(database.db_id),
             ordered=not database.comparators,
-            two_part=database.has_duplicates,
+            two_part=database.has_duplicates and not database.old_duplicates,
+            old_duplicates=database.old_duplicates,
             fast=self.fast,
         )
 
@@ -173,11 +181,16 @@ class Snapshot:
             self._overlays[db_id] = self._decide(db_id)
         return self._overlays[db_id]
 
+    def has_changes(self, db_id: int) -> bool:
+        """Whether records of a database were written since the first that is active."""
+        return db_id in self._lns_by_db
+
     def _decide(self, db_id: int) -> Overlay:
         rows = self._lns_by_db.get(db_id, np.empty(0, np.int64))
         lns = self.interval.lns.take(rows)
         database = self.databases[db_id]
-        if database.root_lsn == NULL_LSN:
+        # The engine that knows how to replay old duplicates is too old for all else here.
+        if database.root_lsn == NULL_LSN or database.old_duplicates:
             lns = lns.take(np.empty(0, np.int64))
         overlay, faults = decide(self.tree(database), lns, self.rules)
         self.faults.extend(faults)
@@ -334,16 +347,17 @@ def _find_databases(snapshot: Snapshot) -> None:
     ):
         record = tree.fields[group]
         root = snapshot.root_of(db_id, record)
-        snapshot.databases[db_id] = Database(db_id, name, record, root, NULL_LSN)
+        snapshot.databases[db_id] = Database(db_id, name, record, root, NULL_LSN, tree.version)
     names = _names(snapshot)
     for lsn in _lsns_of(snapshot, ID_DB):
         entry = snapshot.entry(lsn)
-        record = entry.fields.get("database") if entry else None
-        if record is None:
+        if entry is None or "database" not in entry.fields:
             continue
+        record = entry.fields["database"]
         db_id = record["id"]
         root = snapshot.root_of(db_id, record)
-        snapshot.databases[db_id] = Database(db_id, names.get(db_id), record, root, lsn)
+        version = entry.version
+        snapshot.databases[db_id] = Database(db_id, names.get(db_id), record, root, lsn, version)
 
 
 def _names(snapshot: Snapshot) -> dict[int, str]:

@@ -66,16 +66,18 @@ def compare_keys(
     a: Any, start_a: int, size_a: int, b: Any, start_b: int, size_b: int, two_part: int
 ) -> int:
     """-1, 0 or 1: how the key a[start_a:start_a + size_a] is to that in `b`."""
+    way: int
     if two_part == 0:
-        return _compare_bytes(a, start_a, size_a, b, start_b, size_b)
+        way = _compare_bytes(a, start_a, size_a, b, start_b, size_b)
+        return way
     key_a, data_a = split_parts(a, start_a, size_a)
     key_b, data_b = split_parts(b, start_b, size_b)
-    way: int = _compare_bytes(a, start_a, key_a, b, start_b, key_b)
-    if way != 0:
-        return way
-    if data_a < 0 or data_b < 0:
-        return (1 if data_a >= 0 else 0) - (1 if data_b >= 0 else 0)
-    return _compare_bytes(a, start_a + key_a, data_a, b, start_b + key_b, data_b)
+    way = _compare_bytes(a, start_a, key_a, b, start_b, key_b)
+    if way == 0 and data_a >= 0 and data_b >= 0:
+        way = _compare_bytes(a, start_a + key_a, data_a, b, start_b + key_b, data_b)
+    elif way == 0:
+        way = (1 if data_a >= 0 else 0) - (1 if data_b >= 0 else 0)
+    return way
 
 
 @kernel

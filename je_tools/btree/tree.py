@@ -151,6 +151,7 @@ class Tree:
         replayed: nodes that are newer than what the tree names.
         ordered: keys are ordered by their bytes, and not by a comparator of the application.
         two_part: a database with duplicates.
+        old_duplicates: one whose duplicates are in trees of their own, as before log version 8.
         fast: use compiled kernels.
         faults: what was wrong with upper nodes so far; in threads, leaves tell of theirs.
     """
@@ -161,6 +162,7 @@ class Tree:
     replayed: Replayed = NOTHING_REPLAYED
     ordered: bool = True
     two_part: bool = False
+    old_duplicates: bool = False
     fast: bool = True
     faults: list[Fault] = field(default_factory=list)
 
@@ -249,22 +251,27 @@ class Tree:
 
     def read(self, children: Children) -> Leaves:
         """Read nodes; safe in any thread. Where the level is not known it is that of the root."""
-        entries = fetch(self.image, children.lsn, fast=self.fast)
-        nodes = read_nodes(entries, fast=self.fast)
-        if len(self.replayed.node_id):
-            with_ids, _ = self._with_full(nodes)
-            newest = self.replayed.newer(with_ids.node_id, children.lsn)
-            newest = np.where(nodes.good, newest, children.lsn)
-            if not np.array_equal(newest, children.lsn):
-                entries = fetch(self.image, newest, fast=self.fast)
-                nodes = read_nodes(entries, fast=self.fast)
+        nodes, found = self.newest(children.lsn)
         nodes, no_full = self._with_full(nodes)
         level = nodes.level & LEVEL_MASK
         if children.level == 0:
             children = replace(children, level=int(np.clip(level[0], 2, LEVELS_MAX)))
         misplaced = (nodes.db_id != self.db_id) | (level != children.level)
-        faults = self._faults(children, nodes, entries.found, no_full)
+        faults = self._faults(children, nodes, found, no_full)
         return Leaves(nodes.without(misplaced & nodes.good), children, faults)
+
+    def newest(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
+        """Nodes, each as it was logged last, and a `Found` of each; deltas are not merged."""
+        entries = fetch(self.image, lsns, fast=self.fast)
+        nodes = read_nodes(entries, fast=self.fast)
+        if not len(self.replayed.node_id):
+            return nodes, entries.found
+        with_ids, _ = self._with_full(nodes)
+        newest = np.where(nodes.good, self.replayed.newer(with_ids.node_id, lsns), lsns)
+        if np.array_equal(newest, lsns):
+            return nodes, entries.found
+        entries = fetch(self.image, newest, fast=self.fast)
+        return read_nodes(entries, fast=self.fast), entries.found
 
     def _with_full(self, nodes: Nodes) -> tuple[Nodes, Mask]:
         """Deltas with the slots of their full versions, and which of those cannot be had."""

@@ -73,8 +73,13 @@ def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
     for database in snapshot.databases.values():
-        if database.comparators and database.name is not None:
+        if database.name is None:
+            continue
+        if database.comparators:
             yield _make(snapshot, "unknown-order", found=f"database {printable(database.name)}")
+        if database.old_duplicates and snapshot.has_changes(database.db_id):
+            found = f"changes of database {printable(database.name)}, which are left out"
+            yield _make(snapshot, "old-form-to-replay", found=found)
 
 
 def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:

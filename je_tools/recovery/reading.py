@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import Children, Fault, FaultKind, Tree
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns
@@ -87,6 +88,8 @@ class Reading:
         """The records of some BINs that follow each other, and what is wrong with them."""
         leaves = self.tree.read(children)
         slots = self.tree.slots_in_range(leaves)
+        if self.tree.old_duplicates:
+            slots = expanded(self.tree, slots)
         first, last = self._range(children)
         changes = np.arange(first, last)
         keys = self.overlay.key.take(changes)
