@@ -22,7 +22,7 @@ _REASONS = {
     EndReason.CHOSEN: "as was asked for",
 }
 
-_FACT = (Column("what", "", Kind.TEXT), Column("value", "", Kind.TEXT))
+_FACT = (Column("what", "recovery", Kind.TEXT), Column("value", "", Kind.TEXT))
 _PASSES = (
     Column("name", "pass", Kind.TEXT),
     Column("entry_count", "entries"),
@@ -111,10 +111,8 @@ def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
     if checkpoint.end_lsn == NULL_LSN:
         yield "checkpoint", "none: all of the log is replayed"
     else:
-        yield (
-            "checkpoint",
-            f"{null_or_lsn(checkpoint.start_lsn)} to {null_or_lsn(checkpoint.end_lsn)}",
-        )
+        start, stop = null_or_lsn(checkpoint.start_lsn), null_or_lsn(checkpoint.end_lsn)
+        yield "checkpoint", f"{start} to {stop}"
         yield "first active entry", null_or_lsn(checkpoint.first_active_lsn)
     if checkpoint.partial_start_lsn != NULL_LSN:
         yield "checkpoint without an end", null_or_lsn(checkpoint.partial_start_lsn)
