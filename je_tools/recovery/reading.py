@@ -28,6 +28,9 @@ LN_TOMBSTONE = 0x04
 """The bit of an LN's flags2. Source: LNLogEntry, JE 25.3.17."""
 
 _DATA_FIELDS = frozenset({"flags2", "expiration", "modified_ms", "created_ms", "data"})
+_ABORT_FIELDS = frozenset(
+    {"abort_lsn", "abort_data", "abort_vlsn", "abort_expiration", "abort_modified_ms"}
+)
 _IN_COLUMNS = (Family.LN, Family.DEL_DUP_LN)
 _SINGLE = (Family.NAME_LN, Family.MAP_LN, Family.FILE_SUMMARY_LN)
 
@@ -193,9 +196,9 @@ def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) 
     lacking[forth] = _from_lns(reading, _some(entries, forth), rows[forth], values)
     back_to = np.full(len(changes), NULL_LSN, np.int64)
     kept = np.zeros(len(changes), np.bool_)
-    for family in _IN_COLUMNS:
+    for family in (*_IN_COLUMNS, Family.NAME_LN):
         of_family = np.flatnonzero(entries.is_family(family) & back)
-        for some, decoded in entries.decode(family, of_family, fast=fast):
+        for some, decoded in entries.decode(family, of_family, fast=fast, wanted=_ABORT_FIELDS):
             _fill_abort_version(decoded.fields, rows[some], values)
             back_to[some] = decoded.fields.number("abort_lsn")
             if decoded.fields.has("abort_data"):
