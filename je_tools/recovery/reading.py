@@ -90,7 +90,7 @@ class Reading:
     def read(self, children: Children) -> tuple[Records, list[Fault]]:
         """The records of some BINs that follow each other, and what is wrong with them."""
         leaves = self.tree.read(children)
-        slots = self.tree.slots_in_range(leaves)
+        slots, found = self.tree.slots_in_range(leaves)
         if self.tree.old_duplicates:
             slots = expanded(self.tree, slots)
         first, last = self._range(children)
@@ -104,7 +104,7 @@ class Reading:
         slots = slots.take(~same & ~slots.deleted)
         changes = changes[self.overlay.outcome[changes] != Outcome.NO_RECORD]
         records, faults = self._records(slots, changes)
-        return records, leaves.faults + faults
+        return records, found + faults
 
     def _range(self, children: Children) -> tuple[int, int]:
         """The changes of keys that these BINs are to hold."""
