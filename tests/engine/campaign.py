@@ -89,8 +89,9 @@ class Difference:
 
 @dataclass
 class Report:
-    """What a campaign found."""
+    """What a campaign found; it begins with the seeds by which it is told."""
 
+    name: str = ""
     cases: int = 0
     refused: int = 0
     records: int = 0
@@ -121,7 +122,7 @@ class Report:
     def __str__(self) -> str:
         equal = self.cases - len(self.differences)
         lines = [
-            f"{self.cases} crash points, {equal} equal ({self.records} records;"
+            f"{self.name}: {self.cases} crash points, {equal} equal ({self.records} records;"
             f" {self.refused} refused by both), {len(self.engine_alone)} where the replay of the"
             f" whole log is against the engine, {len(self.unexplained)} others",
             "  " + ", ".join(f"{kind} {count}" for kind, count in self.kinds.most_common()),
@@ -168,7 +169,7 @@ def run_campaign(judge: Judge, snapshot: Snapshot, seeds: range, crashes: int) -
         seeds: of the workloads.
         crashes: of each.
     """
-    report = Report()
+    report = Report(f"seeds {seeds.start} to {seeds.stop - 1}, {crashes} crashes each")
     with Engine(judge.java, judge.class_path) as engine:
         for seed in seeds:
             home = judge.folder / f"workload-{seed}"
@@ -292,9 +293,9 @@ def _compare_records(
         return "other data", where
     if more and less:
         return "other records", where
-    more_or_less = "more records" if more else "fewer records"
-    twice = "" if any(count == 1 for count in (theirs if less else ours).values()) else " (twice)"
-    return f"{more_or_less} than the engine{twice}", where
+    longer, surplus = (theirs, less) if less else (ours, more)
+    twice = " (twice)" if all(longer[pair] > 1 for pair in surplus) else ""
+    return f"{'fewer' if less else 'more'} records than the engine{twice}", where
 
 
 def side_of(replayed: Replayed, told: Contents | Refusal, engine: Contents | Refusal) -> str:
@@ -329,7 +330,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         judge = Judge.of(coordinate, Path(folder) / "judge")
         report = run_campaign(judge, whole_log, range(seed, seed + workloads), crashes)
-    print(f"seed {seed}, {workloads} workloads, {coordinate}: {report}")
+    print(f"{coordinate}, {report}")
     return 0
 
 
