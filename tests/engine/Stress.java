@@ -76,7 +76,7 @@ public final class Stress {
         }
         Random random = new Random(option("seed", 0));
         env = new Environment(new File(args[0]), environmentConfig());
-        openTables(random);
+        openTables();
         List<Writer> writers = new ArrayList<>();
         for (int i = 0; i < option("threads", 3); i++) {
             writers.add(new Writer(i, random.nextLong()));
@@ -158,12 +158,12 @@ public final class Stress {
         return config;
     }
 
-    private static void openTables(Random random) {
+    private static void openTables() {
         int nodeMax = option("nodeMax", 128);
         TABLES.add(new Table("plain", nodeMax, false, false, false));
         TABLES.add(new Table("narrow nodes", 4, false, false, false));
         TABLES.add(new Table("dups", nodeMax, true, false, false));
-        TABLES.add(new Table("pr\u00e4fix/a:b", 4 + random.nextInt(60), false, false, false));
+        TABLES.add(new Table("pr\u00e4fix/a:b", 4 + nodeMax / 3, false, false, false));
         if (option("ttl", 0) == 1) {
             TABLES.add(new Table("ttl", nodeMax, false, true, false));
             TABLES.add(new Table("ttl dups", 6, true, true, false));

@@ -14,11 +14,10 @@ from tests.engine.campaign import (
     Foretold,
     Judge,
     Report,
-    compare,
     run_campaign,
-    side_of,
     whole_log,
 )
+from tests.engine.comparison import compare, side_of
 from tests.engine.crashes import Crash
 from tests.engine.jars import JE_5, JE_18
 from tests.truth.contents import Contents, Refusal
@@ -26,6 +25,7 @@ from tests.truth.replay import Replayed
 
 A, B, C, OTHER = (b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"b", b"4")
 REFUSED = Refusal("open", "SomeException", "why")
+CHECKSUM = Refusal("open", "je.EnvironmentFailureException", "(JE 18) at 0x1 LOG_CHECKSUM: bad")
 FAILED = Refusal("read", "SomeException", "why")
 
 
@@ -44,6 +44,7 @@ FAILED = Refusal("read", "SomeException", "why")
         ({"x": [B, A]}, {"x": [A, B]}, "order"),
         (REFUSED, {"x": []}, "snapshot alone: open SomeException"),
         ({"x": []}, REFUSED, "engine alone: open SomeException"),
+        ({}, CHECKSUM, "engine alone: open EnvironmentFailureException LOG_CHECKSUM"),
         (REFUSED, FAILED, "engine alone: read SomeException"),
         ({}, Refusal("hung", "after 60 s"), "engine alone: hung after 60 s"),
     ],
@@ -74,14 +75,15 @@ def test_report_tells_all_of_a_difference() -> None:
     report.kinds["whole"] = 3
     for side in ("snapshot", "engine"):
         warnings = frozenset({"stray-slots"} if side == "snapshot" else ())
-        case = Case(1, 2, Crash("whole", "0x0/0x9", {}), 0)
+        case = Case(1, 2, Crash("whole", "0x0/0x9", {}), 5)
         report.differences.append(Difference(case, "order", "'x'", warnings, side))
     assert [each.replayed for each in report.engine_alone] == ["snapshot"]
     assert [each.replayed for each in report.unexplained] == ["engine"]
+    assert not report.unforetold
     text = str(report)
     assert "3 crash points, 1 equal" in text
-    assert "1 order · replay: snapshot · stray-slots" in text
-    assert "workload 1 crash 2: whole (0x0/0x9): order: 'x'" in text
+    assert "1 order · replay: snapshot · stray-slots\n" in text
+    assert "workload 1 crash 2 at 5: whole (0x0/0x9): 'x'" in text
 
 
 class Planted:
@@ -101,7 +103,7 @@ class Planted:
 @pytest.mark.engine
 def test_a_planted_difference_is_found(tmp_path: Path) -> None:
     planted = Planted()
-    report = run_campaign(Judge.of(JE_18, tmp_path), planted, range(1, 2), 8)
+    report = run_campaign(Judge.of(JE_18, tmp_path), planted, range(1, 2), 8, small=True)
     found = [each for each in report.unexplained if each.group == "fewer records than the engine"]
     assert len(found) == planted.count > 2
     assert {each.replayed for each in found} <= {"engine", "not asked, foreign bytes"}
@@ -112,7 +114,7 @@ def test_a_planted_difference_is_found(tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_the_replay_of_whole_logs(tmp_path: Path) -> None:
     """Two opinions that share nothing but the bytes, where both can be had."""
-    report = run_campaign(Judge.of(JE_18, tmp_path), whole_log, range(1, 3), 10)
+    report = run_campaign(Judge.of(JE_18, tmp_path), whole_log, range(1, 3), 10, small=True)
     print(report)
     assert not [each for each in report.unexplained if not each.replayed.startswith("not ")]
 

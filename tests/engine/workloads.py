@@ -15,20 +15,26 @@ Options = dict[str, int]
 """Options of Stress.java."""
 
 
-def sessions_of(seed: int, *, ttl: bool = True) -> list[Options]:
+def sessions_of(seed: int, *, ttl: bool = True, small: bool = False) -> list[Options]:
     """How an environment is written: one run of the engine, or some behind each other.
 
     Args:
         seed: chooses everything.
-        ttl: records may expire; engines before 7.0 know no such records.
+        ttl: records may expire; engines before 7.0 know no such records, nor that nodes which are
+            there may get another size.
+        small: rather some hundred kilobytes than some megabytes.
     """
     rng = random.Random(f"workload {seed}")
     first = _options(rng, ttl)
+    if small:
+        first["transactions"] = min(first["transactions"], 120)
+        first["load"] = min(first["load"], 200)
     sessions = [first]
     while len(sessions) < 3 and rng.random() < 0.3:
         # What a database is for stays, how it is written changes.
-        fixed = {name: first[name] for name in ("ttl", "deferred", "keys")} | {"load": 0}
-        sessions.append(_options(rng, ttl) | fixed)
+        kept = ("ttl", "deferred", "keys", "transactions", *(() if ttl else ("nodeMax",)))
+        fixed = {name: first[name] for name in kept}
+        sessions.append(_options(rng, ttl) | fixed | {"load": 0})
     for session in sessions:
         session["transactions"] //= len(sessions)
     return sessions
