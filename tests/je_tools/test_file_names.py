@@ -29,7 +29,7 @@ def test_those_that_a_file_system_mixes_up_stay_apart() -> None:
     stems = file_stems(names)
     folded = {unicodedata.normalize("NFKC", stem).casefold() for stem in stems.values()}
     assert len(folded) == len(names)
-    assert stems[1] == "Ab" and stems[2] == "aB~2"
+    assert (stems[1], stems[2]) == ("Ab", "aB~2")
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["a", "A"])))
