@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask, cells_of
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOTS_MAX, Coding, Field, Op, layout
@@ -294,15 +295,43 @@ def decode(
         wanted: columns to keep; None, or with `slots` among them, for all. What lies behind the
             last of them is not read, and bytes left over are then not noticed.
     """
+    at = rows.offset.astype(np.int64) - rows.base
+    items = Items(rows.data, rows.version, rows.type, at + rows.header_size, at + rows.size)
+    return decode_items(items, family, fast=fast, wanted=wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Payloads of entries of one log version, wherever they lie.
+
+    Attributes:
+        data: the bytes.
+        version: log version of their files.
+        type: uint8 (n,).
+        start, stop: int64 (n,); where each payload begins in `data`, and where its entry ends.
+    """
+
+    data: Bytes
+    version: int
+    type: npt.NDArray[np.uint8]
+    start: Ints
+    stop: Ints
+
+    def __len__(self) -> int:
+        return len(self.type)
+
+
+def decode_items(
+    items: Items, family: Family, *, fast: bool, wanted: frozenset[str] | None = None
+) -> Decoded:
+    """As `decode`, of payloads wherever they lie."""
     if wanted is not None and "slots" in wanted:
         wanted = None
-    head = _program(family, rows.version, "head", wanted)
-    n = len(rows)
-    at = rows.offset.astype(np.int64) - rows.base
-    end = at + rows.size
-    at += rows.header_size
+    head = _program(family, items.version, "head", wanted)
+    n = len(items)
+    at, end = items.start.copy(), items.stop
     status = np.zeros(n, np.int64)
-    run = _Run(rows, at, end, status, fast)
+    run = _Run(items, at, end, status, fast)
     ones = np.ones(n, np.int64)
     fields = run.columns(head, ones, np.arange(n, dtype=np.int64), n, None)
     no_slots = np.zeros(n + 1, np.int64)
@@ -316,9 +345,9 @@ def decode(
     counts[status != 0] = 0
     first = np.concatenate(([0], np.cumsum(counts)))
     slots = run.columns(
-        _program(family, rows.version, "slots", None), counts, first[:-1], int(first[-1]), fields
+        _program(family, items.version, "slots", None), counts, first[:-1], int(first[-1]), fields
     )
-    tail = _program(family, rows.version, "tail", None)
+    tail = _program(family, items.version, "tail", None)
     ends = run.columns(tail, ones, np.arange(n, dtype=np.int64), n, fields)
     return Decoded(_joined(fields, ends), slots, first, (status != 0) | (at != end))
 
@@ -360,7 +389,7 @@ def _joined(head: Columns, tail: Columns) -> Columns:
 class _Run:
     """The entries of one `decode`, and how far each has been read."""
 
-    rows: Rows
+    items: Items
     at: Ints
     end: Ints
     status: Ints
@@ -374,14 +403,14 @@ class _Run:
         total: int,
         parent: Columns | None,
     ) -> Columns:
-        n = len(self.rows)
+        n = len(self.items)
         values = np.zeros((len(program.names), total), np.int64)
         sizes = np.zeros((max(program.sized, default=-1) + 1, total), np.int64)
         present = np.zeros(total, np.int64)
         parents = np.zeros((1, n), np.int64) if parent is None else parent.values
         run = self._compiled if self.fast else self._plain
         run(program, counts, firsts, values, sizes, present, parents)
-        return Columns(program, self.rows.data, values, sizes, present)
+        return Columns(program, self.items.data, values, sizes, present)
 
     def _compiled(
         self,
@@ -394,11 +423,11 @@ class _Run:
         parents: Ints,
     ) -> None:
         compiled(decode_fields)(
-            self.rows.data,
-            len(self.rows),
+            self.items.data,
+            len(self.items),
             self.at,
             self.end,
-            self.rows.type,
+            self.items.type,
             counts,
             firsts,
             program.op_start,
@@ -426,11 +455,11 @@ class _Run:
         found: dict[tuple[int, int], int] = {}
         lengths: dict[tuple[int, int], int] = {}
         decode_fields(
-            as_plain(self.rows.data),
-            len(self.rows),
+            as_plain(self.items.data),
+            len(self.items),
             at,
             self.end.tolist(),
-            self.rows.type.tolist(),
+            self.items.type.tolist(),
             counts.tolist(),
             firsts.tolist(),
             program.op_start.tolist(),

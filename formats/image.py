@@ -1,0 +1,140 @@
+"""The files of a log behind each other in one flat array, for reads at random places.
+
+A tree is read at millions of places of which nobody knows the order in advance, and by kernels,
+which cannot open files. The files are mapped read-only into one stretch of address space, so that
+a place in the log is one number, and what is not looked at costs nothing. Sizes are frozen when
+the image is made. What the device cannot deliver under a map kills the process, which
+`formats.source` is there to avoid: whatever is read from end to end is read with that.
+
+Source: mmap(2), Linux.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.source import Bytes
+
+NOWHERE = -1
+"""The position of an LSN whose file is not there, or ends before it."""
+
+_PROT_NONE = 0
+_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of an image: bytes [0, stop) of `path` count, and its entries are of `version`."""
+
+    path: Path
+    file_no: int
+    version: int
+    stop: int
+
+
+class Image:
+    """Files of a log as one array.
+
+    Attributes:
+        data: uint8, read-only; behind a file's end zeros up to the next page.
+        file_nos, starts, stops: int64, one a file, ascending: its number, where its first byte
+            is in `data`, and where its bytes end.
+        versions: int64, one a file.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        """Map files.
+
+        Raises:
+            OSError: one cannot be opened or mapped, or is shorter than it is said to be.
+        """
+        parts = sorted(parts, key=lambda part: part.file_no)
+        sizes = np.array([-(-part.stop // mmap.PAGESIZE) * mmap.PAGESIZE for part in parts])
+        ends = np.cumsum(sizes, dtype=np.int64)
+        self.file_nos: Ints = np.array([part.file_no for part in parts], np.int64)
+        self.versions: Ints = np.array([part.version for part in parts], np.int64)
+        self.starts: Ints = np.concatenate((np.zeros(1, np.int64), ends))[: len(parts)]
+        self.stops: Ints = self.starts + np.array([part.stop for part in parts], np.int64)
+        size = int(ends[-1]) if len(parts) else 0
+        self.data = _map_all(parts, self.starts.tolist(), size)
+
+    def places(self, lsns: Ints) -> tuple[Ints, Ints]:
+        """Where LSNs are.
+
+        Returns:
+            Positions in `data`, NOWHERE where there are none; index of the file, which means
+            nothing where the position is NOWHERE.
+        """
+        file_nos = lsns >> 32 & 0xFFFFFFFF
+        if not len(self.file_nos):
+            return np.full(len(lsns), NOWHERE, np.int64), np.zeros(len(lsns), np.int64)
+        found = np.minimum(np.searchsorted(self.file_nos, file_nos), len(self.file_nos) - 1)
+        positions = self.starts[found] + (lsns & 0xFFFFFFFF)
+        there: Mask = (self.file_nos[found] == file_nos) & (positions < self.stops[found])
+        return np.where(there, positions, NOWHERE), found
+
+    def lsns(self, positions: Ints) -> Ints:
+        """The LSNs of positions that are inside files."""
+        found = np.searchsorted(self.starts, positions, side="right") - 1
+        return self.file_nos[found] << 32 | (positions - self.starts[found])
+
+
+def _map_all(parts: Sequence[Part], starts: Sequence[int], size: int) -> Bytes:
+    """One array over all files; its memory goes with the last view of it."""
+    if size == 0:
+        return np.empty(0, np.uint8)
+    anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    base = _map(0, size, _PROT_NONE, anonymous, -1, "a log of this size")
+    holder = (ctypes.c_uint8 * size).from_address(base)
+    weakref.finalize(holder, _libc().munmap, ctypes.c_void_p(base), ctypes.c_size_t(size))
+    for part, start in zip(parts, starts, strict=True):
+        if part.stop > 0:
+            _map_file(part, base + start)
+    data: npt.NDArray[np.uint8] = np.frombuffer(holder, np.uint8)
+    data.flags.writeable = False
+    return data
+
+
+def _map_file(part: Part, address: int) -> None:
+    file = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if os.fstat(file).st_size < part.stop:
+            raise OSError(errno.ESTALE, "shrank while the log was read", str(part.path))
+        flags = mmap.MAP_PRIVATE | _MAP_FIXED
+        _map(address, part.stop, mmap.PROT_READ, flags, file, str(part.path))
+    finally:
+        os.close(file)
+
+
+def _map(address: int, size: int, protection: int, flags: int, file: int, what: str) -> int:
+    found = _libc().mmap(address, size, protection, flags, file, 0)
+    if found == ctypes.c_void_p(-1).value:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+    return int(found)
+
+
+def _libc() -> Any:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    ]
+    return libc
