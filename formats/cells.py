@@ -279,7 +279,7 @@ def lines_of(cells: Sequence[Cell], *, fast: bool) -> Bytes:
     room = compiled(_lines_size)(*low.buffers, *program, low.edges)
     out = np.empty(room, np.uint8)
     end = compiled(_write_lines)(*low.buffers, *program, low.words, low.edges, out)
-    return out[:end]
+    return read_only(out[:end])
 
 
 def _lowered(cells: Sequence[Cell]) -> _Lowered:
@@ -303,13 +303,13 @@ def _lowered(cells: Sequence[Cell]) -> _Lowered:
     pieces = [piece for cell in cells for piece in (cell.before, cell.after, cell.instead)]
     edges = np.zeros(len(pieces) + 1, np.int64)
     edges[1:] = np.cumsum([len(piece) for piece in pieces])
-    first, second, third = (_read_only(data) for data in buffers)
-    words = _read_only(np.frombuffer(b"".join(pieces), np.uint8))
+    first, second, third = (read_only(data) for data in buffers)
+    words = read_only(np.frombuffer(b"".join(pieces), np.uint8))
     spellings = np.array([int(cell.spelling) for cell in cells], np.int64)
     return _Lowered(spellings, sources, starts, sizes, words, edges, (first, second, third))
 
 
-def _read_only(data: Bytes) -> Bytes:
+def read_only(data: Bytes) -> Bytes:
     """The same bytes, of which kernels have one specialisation."""
     if data.flags.writeable:
         data = data.view()

@@ -14,6 +14,7 @@ from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.source import as_plain
+from je_tools.formats.spans import Spans
 
 _EMBEDDED = SLOT_EMBEDDED
 _NO_DATA = SLOT_NO_DATA
@@ -52,6 +53,23 @@ def _split(buf: Any, starts: Any, sizes: Any, states: Any, n: int, keys: Any, da
         if length <= size - 1 - extra:
             keys[row] = length
             data[row] = size - 1 - extra - length
+
+
+def split_two_parts(keys: Spans, *, fast: bool) -> tuple[Spans, Spans]:
+    """Keys and data of two-part keys, as a database with duplicates has them.
+
+    One that is not two-part keeps all its bytes as the key, and its data is null.
+    """
+    n = len(keys)
+    key_sizes, data_sizes = np.empty(n, np.int64), np.empty(n, np.int64)
+    states = np.full(n, _EMBEDDED, np.int64)
+    run = compiled(_split) if fast else _split
+    buf = keys.data if fast else as_plain(keys.data)
+    run(buf, keys.starts, keys.sizes, states, n, key_sizes, data_sizes)
+    return (
+        Spans(keys.data, keys.starts, key_sizes),
+        Spans(keys.data, keys.starts + key_sizes, data_sizes),
+    )
 
 
 def split_embedded(slots: Columns, *, fast: bool) -> tuple[Ints, Ints, Ints, Ints]:

@@ -66,9 +66,14 @@ class ParquetRecords:
         return written
 
     def _tasks(self, source: Source) -> Iterator[Callable[[], pa.RecordBatch]]:
-        for records in source.batches:
-            for piece in pieces_of(records, GROUP_ROWS, GROUP_BYTES):
-                yield partial(record_batch, source.database, piece, self.masking, fast=self.fast)
+        for batch in source.batches:
+            pieces = [batch] if callable(batch) else pieces_of(batch, GROUP_ROWS, GROUP_BYTES)
+            for piece in pieces:
+                yield partial(self._encode, source.database, piece)
+
+    def _encode(self, database: Named, batch: Records | Callable[[], Records]) -> pa.RecordBatch:
+        records = batch() if callable(batch) else batch
+        return record_batch(database, records, self.masking, fast=self.fast)
 
 
 def record_batch(

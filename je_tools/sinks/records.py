@@ -42,10 +42,14 @@ class RecordFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A database to be written, and its records in the order in which they are written."""
+    """A database to be written, and its records in the order in which they are written.
+
+    A batch may also be what makes it, and is then called by one of the threads that encode: it
+    should be of bounded size itself.
+    """
 
     database: Named
-    batches: Iterable[Records]
+    batches: Iterable[Records | Callable[[], Records]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +126,13 @@ class LineSink:
 
     def _tasks(self, source: Source) -> Iterator[Callable[[], tuple[Any, int, int]]]:
         for batch in source.batches:
-            for piece in pieces_of(batch):
+            for piece in [batch] if callable(batch) else pieces_of(batch):
                 yield partial(self._encode, source.database, piece)
 
-    def _encode(self, database: Named, records: Records) -> tuple[Any, int, int]:
+    def _encode(
+        self, database: Named, batch: Records | Callable[[], Records]
+    ) -> tuple[Any, int, int]:
+        records = batch() if callable(batch) else batch
         count = len(records)
         if self.form.wants_data:
             known = records.data.sizes >= 0
