@@ -45,7 +45,17 @@ class Graded(Records):
 
 def graded(records: Records, confidence: Grades) -> Graded:
     """The same records, with what is known of them."""
-    return Graded(*(getattr(records, name) for name in Records.__dataclass_fields__), confidence)
+    return Graded(
+        records.key,
+        records.data,
+        records.lsn,
+        records.vlsn,
+        records.modified_ms,
+        records.created_ms,
+        records.expires_ms,
+        records.tombstone,
+        confidence,
+    )
 
 
 @dataclass(frozen=True, slots=True)

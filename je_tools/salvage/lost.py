@@ -169,10 +169,17 @@ def _settled(content: Content, choice: Choice, mode: Mode, named: Named) -> tupl
     if mode is Mode.EVERYTHING:
         kept = _one_of_each(first, second, lsn, order)[len(rows) :]
     chosen = named.take(kept)
-    comes_back = (chosen.records.data.sizes >= 0) & ~chosen.gone
     is_record = choice.taken[rows] & beaten[: len(rows)]
-    older = _older(choice, rows, is_record, winner, order, named, len(rows))
-    has_older = _has_older(chosen, lns.first[rows[is_record]], lns.second[rows[is_record]])
+    settles = _settles(content, named)
+    better = np.zeros(len(order), np.bool_)
+    is_named = winner >= len(rows)
+    better[order[is_named]] = settles[winner[is_named] - len(rows)]
+    older = is_record & ~better[: len(rows)]
+    has_older = _has_older(chosen, lns.first[rows[older]], lns.second[rows[older]])
+    # Nobody misses what was deleted, unless that brings an older version back.
+    missed = ~chosen.gone | has_older
+    chosen, has_older = chosen.take(missed), has_older[missed]
+    comes_back = (chosen.records.data.sizes >= 0) & ~chosen.gone
     taken, confidence = choice.taken.copy(), choice.confidence.copy()
     confidence[rows[older]] = Confidence.OLDER
     if mode is Mode.COMMITTED:
@@ -190,21 +197,16 @@ def _one_of_each(first: Ints, second: Ints, lsn: Ints, order: Ints) -> Mask:
     return last
 
 
-def _older(
-    choice: Choice,
-    rows: Ints,
-    is_record: Mask,
-    winner: Ints,
-    order: Ints,
-    named: Named,
-    count: int,
-) -> Mask:
-    """Which LNs stay although a newer version is lost: that is not known, or is a deletion."""
-    has_data = (named.records.data.sizes >= 0) & ~named.gone
-    better = np.zeros(len(order), np.bool_)
-    is_named = winner >= count
-    better[order[is_named]] = has_data[winner[is_named] - count]
-    return is_record & ~better[:count]
+def _settles(content: Content, named: Named) -> Mask:
+    """Which named versions take the place of older ones: those that are known.
+
+    A deletion that was lost is none: it may have been taken back. The eraser overwrites only what
+    nothing needs any more, so where it was, a slot has the last word.
+    """
+    lsn = named.records.lsn
+    is_erased = content.kept.is_lost(lsn) & ~content.solid.is_lost(lsn)
+    settled: Mask = np.where(named.gone, is_erased, named.records.data.sizes >= 0)
+    return settled
 
 
 def _has_older(chosen: Named, first: Ints, second: Ints) -> Mask:

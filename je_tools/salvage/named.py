@@ -185,7 +185,8 @@ class FindNamed:
             data,
             slots.number("lsn")[index],
             _column(slots, "vlsn", index, NO_VLSN),
-            *(_slot_time(slots, fields, name, index, node) for name in ("modified", "created")),
+            _slot_time(slots, fields, "modified", index, node),
+            _slot_time(slots, fields, "created", index, node),
             _slot_expiration(slots, fields, index, node),
             (state & _TOMBSTONE) != 0 if rows.version >= 19 else np.zeros(len(index), np.bool_),
         )

@@ -2,55 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from je_tools.environment import Environment
 from je_tools.errors import StoppedError
-from je_tools.formats.arrays import Ints
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
+from je_tools.formats.je.slots import split_two_parts
 from je_tools.names import FIXED_NAMES
 from je_tools.salvage.batches import Graded, Reading, graded
 from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
-from je_tools.salvage.content import Content, read_content
+from je_tools.salvage.content import DELETED, Content, read_content
 from je_tools.salvage.lost import INTERNAL, Lost, find_lost
-from je_tools.scan import Scanner
-from je_tools.sinks.record_lines import Named
+from je_tools.scan import FileState, Scanner
+from je_tools.sinks.record_lines import Marks, Named
 from je_tools.sinks.records import RecordSink, Source, Written, write_files
 
 APART = ".unfinished"
 """In the names of files with records of unfinished transactions, in front of the suffix."""
 
+LOOKED_AT = 1000
+"""How many records say what a database is like whose descriptor is lost."""
+
 
 @dataclass(frozen=True, slots=True)
-class Salvaged:
-    """What has been done for one database.
+class Described:
+    """A database of which something may come back.
 
     Attributes:
         database: which.
         state: `live`, `removed` or `unnamed`.
         is_internal: of the engine itself.
-        kind_known: whether the log says what it is like; else it is written as a plain one.
+        kind: `known` where the log says what it is like, `inferred` where its records do, `guessed`
+            where it is taken for one without duplicates.
         has_comparator: an application's code orders it, or tells its keys apart.
         versions: LNs of it in the log.
-        counts: records in the output by their confidence.
-        deleted: records whose newest version is a deletion.
-        written: its file; None where it has none.
-        apart: its file with records of unfinished transactions; None where it has none.
+        records: in the output, by their confidence.
+        apart: of unfinished transactions, in a file of their own.
+        undecided: those whose transaction may have been committed, and are left out.
+        lost: how many are named and do not come back as they were.
     """
 
     database: Named
     state: str
     is_internal: bool
-    kind_known: bool
+    kind: str
     has_comparator: bool
     versions: int
-    deleted: int
-    counts: dict[Confidence, int] = field(default_factory=dict)
+    records: dict[Confidence, int]
+    apart: int
+    undecided: int
+    lost: int
 
 
 @dataclass(frozen=True)
@@ -73,35 +82,108 @@ class Salvage:
     choice: Choice
     fast: bool
 
-    def databases(self, *, internal: bool) -> list[Salvaged]:
+    @cached_property
+    def image(self) -> Image:
+        """The files, as long as they were when they were read.
+
+        Raises:
+            StoppedError: one is not what it was.
+        """
+        parts = [Part(s.file.path, s.file.file_no, s.file.version, s.size) for s in self.states]
+        try:
+            return Image(parts)
+        except OSError as error:
+            name = error.filename or self.environment.name
+            raise StoppedError(f"{name}: {error.strerror}") from error
+
+    @property
+    def states(self) -> tuple[FileState, ...]:
+        """Of the files, as they were read."""
+        return self.content.states
+
+    @cached_property
+    def codes(self) -> dict[int, int]:
+        """Index by id of those databases of which there are LNs."""
+        return {db_id: code for code, db_id in enumerate(self.content.db_ids)}
+
+    @cached_property
+    def undecided(self) -> Mask:
+        """LNs that are left out, and would not be if the end of their transaction were known."""
+        open_ = self.choice.confidence == Confidence.END_NOT_FOUND
+        left_out: Mask = open_ & ~self.choice.taken & ~self.choice.apart
+        return left_out
+
+    def databases(self, *, internal: bool = False) -> list[Described]:
         """Databases that have records or a name in the log, live ones first."""
         content = self.content
-        codes = {db_id: code for code, db_id in enumerate(content.db_ids)}
-        known = [i for i in content.databases if i not in FIXED_NAMES or i in codes]
-        versions = np.bincount(content.lns.db, minlength=len(codes))
-        found = []
-        for db_id in dict.fromkeys([*sorted(known), *sorted(codes)]):
-            code = codes.get(db_id)
-            one = self._database(db_id, int(versions[code]) if code is not None else 0)
-            is_wanted = one.state != "removed" or self.mode is Mode.EVERYTHING
-            if is_wanted and (internal or not one.is_internal):
-                found.append(one)
-        return sorted(found, key=lambda one: one.state == "removed")
+        named = [i for i in content.databases if i not in FIXED_NAMES or i in self.codes]
+        described = [self._described(i) for i in sorted({*named, *self.codes})]
+        wanted = [
+            one
+            for one in described
+            if (one.state != "removed" or self.mode is Mode.EVERYTHING)
+            and (internal or not one.is_internal)
+        ]
+        return sorted(wanted, key=lambda one: one.state == "removed")
 
-    def _database(self, db_id: int, versions: int) -> Salvaged:
-        known = self.content.databases.get(db_id)
-        kind = self.content.kinds.get(db_id)
+    def _described(self, db_id: int) -> Described:
+        rows = self.rows_of(db_id, np.ones(len(self.content.lns), np.bool_))
+        choice, lost = self.choice, self.lost
+        known, kind = self.content.databases.get(db_id), self.content.kinds.get(db_id)
         name = known.name if known is not None else None
         state = "unnamed" if known is None else "removed" if known.removed else "live"
-        return Salvaged(
-            Named(name, db_id, kind is not None and kind.has_duplicates),
+        records = np.bincount(choice.confidence[rows[choice.taken[rows]]], minlength=6)
+        is_here = lost.named.db_id == db_id
+        records[Confidence.SLOT_ONLY] = np.count_nonzero(is_here & lost.comes_back)
+        is_double = kind.has_duplicates if kind is not None else self._looks_double(rows)
+        return Described(
+            Named(name, db_id, is_double),
             state,
             db_id in FIXED_NAMES or (name or "").startswith(INTERNAL),
-            kind is not None,
+            "known" if kind is not None else "inferred" if is_double else "guessed",
             kind is not None and kind.has_comparator,
-            versions,
-            0,
+            len(rows),
+            {grade: int(records[grade]) for grade in Confidence if records[grade]},
+            int(np.count_nonzero(choice.apart[rows])),
+            int(np.count_nonzero(self.undecided[rows])),
+            int(np.count_nonzero(is_here & ~lost.comes_back)),
         )
+
+    def _looks_double(self, rows: Ints) -> bool:
+        """Whether records of which nothing is known are those of a database with duplicates.
+
+        They have no data, and their keys end as two-part keys do.
+        """
+        rows = rows[(self.content.lns.marks[rows] & DELETED) == 0][:LOOKED_AT]
+        if not len(rows):
+            return False
+        plain = Reading(self.image, False, self.fast)
+        grades = self.choice.confidence[rows]
+        records = plain.read(self.content.lns.lsn[rows], grades)
+        _, data = split_two_parts(records.key, fast=self.fast)
+        return bool((records.data.sizes == 0).all() and (data.sizes >= 0).all())
+
+    def rows_of(self, db_id: int, mask: Mask) -> Ints:
+        """Index of the LNs of a database that a mask takes."""
+        code = self.codes.get(db_id)
+        if code is None:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(mask & (self.content.lns.db == code))
+
+    def batches(self, one: Described, mask: Mask) -> Iterator[Callable[[], Graded]]:
+        """What reads the LNs of a database that a mask takes, in log order."""
+        lns = self.content.lns
+        rows = self.rows_of(one.database.db_id, mask)
+        reading = Reading(self.image, one.database.has_duplicates, self.fast)
+        return reading.batches(lns.lsn[rows], lns.size[rows], self.choice.confidence[rows])
+
+    def named_batches(self, one: Described) -> Iterator[Graded]:
+        """The records of a database that others name and hold, without an entry of their own."""
+        named = self.lost.named
+        index = np.flatnonzero(self.lost.comes_back & (named.db_id == one.database.db_id))
+        if len(index):
+            grades = np.full(len(index), Confidence.SLOT_ONLY, np.uint8)
+            yield graded(named.records.take(index), grades)
 
 
 def salvage(
@@ -121,9 +203,22 @@ def salvage(
     return Salvage(environment, mode, content, lost, choice, fast)
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Files of a salvage.
+
+    Attributes:
+        records: of each database, in the order of `Salvage.databases`.
+        apart: with records of unfinished transactions, of those databases that have any.
+    """
+
+    records: list[Written]
+    apart: list[Written]
+
+
 def write(
-    salvaged: Salvage, databases: list[Salvaged], sink: RecordSink, directory: Path, known: Path
-) -> list[tuple[Salvaged, Written]]:
+    salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
+) -> Output:
     """Write the records of databases, each into a file of its own.
 
     Args:
@@ -132,49 +227,28 @@ def write(
         sink: the form.
         directory: an existing folder, where they are written.
         known: what that is called when all are there.
+
+    Raises:
+        RefusedError: a file cannot be written.
+        StoppedError: a file of the log is not what it was.
     """
     names = [one.database for one in databases]
-    image = _image(salvaged)
-    sources = _sources(salvaged, databases, image, salvaged.choice.taken)
-    written = write_files(sink, sources, names, directory, known)
-    return list(zip(databases, written, strict=True))
+    choice = salvaged.choice
+    sources = (
+        Source(
+            one.database,
+            chain(salvaged.batches(one, choice.taken), salvaged.named_batches(one)),
+        )
+        for one in databases
+    )
+    records = write_files(sink, sources, names, directory, known)
+    unfinished = (
+        Source(one.database, salvaged.batches(one, choice.apart)) for one in databases if one.apart
+    )
+    return Output(records, write_files(sink, unfinished, names, directory, known, APART))
 
 
-def _sources(
-    salvaged: Salvage, databases: list[Salvaged], image: Image, taken: np.ndarray
-) -> Iterator[Source]:
-    content, choice = salvaged.content, salvaged.choice
-    codes = {db_id: code for code, db_id in enumerate(content.db_ids)}
-    for one in databases:
-        reading = Reading(image, one.database.has_duplicates, salvaged.fast)
-        rows = _rows_of(content, codes.get(one.database.db_id), taken)
-        lns = content.lns
-        batches = reading.batches(lns.lsn[rows], lns.size[rows], choice.confidence[rows])
-        yield Source(one.database, chain(batches, named_batches(salvaged, one.database)))
-
-
-def named_batches(salvaged: Salvage, database: Named) -> Iterator[Graded]:
-    """The records of a database that slots and entries hold, and no entry of their own."""
-    lost = salvaged.lost
-    index = np.flatnonzero(lost.comes_back & (lost.named.db_id == database.db_id))
-    if not len(index):
-        return
-    records = lost.named.records.take(index)
-    yield graded(records, np.full(len(index), Confidence.SLOT_ONLY, np.uint8))
-
-
-def _rows_of(content: Content, code: int | None, taken: np.ndarray) -> Ints:
-    if code is None:
-        return np.empty(0, np.int64)
-    return np.flatnonzero(taken & (content.lns.db == code))
-
-
-def _image(salvaged: Salvage) -> Image:
-    """The files, as long as they were when they were read."""
-    states = salvaged.content.states
-    parts = [Part(s.file.path, s.file.file_no, s.file.version, s.size) for s in states]
-    try:
-        return Image(parts)
-    except OSError as error:
-        name = error.filename or salvaged.environment.name
-        raise StoppedError(f"{name}: {error.strerror}") from error
+def confidence_marks() -> Marks:
+    """The column that says how sure a record is."""
+    labels = tuple(grade.label for grade in Confidence)
+    return Marks("confidence", labels, lambda records: cast(Graded, records).confidence)

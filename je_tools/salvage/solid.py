@@ -79,7 +79,8 @@ class Solid:
     @property
     def ends(self) -> Ints:
         """Where runs end that others follow: something is lost behind each, int64, sorted."""
-        return self.stop[:-1][self.stop[:-1] >> 32 == self.start[1:] >> 32]
+        behind: Ints = self.stop[:-1][self.stop[:-1] >> 32 == self.start[1:] >> 32]
+        return behind
 
     def is_lost(self, lsns: Ints) -> Mask:
         """Whether the place of each LSN could not be read, or is not there at all."""
