@@ -19,6 +19,7 @@ from je_tools.formats.je.keysort import (
     search_sorted,
 )
 from je_tools.formats.kernels import compiled
+from je_tools.formats.source import as_plain
 from je_tools.formats.spans import Spans
 
 ALIKE = st.lists(st.sampled_from([b"a", b"\0", b"\xff", b"a" * 7, b"\0" * 8]), max_size=8)
@@ -77,12 +78,17 @@ def test_order_of_many_that_are_alike(seed: int, two_part: bool) -> None:
     assert order.tolist() == sorted_rows(keys, two_part)
 
 
-@pytest.mark.parametrize("run", [compare_keys, compiled(compare_keys)], ids=["plain", "compiled"])
+@FORMS
 @given(one=TWO_PART, other=TWO_PART, two_part=st.booleans())
-def test_comparison(run: type[int], one: bytes, other: bytes, two_part: bool) -> None:
+def test_comparison(fast: bool, one: bytes, other: bytes, two_part: bool) -> None:
     a, b = (np.frombuffer(b"?" + key, np.uint8) for key in (one, other))
     left, right = in_order(one, two_part), in_order(other, two_part)
-    way = run(a, 1, len(one), b, 1, len(other), int(two_part))
+    sizes = len(one), len(other)
+    if fast:
+        way = compiled(compare_keys)(a, 1, sizes[0], b, 1, sizes[1], int(two_part))
+    else:
+        plain_a, plain_b = as_plain(a), as_plain(b)
+        way = compare_keys(plain_a, 1, sizes[0], plain_b, 1, sizes[1], int(two_part))
     assert way == (left > right) - (left < right)
 
 
