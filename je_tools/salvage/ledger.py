@@ -197,7 +197,8 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
     """The same for people, without single records."""
     row = _log_row(salvaged)
     lines = [
-        f"{printable(salvaged.environment.name)}: {row['files']:,} files, {row['bytes']:,} bytes, "
+        f"{printable(salvaged.environment.name)}: {_counted(row['files'], 'file')}, "
+        f"{row['bytes']:,} bytes, "
         f"{row['versions']:,} versions of records, {row['committed']:,} commits",
         *_hole_texts(salvaged.lost.holes),
         "",
@@ -224,11 +225,16 @@ def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:
         size = sum(map(_size, some))
         what = f"{size:,} bytes" if kind is not HoleKind.NO_FILE else _files(some)
         named = sum(hole.named for hole in some)
-        yield f"{kind.value}: {len(some):,} holes, {what}, {named:,} lost entries are named"
+        holes = _counted(len(some), "hole")
+        yield f"{kind.value}: {holes}, {what}, lost entries that others name: {named:,}"
 
 
 def _files(holes: Sequence[Hole]) -> str:
-    return f"{sum((hole.stop - hole.start) >> 32 for hole in holes):,} files"
+    return _counted(sum((hole.stop - hole.start) >> 32 for hole in holes), "file")
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' * (number != 1)}"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
