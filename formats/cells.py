@@ -1,0 +1,356 @@
+"""Rows of cells as lines of text: byte strings spelled, numbers and LSNs between fixed words.
+
+A line is its cells behind each other. Whole lines are written at once, each byte of them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.arrays import Ints
+from je_tools.formats.kernels import compiled, kernel
+from je_tools.formats.source import Bytes, as_plain
+from je_tools.formats.spans import Spans
+
+
+class Spelling(IntEnum):
+    """How the value of a cell is written."""
+
+    HEX = 0
+    """Each byte as two lower-case hexadecimal digits."""
+    PRINT = 1
+    r"""As DbDump prints: `\\` for a backslash, `\` and two digits for what is not visible."""
+    TEXT = 2
+    """The bytes, which are text as the line has it."""
+    DECIMAL = 3
+    LSN = 4
+    """0x… / 0x…, file and offset."""
+
+
+_HEX, _PRINT, _TEXT, _DECIMAL = (int(s) for s in tuple(Spelling)[:4])
+
+_DECIMAL_MAX = len(str(-(1 << 63)))
+_LSN_MAX = len("0xffffffff/0xffffffff")
+_LSN = int(Spelling.LSN)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One column of the lines.
+
+    Attributes:
+        values: byte strings, where a size below 0 is null, or int64 numbers.
+        spelling: HEX, PRINT, TEXT for byte strings; DECIMAL, LSN for numbers.
+        before, after: fixed bytes around a value.
+        instead: what stands in the place of all three where the value is null.
+        valid: bool (n,): where a number is not null; everywhere without.
+    """
+
+    values: Spans | Ints
+    spelling: Spelling
+    before: bytes = b""
+    after: bytes = b""
+    instead: bytes = b""
+    valid: npt.NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    """Cells as a kernel takes them.
+
+    Attributes:
+        spellings, sources: int64 (cells,); the buffer of a cell's byte strings is 0, 1 or 2.
+        starts: int64 (cells, n): where a byte string begins, or a number itself.
+        sizes: int64 (cells, n): bytes of a byte string, 0 of a number, below 0 for null.
+        words: uint8, `before`, `after` and `instead` of each cell behind each other.
+        edges: int64 (3 * cells + 1,): where each of them begins in `words`.
+        buffers: three of them, of which some may be empty.
+    """
+
+    spellings: Ints
+    sources: Ints
+    starts: Ints
+    sizes: Ints
+    words: Bytes
+    edges: Ints
+    buffers: tuple[Bytes, Bytes, Bytes]
+
+
+BUFFERS_MAX = 3
+"""Most different buffers that the byte strings of one line lie in."""
+
+
+@kernel
+def _print_size(buf: Any, start: int, size: int) -> int:
+    total = size
+    for i in range(size):
+        byte = buf[start + i]
+        if byte == 92:
+            total += 1
+        elif byte <= 32 or byte >= 127:
+            total += 2
+    return total
+
+
+@kernel
+def _cell_size(spelling: int, buf: Any, start: int, size: int) -> int:
+    if spelling == _HEX:
+        return 2 * size
+    if spelling == _PRINT:
+        return _print_size(buf, start, size)
+    if spelling == _TEXT:
+        return size
+    return _DECIMAL_MAX if spelling == _DECIMAL else _LSN_MAX
+
+
+@kernel
+def _lines_size(
+    a: Any, b: Any, c: Any, spellings: Any, sources: Any, starts: Any, sizes: Any, edges: Any
+) -> int:
+    """Bytes in which all lines have room; exact but for numbers."""
+    total = 0
+    cells, n = sizes.shape
+    for cell in range(cells):
+        spelling = spellings[cell]
+        source = sources[cell]
+        around = edges[3 * cell + 2] - edges[3 * cell]
+        instead = edges[3 * cell + 3] - edges[3 * cell + 2]
+        for row in range(n):
+            start = starts[cell, row]
+            size = sizes[cell, row]
+            if size < 0:
+                total += instead
+            elif source == 0:
+                total += around + _cell_size(spelling, a, start, size)
+            elif source == 1:
+                total += around + _cell_size(spelling, b, start, size)
+            else:
+                total += around + _cell_size(spelling, c, start, size)
+    return total
+
+
+@kernel
+def _put(buf: Any, start: int, size: int, out: Any, at: int) -> int:
+    for i in range(size):
+        out[at + i] = buf[start + i]
+    return at + size
+
+
+@kernel
+def _put_hex(buf: Any, start: int, size: int, out: Any, at: int) -> int:
+    for i in range(size):
+        high = buf[start + i] // 16
+        low = buf[start + i] & 15
+        out[at + 2 * i] = high + (48 if high < 10 else 87)
+        out[at + 2 * i + 1] = low + (48 if low < 10 else 87)
+    return at + 2 * size
+
+
+@kernel
+def _put_printed(buf: Any, start: int, size: int, out: Any, at: int) -> int:
+    for i in range(size):
+        byte = buf[start + i]
+        if 32 < byte < 127:
+            if byte == 92:
+                out[at] = 92
+                at += 1
+            out[at] = byte
+            at += 1
+        else:
+            out[at] = 92
+            at = _put_hex(buf, start + i, 1, out, at + 1)
+    return at
+
+
+@kernel
+def _put_decimal(number: int, out: Any, at: int) -> int:
+    last = number % 10
+    rest = number // 10
+    if number < 0:
+        out[at] = 45
+        at += 1
+        # The smallest number has no positive twin: its last digit goes first.
+        last = (10 - last) % 10
+        rest = -((number + last) // 10)
+    end = at + 1
+    scale = rest
+    while scale > 0:
+        end += 1
+        scale //= 10
+    out[end - 1] = 48 + last
+    place = end - 2
+    while place >= at:
+        out[place] = 48 + rest % 10
+        rest //= 10
+        place -= 1
+    return end
+
+
+@kernel
+def _put_lsn(lsn: int, out: Any, at: int) -> int:
+    for half in range(2):
+        number = (lsn >> 32 if half == 0 else lsn) & 4294967295
+        if half == 1:
+            out[at] = 47
+            at += 1
+        out[at] = 48
+        out[at + 1] = 120
+        at += 2
+        shift = 28
+        while shift > 0 and number >> shift == 0:
+            shift -= 4
+        while shift >= 0:
+            digit = number >> shift & 15
+            out[at] = digit + (48 if digit < 10 else 87)
+            at += 1
+            shift -= 4
+    return at
+
+
+@kernel
+def _put_bytes(spelling: int, buf: Any, start: int, size: int, out: Any, at: int) -> int:
+    if spelling == _HEX:
+        return _put_hex(buf, start, size, out, at)
+    if spelling == _PRINT:
+        return _put_printed(buf, start, size, out, at)
+    return _put(buf, start, size, out, at)
+
+
+@kernel
+def _write_lines(
+    a: Any,
+    b: Any,
+    c: Any,
+    spellings: Any,
+    sources: Any,
+    starts: Any,
+    sizes: Any,
+    words: Any,
+    edges: Any,
+    out: Any,
+) -> int:
+    at = 0
+    cells, n = sizes.shape
+    for row in range(n):
+        for cell in range(cells):
+            first = edges[3 * cell]
+            middle = edges[3 * cell + 1]
+            last = edges[3 * cell + 2]
+            start = starts[cell, row]
+            size = sizes[cell, row]
+            if size < 0:
+                at = _put(words, last, edges[3 * cell + 3] - last, out, at)
+                continue
+            at = _put(words, first, middle - first, out, at)
+            spelling = spellings[cell]
+            source = sources[cell]
+            if spelling == _DECIMAL:
+                at = _put_decimal(start, out, at)
+            elif spelling == _LSN:
+                at = _put_lsn(start, out, at)
+            elif source == 0:
+                at = _put_bytes(spelling, a, start, size, out, at)
+            elif source == 1:
+                at = _put_bytes(spelling, b, start, size, out, at)
+            else:
+                at = _put_bytes(spelling, c, start, size, out, at)
+            at = _put(words, middle, last - middle, out, at)
+    return at
+
+
+def lines_of(cells: Sequence[Cell], *, fast: bool) -> Bytes:
+    """The lines of all rows behind each other: uint8.
+
+    Args:
+        cells: of one length each; the byte strings of them all lie in at most BUFFERS_MAX buffers.
+        fast: use the compiled kernel.
+    """
+    if not fast:
+        columns = [_plain_texts(cell) for cell in cells]
+        return np.frombuffer(b"".join(map(b"".join, zip(*columns, strict=True))), np.uint8)
+    low = _lowered(cells)
+    program = (low.spellings, low.sources, low.starts, low.sizes)
+    room = compiled(_lines_size)(*low.buffers, *program, low.edges)
+    out = np.empty(room, np.uint8)
+    end = compiled(_write_lines)(*low.buffers, *program, low.words, low.edges, out)
+    return out[:end]
+
+
+def _lowered(cells: Sequence[Cell]) -> _Lowered:
+    n = len(cells[0].values)
+    starts = np.empty((len(cells), n), np.int64)
+    sizes = np.zeros((len(cells), n), np.int64)
+    sources = np.zeros(len(cells), np.int64)
+    buffers: list[Bytes] = []
+    for i, cell in enumerate(cells):
+        if isinstance(cell.values, Spans):
+            data = cell.values.data
+            found = [no for no, known in enumerate(buffers) if known is data]
+            sources[i] = found[0] if found else len(buffers)
+            buffers += [] if found else [data]
+            starts[i], sizes[i] = cell.values.starts, cell.values.sizes
+        else:
+            starts[i] = cell.values
+            if cell.valid is not None:
+                sizes[i] = cell.valid - np.int64(1)
+    buffers += [np.empty(0, np.uint8)] * (BUFFERS_MAX - len(buffers))
+    pieces = [piece for cell in cells for piece in (cell.before, cell.after, cell.instead)]
+    edges = np.zeros(len(pieces) + 1, np.int64)
+    edges[1:] = np.cumsum([len(piece) for piece in pieces])
+    first, second, third = (_read_only(data) for data in buffers)
+    words = _read_only(np.frombuffer(b"".join(pieces), np.uint8))
+    spellings = np.array([int(cell.spelling) for cell in cells], np.int64)
+    return _Lowered(spellings, sources, starts, sizes, words, edges, (first, second, third))
+
+
+def _read_only(data: Bytes) -> Bytes:
+    """The same bytes, of which kernels have one specialisation."""
+    if data.flags.writeable:
+        data = data.view()
+        data.flags.writeable = False
+    return data
+
+
+def _plain_texts(cell: Cell) -> list[bytes]:
+    """What the kernel makes of one cell in each row."""
+    if isinstance(cell.values, Spans):
+        view = as_plain(cell.values.data)
+        spans = zip(cell.values.starts.tolist(), cell.values.sizes.tolist(), strict=True)
+        spell = _PLAIN_BYTES[cell.spelling]
+        values = (None if size < 0 else spell(bytes(view[at : at + size])) for at, size in spans)
+    else:
+        valid = [True] * len(cell.values) if cell.valid is None else cell.valid.tolist()
+        is_lsn = cell.spelling is Spelling.LSN
+        numbers = zip(cell.values.tolist(), valid, strict=True)
+        values = ((_plain_number(v, is_lsn) if known else None) for v, known in numbers)
+    return [cell.instead if v is None else cell.before + v + cell.after for v in values]
+
+
+def _plain_number(number: int, is_lsn: bool) -> bytes:
+    if is_lsn:
+        return b"0x%x/0x%x" % (number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF)
+    return b"%d" % number
+
+
+def _plain_print(value: bytes) -> bytes:
+    return b"".join(map(_PRINTED.__getitem__, value))
+
+
+def _printed(byte: int) -> bytes:
+    if byte == ord("\\"):
+        return rb"\\"
+    return bytes([byte]) if ord(" ") < byte < 127 else b"\\%02x" % byte
+
+
+_PRINTED = [_printed(byte) for byte in range(256)]
+_PLAIN_BYTES: dict[Spelling, Callable[[bytes], bytes]] = {
+    Spelling.HEX: lambda value: value.hex().encode(),
+    Spelling.PRINT: _plain_print,
+    Spelling.TEXT: lambda value: value,
+}

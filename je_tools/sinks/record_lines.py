@@ -1,0 +1,177 @@
+"""Records as lines: the text that DbLoad reads, JSON lines, CSV."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.cells import Cell, Spelling, lines_of
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.source import Bytes
+from je_tools.formats.spans import Spans
+from je_tools.masking import DataMode, Masking
+from je_tools.plain import clean_text, safe_cell
+from je_tools.records import NO_TIME, NO_VLSN, Records
+
+TIMES = ("modified_ms", "created_ms", "expires_ms")
+RECORD_COLUMNS = ("db", "key", "data", *TIMES, "tombstone", "vlsn", "lsn")
+"""What is told of a record, in the order of the columns of CSV and Parquet."""
+
+_DUMP_HEADER = "VERSION=3\nformat={form}\ntype=btree\ndupsort={dupsort}\nHEADER=END\n"
+"""Source: DbDump.printHeader, 18.3.12; shown by its output, to the byte."""
+_DUMP_FOOTER = b"DATA=END\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A database as it is written.
+
+    Attributes:
+        name: as the log has it, bytes that are not UTF-8 as surrogates; None where none is known.
+        db_id: its id.
+        has_duplicates: whether a key can have several records.
+    """
+
+    name: str | None
+    db_id: int
+    has_duplicates: bool
+
+    @property
+    def shown(self) -> str:
+        """Its name, or `id-N`, as valid text."""
+        return f"id-{self.db_id}" if self.name is None else clean_text(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class LineForm:
+    """A form of output that consists of lines.
+
+    Attributes:
+        suffix: of a file.
+        start: what stands in front of the records of the first database.
+        lines: the lines of some records.
+        end: what stands behind all records.
+        is_single: whether a file can hold one database only.
+        wants_data: whether records of which the data is not known are left out.
+    """
+
+    suffix: str
+    start: Callable[[Named], bytes]
+    lines: Callable[[Named, Records], Bytes]
+    end: bytes = b""
+    is_single: bool = False
+    wants_data: bool = False
+
+
+def dump_form(masking: Masking, *, is_print: bool, fast: bool) -> LineForm:
+    """The text of the engine's DbDump, which its DbLoad reads back.
+
+    Args:
+        masking: what stands in the place of keys and data: its text as bytes, none where hidden.
+        is_print: `-p`, visible characters as they are; else hexadecimal throughout.
+        fast: use compiled kernels.
+    """
+    lines = partial(_dump_lines, masking, Spelling.PRINT if is_print else Spelling.HEX, fast)
+    start = partial(_dump_header, "print" if is_print else "bytevalue")
+    return LineForm(".dump", start, lines, _DUMP_FOOTER, is_single=True, wants_data=True)
+
+
+def jsonl_form(masking: Masking, *, fast: bool) -> LineForm:
+    """A JSON object a record; what it does not have is left out."""
+    return LineForm(".jsonl", lambda _: b"", partial(_json_lines, masking, fast))
+
+
+def csv_form(masking: Masking, *, fast: bool) -> LineForm:
+    """Columns RECORD_COLUMNS under a header; what a record does not have is empty."""
+    header = (",".join(RECORD_COLUMNS) + "\n").encode()
+    return LineForm(".csv", lambda _: header, partial(_csv_lines, masking, fast))
+
+
+def masked(values: Spans, masking: Masking) -> Spans:
+    """Byte strings, or in their place the UTF-8 of what the masking shows."""
+    if masking.mode is DataMode.SHOW:
+        return values
+    found = masking.texts(values.data, values.starts, values.sizes)
+    texts = [None if text is None else text.encode() for text in found]
+    sizes = np.array([-1 if text is None else len(text) for text in texts], np.int64)
+    ends = np.cumsum(np.maximum(sizes, 0), dtype=np.int64)
+    joined = np.frombuffer(b"".join(text for text in texts if text is not None), np.uint8)
+    return Spans(joined, ends - np.maximum(sizes, 0), sizes)
+
+
+def time_columns(records: Records) -> dict[str, tuple[Ints, Mask]]:
+    """The numbers of each record that it may not have, and where it has them."""
+    columns = {name: getattr(records, name) for name in TIMES}
+    found = {name: (numbers, numbers != NO_TIME) for name, numbers in columns.items()}
+    found["vlsn"] = (records.vlsn, records.vlsn != NO_VLSN)
+    found["lsn"] = (records.lsn, records.lsn != NULL_LSN)
+    return found
+
+
+def _dump_header(form: str, database: Named) -> bytes:
+    return _DUMP_HEADER.format(form=form, dupsort=int(database.has_duplicates)).encode()
+
+
+def _dump_lines(
+    masking: Masking, spelling: Spelling, fast: bool, database: Named, records: Records
+) -> Bytes:
+    columns = (masked(records.key, masking), masked(records.data, masking))
+    cells = [Cell(values, spelling, b" ", b"\n", b" \n") for values in columns]
+    return lines_of(cells, fast=fast)
+
+
+def _json_lines(masking: Masking, fast: bool, database: Named, records: Records) -> Bytes:
+    text = _spelling(masking)
+    key, data = masked(records.key, masking), masked(records.data, masking)
+    front = f'{{"db":{json.dumps(database.shown)},"key":'.encode()
+    cells = [
+        Cell(key, text, front + b'"', b'"', front + b"null"),
+        Cell(data, text, b',"data":"', b'"', b',"data":null'),
+    ]
+    columns = time_columns(records)
+    cells += [_number_cell(columns[name], f',"{name}":'.encode()) for name in TIMES]
+    cells.append(Cell(_words(records.tombstone, b',"tombstone":true', b""), Spelling.TEXT))
+    cells.append(_number_cell(columns["vlsn"], b',"vlsn":'))
+    lsn, has_lsn = columns["lsn"]
+    cells.append(Cell(lsn, Spelling.LSN, b',"lsn":"', b'"}\n', b"}\n", has_lsn))
+    return lines_of(cells, fast=fast)
+
+
+def _csv_lines(masking: Masking, fast: bool, database: Named, records: Records) -> Bytes:
+    text = _spelling(masking)
+    name = safe_cell(database.shown).replace('"', '""')
+    front = f'"{name}",'.encode()
+    cells = [
+        Cell(masked(records.key, masking), text, front + b'"', b'",', front + b","),
+        Cell(masked(records.data, masking), text, b'"', b'",', b","),
+    ]
+    columns = time_columns(records)
+    cells += [_number_cell(columns[each], b"", b",", b",") for each in TIMES]
+    cells.append(Cell(_words(records.tombstone, b"true,", b"false,"), Spelling.TEXT))
+    cells.append(_number_cell(columns["vlsn"], b"", b",", b","))
+    lsn, has_lsn = columns["lsn"]
+    cells.append(Cell(lsn, Spelling.LSN, b'"', b'"\n', b"\n", has_lsn))
+    return lines_of(cells, fast=fast)
+
+
+def _spelling(masking: Masking) -> Spelling:
+    return Spelling.HEX if masking.mode is DataMode.SHOW else Spelling.TEXT
+
+
+def _number_cell(
+    column: tuple[Ints, Mask], before: bytes, after: bytes = b"", instead: bytes = b""
+) -> Cell:
+    numbers, valid = column
+    return Cell(numbers, Spelling.DECIMAL, before, after, instead, valid)
+
+
+def _words(mask: Mask, yes: bytes, no: bytes) -> Spans:
+    """One of two words for each row."""
+    starts = np.where(mask, 0, len(yes)).astype(np.int64)
+    sizes = np.where(mask, len(yes), len(no)).astype(np.int64)
+    return Spans(np.frombuffer(yes + no, np.uint8), starts, sizes)

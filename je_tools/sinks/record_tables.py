@@ -1,0 +1,97 @@
+"""Records as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from je_tools.formats.spans import Spans, gather
+from je_tools.masking import Masking
+from je_tools.records import Records
+from je_tools.sinks import texts as t
+from je_tools.sinks.record_lines import TIMES, Named, masked, time_columns
+from je_tools.sinks.records import Source, Written, in_order, pieces_of
+
+GROUP_ROWS = 1 << 16
+GROUP_BYTES = 32 << 20
+"""Most records of a row group, and about how many bytes of keys and data they have."""
+
+RECORD_SCHEMA = pa.schema(
+    [
+        pa.field("db", pa.dictionary(pa.int32(), pa.string()), nullable=False),
+        ("key", pa.binary()),
+        ("data", pa.binary()),
+        *((name, pa.int64()) for name in TIMES),
+        pa.field("tombstone", pa.bool_(), nullable=False),
+        ("vlsn", pa.int64()),
+        ("lsn", pa.uint64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetRecords:
+    """Records into a Parquet file.
+
+    Attributes:
+        masking: what becomes of keys and data.
+        threads: how many put columns together.
+        fast: use compiled kernels.
+    """
+
+    masking: Masking
+    threads: int
+    fast: bool
+    suffix: str = ".parquet"
+    is_single: bool = False
+
+    def write(self, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
+        """Write the records of each database, a row group of bounded size at a time."""
+        written = []
+        with pq.ParquetWriter(
+            out, RECORD_SCHEMA, compression="snappy", use_dictionary=["db"], write_statistics=["db"]
+        ) as writer:
+            for source in sources:
+                count = 0
+                for batch in in_order(self._tasks(source), self.threads):
+                    writer.write_batch(batch, row_group_size=GROUP_ROWS)
+                    count += batch.num_rows
+                written.append(Written(source.database, None, count, 0))
+        return written
+
+    def _tasks(self, source: Source) -> Iterator[Callable[[], pa.RecordBatch]]:
+        for records in source.batches:
+            for piece in pieces_of(records, GROUP_ROWS, GROUP_BYTES):
+                yield partial(record_batch, source.database, piece, self.masking, fast=self.fast)
+
+
+def record_batch(
+    database: Named, records: Records, masking: Masking, *, fast: bool
+) -> pa.RecordBatch:
+    """Records in the columns of RECORD_SCHEMA."""
+    names = pa.DictionaryArray.from_arrays(
+        t.number_array(np.zeros(len(records), np.int32)), pa.array([database.shown], pa.string())
+    )
+    columns = time_columns(records)
+    lsn, has_lsn = columns["lsn"]
+    arrays = [
+        names,
+        _binary(masked(records.key, masking), fast),
+        _binary(masked(records.data, masking), fast),
+        *(t.number_array(*columns[name]) for name in TIMES),
+        t.bool_array(records.tombstone),
+        t.number_array(*columns["vlsn"]),
+        t.number_array(np.ascontiguousarray(lsn).view(np.uint64), has_lsn),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
+
+
+def _binary(values: Spans, fast: bool) -> pa.Array:
+    offsets, content = gather(values.data, values.starts, values.sizes, fast=fast)
+    return t.string_array(offsets, content, values.sizes >= 0).view(pa.binary())

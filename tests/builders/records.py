@@ -1,0 +1,41 @@
+"""`Records` out of plain rows, as tests write them down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.spans import Spans
+from je_tools.records import NO_TIME, NO_VLSN, Records
+
+
+class Row(NamedTuple):
+    """A record; what it leaves out it does not have."""
+
+    key: bytes
+    data: bytes | None = b""
+    lsn: int = NULL_LSN
+    vlsn: int = NO_VLSN
+    modified_ms: int = NO_TIME
+    created_ms: int = NO_TIME
+    expires_ms: int = NO_TIME
+    tombstone: bool = False
+
+
+def spans_of(values: Sequence[bytes | None]) -> Spans:
+    """Byte strings as a column, something else in front of each."""
+    sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
+    ends = np.cumsum(np.maximum(sizes, 0) + 1, dtype=np.int64)
+    data = b"".join(b"#" + (value or b"") for value in values)
+    return Spans(np.frombuffer(data, np.uint8), ends - np.maximum(sizes, 0), sizes)
+
+
+def records_of(rows: Sequence[Row]) -> Records:
+    """The rows as a batch."""
+    columns = list(zip(*rows, strict=True))
+    numbers = [np.array(column, np.int64) for column in columns[2:7]]
+    tombstone = np.array(columns[7], np.bool_)
+    return Records(spans_of(columns[0]), spans_of(columns[1]), *numbers, tombstone)

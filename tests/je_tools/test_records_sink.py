@@ -1,0 +1,166 @@
+"""Records in every form: told exactly, in order, bounded pieces, and files that stay apart."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from je_tools.errors import RefusedError, UsageError
+from je_tools.formats.je.header import lsn_text
+from je_tools.masking import DataMode, Masking
+from je_tools.records import NO_TIME, NO_VLSN, no_records
+from je_tools.sinks import records as sink
+from je_tools.sinks.record_lines import RECORD_COLUMNS, Named
+from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_files, write_stream
+from tests.builders.records import Row, records_of
+
+LAST = (1 << 63) - 1
+ROWS = [
+    Row(b"", b""),
+    Row(b"a\\b c\x7f\x80~!", bytes(range(256)), (3 << 32) | 0x1A2F, 7, 1_700_000_000_001, 5, LAST),
+    Row(b"k", None, tombstone=True),
+    Row(b"n", b"v", -(1 << 63), LAST, -1, -10, -(1 << 63), True),
+]
+PEOPLE = Named('p"é', 5, has_duplicates=False)
+FAST = pytest.mark.parametrize("fast", [False, True])
+
+
+def written(form: RecordFormat, masking: Masking | None = None, **options: Any) -> bytes:
+    """ROWS twice, in two batches, an empty one between them."""
+    out = io.BytesIO()
+    batches = [records_of(ROWS), no_records(), records_of(ROWS)]
+    made = open_record_sink(form, masking or Masking(), threads=2, **options)
+    write_stream(made, [Source(PEOPLE, batches)], out)
+    return out.getvalue()
+
+
+def expected(row: Row) -> dict[str, Any]:
+    told: dict[str, Any] = {"db": 'p"é', "key": row.key.hex()}
+    told["data"] = None if row.data is None else row.data.hex()
+    for name in ("modified_ms", "created_ms", "expires_ms"):
+        if getattr(row, name) != NO_TIME:
+            told[name] = getattr(row, name)
+    if row.tombstone:
+        told["tombstone"] = True
+    if row.vlsn != NO_VLSN:
+        told["vlsn"] = row.vlsn
+    if row.lsn != -1:
+        told["lsn"] = lsn_text(row.lsn)
+    return told
+
+
+@FAST
+def test_json_lines(fast: bool) -> None:
+    lines = written(RecordFormat.JSONL, fast=fast).decode("ascii").splitlines()
+    assert [json.loads(line) for line in lines] == [expected(row) for row in ROWS * 2]
+    assert list(json.loads(lines[1])) == [name for name in RECORD_COLUMNS if name != "tombstone"]
+
+
+@FAST
+def test_csv(fast: bool) -> None:
+    header, *lines = csv.reader(io.StringIO(written(RecordFormat.CSV, fast=fast).decode()))
+    assert tuple(header) == RECORD_COLUMNS
+    for row, line in zip(ROWS * 2, lines, strict=True):
+        told = expected(row) | {"tombstone": "true" if row.tombstone else "false"}
+        shown = ["" if told.get(name) is None else str(told[name]) for name in RECORD_COLUMNS]
+        assert line == shown
+
+
+@FAST
+def test_parquet(fast: bool, tmp_path: Path) -> None:
+    path = tmp_path / "records.parquet"
+    path.write_bytes(written(RecordFormat.PARQUET, fast=fast))
+    table = pq.read_table(path)
+    assert tuple(table.column_names) == RECORD_COLUMNS
+    for row, told in zip(ROWS * 2, table.to_pylist(), strict=True):
+        assert (told["db"], told["key"], told["data"]) == ('p"é', row.key, row.data)
+        assert told["tombstone"] == row.tombstone
+        assert told["lsn"] == (None if row.lsn == -1 else row.lsn % (1 << 64))
+        for name in ("modified_ms", "created_ms", "expires_ms", "vlsn"):
+            assert told[name] == expected(row).get(name)
+
+
+@FAST
+def test_dump_text(fast: bool) -> None:
+    """Without the record of which the data is not known: the form has no word for that."""
+    lines = written(RecordFormat.DUMP, fast=fast).splitlines()
+    header = [b"VERSION=3", b"format=bytevalue", b"type=btree", b"dupsort=0", b"HEADER=END"]
+    assert lines[:5] == header
+    known = [row for row in ROWS * 2 if row.data is not None]
+    told = [b" " + v.hex().encode() for row in known for v in (row.key, row.data or b"")]
+    assert lines[5:] == [*told, b"DATA=END"]
+
+
+@FAST
+def test_printed_dump_text(fast: bool) -> None:
+    lines = written(RecordFormat.DUMP, fast=fast, is_print=True).splitlines()
+    assert lines[1] == b"format=print"
+    assert lines[5:9] == [b" ", b" ", rb" a\\b\20c\7f\80~!", lines[8]]
+    whole = b"".join(rb"\%02x" % b if b < 33 or b > 126 else bytes([b]) for b in range(256))
+    assert lines[8] == b" " + whole.replace(b"[\\]", rb"[\\]")
+
+
+@FAST
+@pytest.mark.parametrize("mode", [m for m in DataMode if m is not DataMode.SHOW])
+def test_masked(mode: DataMode, fast: bool) -> None:
+    masking = Masking(mode)
+    row = ROWS[3]
+    key = masking.text_of(row.key)
+    told = json.loads(written(RecordFormat.JSONL, masking, fast=fast).splitlines()[3])
+    assert (told["key"], told["data"]) == (key, masking.text_of(b"v"))
+    lines = written(RecordFormat.DUMP, masking, fast=fast, is_print=True).splitlines()
+    assert lines[-3] == b" " + (key or "").encode()
+    table = pq.read_table(io.BytesIO(written(RecordFormat.PARQUET, masking, fast=fast)))
+    assert table["key"][3].as_py() == (None if key is None else key.encode())
+    for form in RecordFormat:
+        assert b"757365" not in written(form, masking, fast=fast)
+
+
+def test_pieces_are_bounded_and_hold_every_record_once() -> None:
+    rows = [Row(b"%d" % i, b"x" * (i % 7) * 10) for i in range(100)] + [Row(b"big", b"y" * 1000)]
+    batch = records_of(rows)
+    pieces = list(sink.pieces_of(batch, rows_max=10, bytes_max=200))
+    keys = [piece.key[i] for piece in pieces for i in range(len(piece))]
+    assert keys == [row.key for row in rows]
+    for piece in pieces:
+        size = int((piece.key.sizes + piece.data.sizes).sum())
+        assert len(piece) == 1 or (len(piece) <= 10 and size <= 200)
+
+
+def test_two_databases_do_not_fit_in_one_dump_text() -> None:
+    made = open_record_sink(RecordFormat.DUMP, Masking())
+    sources = [Source(Named("a", 5, False), []), Source(Named("b", 6, False), [])]
+    with pytest.raises(UsageError, match="one database a file"):
+        write_stream(made, sources, io.BytesIO())
+
+
+def test_a_file_for_each_database(tmp_path: Path) -> None:
+    names = [Named("../../x", 5, True), Named("A", 6, False), Named("a", 7, False)]
+    names += [Named(None, 8, False), Named("", 9, False)]
+    made = open_record_sink(RecordFormat.DUMP, Masking(), fast=False)
+    sources = (Source(name, [records_of([Row(b"%d" % name.db_id)])]) for name in names)
+    told = write_files(made, sources, names, tmp_path, tmp_path)
+    files = [each.file for each in told]
+    assert files == ["%2e.%2f..%2fx.dump", "A.dump", "a~7.dump", "id-8.dump", "%.dump"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+    assert b"dupsort=1\nHEADER=END\n 35\n \nDATA=END\n" in (tmp_path / files[0]).read_bytes()
+    again = Source(names[0], [records_of(ROWS)])
+    with pytest.raises(RefusedError, match="exists"):
+        write_files(made, [again], names, tmp_path, tmp_path)
+
+
+def test_an_error_of_the_records_passes_through(tmp_path: Path) -> None:
+    def batches() -> Any:
+        yield records_of(ROWS)
+        raise RefusedError("the log went away")
+
+    for form in RecordFormat:
+        made = open_record_sink(form, Masking(), fast=False)
+        with pytest.raises(RefusedError, match="went away"):
+            write_stream(made, [Source(PEOPLE, batches())], io.BytesIO())
