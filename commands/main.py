@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "summary": "Count entries and bytes by type, file, database, checkpoint and transaction.",
     "verify": "Report every damaged byte range of a log, torn tails told from damage.",
     "files": "List the log files: version, size, LSNs, VLSNs, which JE releases open them.",
+    "recover": "Tell what the engine's recovery would do with a log: its end, losses, passes.",
     "audit": "Verify and count every environment below directories, on Spark: tables, a report.",
     "explain": "Explain an entry type, a finding, an exit code, or one entry byte by byte.",
 }

@@ -123,6 +123,11 @@ class Snapshot:
         """Whether compiled kernels are used."""
         return self.scanner.is_fast(self.environment.size)
 
+    @property
+    def first_lsn(self) -> int:
+        """Of the first entry that recovery reads."""
+        return _first_lsn(self.end, self.checkpoint)
+
     @functools.cached_property
     def _nodes_by_db(self) -> dict[int, LoggedNodes]:
         nodes = self.interval.nodes

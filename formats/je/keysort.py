@@ -83,7 +83,7 @@ def compare_keys(
 @kernel
 def _common_size(buf: Any, n: int, starts: Any, sizes: Any, two_part: int) -> int:
     """How many bytes all keys begin with."""
-    common = sizes[0]
+    common: int = sizes[0]
     if two_part != 0:
         common, _ = split_parts(buf, starts[0], sizes[0])
     for row in range(1, n):

@@ -76,12 +76,15 @@ def walk_file(path: Path) -> Iterator[Header]:
         ValueError: the file does not begin with a file header, or an entry's type or size is
             none; the message has the LSN.
     """
-    data = path.read_bytes()
-    file_no = int(path.stem, 16)
+    yield from walk_bytes(path.read_bytes(), int(path.stem, 16))
+
+
+def walk_bytes(data: bytes, file_no: int) -> Iterator[Header]:
+    """The entries of a file's bytes, as `walk_file`."""
     if len(data) < 38:
         return
     if data[4] != FILE_HEADER:
-        raise ValueError(f"{path.name}: no file header")
+        raise ValueError(f"{file_no:08x}.jdb: no file header")
     version = _FILE_HEADER_ITEM.unpack_from(data, 14)[3]
     offset = 0
     while offset + 14 <= len(data):

@@ -1,0 +1,58 @@
+"""`je-tools recover`: what would recovery do with this log?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from je_tools.commands._options import format_option, output_option, terminal_width
+from je_tools.commands._snapshot import SnapshotOptions, open_snapshot, report, snapshot_options
+
+
+class Options(SnapshotOptions):
+    """What the command line says."""
+
+    format_: str
+    output: Path | None
+
+
+@click.command("recover")
+@snapshot_options
+@format_option("table", "jsonl")
+@output_option
+def command(**options: Unpack[Options]) -> int:
+    """Tell what the engine's recovery would do with a log; nothing is changed.
+
+    Where the log ends and why, which committed transactions lie behind that and would be lost,
+    the checkpoint from which recovery begins, what each pass over the log does, transactions
+    without an end, databases that come and go, rollbacks. With an earlier end the same of a log
+    that is cut there. The exit code is 3 where the engine would refuse the log, or its trees are
+    damaged.
+
+    \b
+    Examples:
+      je-tools recover meta/bdb
+      je-tools recover meta/bdb --format jsonl --output plan.jsonl
+      je-tools recover meta/bdb --to-time 2026-11-20T10:00:00
+      je-tools recover meta/bdb --to-lsn 0x3/0x1a2f
+    """
+    from je_tools.recovery.plan import plan_recovery
+    from je_tools.sinks.output import check_output, open_output
+    from je_tools.sinks.recovery_tables import recovery_lists, recovery_rows, recovery_sections
+    from je_tools.sinks.sections import write_jsonl, write_table
+
+    with open_snapshot(options, "recover") as snapshot:
+        if options["output"] is not None:
+            check_output(options["output"], snapshot.environment)
+        plan = plan_recovery(snapshot)
+        with open_output(options["output"], snapshot.environment) as out:
+            if options["format_"] == "jsonl":
+                for row in recovery_rows(plan):
+                    out.write(json.dumps(row).encode() + b"\n")
+                write_jsonl(recovery_lists(plan), out)
+            else:
+                write_table(recovery_sections(plan), out, terminal_width(options["output"]))
+    return report(snapshot, options)

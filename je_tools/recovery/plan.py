@@ -1,0 +1,330 @@
+"""What recovery would do to a log, told and not done.
+
+Source: je-log.md "Recovery"; RecoveryManager.recover, RecoveryInfo, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from je_tools.environment import Environment, LogFile
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.image import Image, Part
+from je_tools.formats.je.header import NULL_LSN, lsn_of
+from je_tools.formats.je.keysort import equal_neighbours, order_keys
+from je_tools.formats.spans import Spans
+from je_tools.recovery.end import EndReason, LogEnd
+from je_tools.recovery.interval import (
+    REPLICATED,
+    TRANSACTIONAL,
+    Interval,
+    RollbackPeriod,
+    read_interval,
+)
+from je_tools.recovery.overlay import Outcome
+from je_tools.scan import Scanner
+from je_tools.snapshot import ID_DB, NAME_DB, Snapshot
+
+NO_TRANSACTION = 0
+_FOREVER = 1 << 62
+
+_OPERATIONS = {1: "created", 2: "removed", 3: "truncated", 4: "renamed", 5: "configured"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One of the engine's passes over the interval.
+
+    Attributes:
+        name: what it does.
+        entry_count: entries that it reads and that count.
+        applied_count: of them, how many change something; None where that is not counted.
+    """
+
+    name: str
+    entry_count: int
+    applied_count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction of the interval without an end.
+
+    Attributes:
+        txn_id: negative when it is replicated.
+        ln_count: its LNs in the interval.
+        first_lsn, last_lsn: of these.
+        replicated: a node of a group keeps it, until its master says how it ends; elsewhere it
+            is undone.
+    """
+
+    txn_id: int
+    ln_count: int
+    first_lsn: int
+    last_lsn: int
+    replicated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseChange:
+    """A name that recovery gives or takes.
+
+    Attributes:
+        name: of the database.
+        db_id: of it; None where the name goes and nothing tells.
+        what: created, renamed, removed and their like, or undone.
+    """
+
+    name: str
+    db_id: int | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostTransaction:
+    """A committed transaction behind the end of the log.
+
+    Attributes:
+        txn_id, time_ms: of its Commit.
+        lsn: of its Commit.
+        ln_count: its LNs behind the end.
+    """
+
+    txn_id: int
+    time_ms: int
+    lsn: int
+    ln_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostKeys:
+    """Records of one database behind the end of the log.
+
+    Attributes:
+        db_id: of the database.
+        name: of it, where it has one in what is left.
+        ln_count: LNs, and `key_count` keys that they write.
+    """
+
+    db_id: int
+    name: str | None
+    ln_count: int
+    key_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What lies behind the end of a log and would be cut off.
+
+    Attributes:
+        transactions: with a whole Commit, in the order of the log.
+        databases: that were written to.
+        size: bytes.
+    """
+
+    transactions: tuple[LostTransaction, ...]
+    databases: tuple[LostKeys, ...]
+    size: int
+
+
+NOTHING_LOST = Lost((), (), 0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What recovery would do.
+
+    Attributes:
+        snapshot: the outcome.
+        passes: in the engine's order.
+        committed_count, aborted_count: ends of transactions in the interval.
+        open_transactions: those without an end, in the order of the log.
+        database_changes: names that change.
+        unfinished_removals: ids of databases that no name leads to any more.
+        files_needed: first and last number of the files that recovery reads.
+        lost: what is behind the end.
+        is_clean: the log ends with its checkpoint, so that nothing is written.
+    """
+
+    snapshot: Snapshot
+    passes: tuple[Pass, ...]
+    committed_count: int
+    aborted_count: int
+    open_transactions: tuple[OpenTransaction, ...]
+    database_changes: tuple[DatabaseChange, ...]
+    unfinished_removals: tuple[int, ...]
+    files_needed: tuple[int, int]
+    lost: Lost
+    is_clean: bool
+
+    @property
+    def periods(self) -> tuple[RollbackPeriod, ...]:
+        """Rollbacks of the interval."""
+        return self.snapshot.interval.periods
+
+
+def plan_recovery(snapshot: Snapshot) -> Plan:
+    """Undo and redo all databases, in memory, and say what came of it."""
+    interval, checkpoint = snapshot.interval, snapshot.checkpoint
+    for db_id in snapshot.databases:
+        snapshot.overlay(db_id)
+    ends = interval.ends
+    first = snapshot.first_lsn >> 32
+    return Plan(
+        snapshot,
+        _passes(snapshot),
+        int(np.count_nonzero(ends.is_commit)),
+        int(np.count_nonzero(~ends.is_commit)),
+        _open_transactions(interval),
+        _database_changes(snapshot),
+        tuple(i for i, each in snapshot.databases.items() if each.name is None),
+        (first, snapshot.end.files[-1].file_no),
+        lost_behind(snapshot.environment, snapshot.end, snapshot.scanner, _names(snapshot)),
+        checkpoint.end_lsn != NULL_LSN and checkpoint.end_lsn == snapshot.end.last_lsn,
+    )
+
+
+def _names(snapshot: Snapshot) -> dict[int, str | None]:
+    return {db_id: each.name for db_id, each in snapshot.databases.items()}
+
+
+def _passes(snapshot: Snapshot) -> tuple[Pass, ...]:
+    nodes, lns, ends = snapshot.interval.nodes, snapshot.interval.lns, snapshot.interval.ends
+    of_ids = nodes.db_id == ID_DB
+    map_lns = lns.db_id == ID_DB
+    overlays = {db_id: snapshot.overlay(db_id) for db_id in snapshot.databases}
+    others = [overlay for db_id, overlay in overlays.items() if db_id != ID_DB]
+    is_txn = (lns.flags & TRANSACTIONAL != 0) & ~map_lns
+    behind = lns.lsn >= snapshot.checkpoint.start_lsn
+
+    def counted(mask: Mask) -> int:
+        return int(np.count_nonzero(mask))
+
+    return (
+        Pass("roots of the database of ids", counted(of_ids & nodes.is_root), None),
+        Pass("nodes of the database of ids", counted(of_ids & ~nodes.is_root), None),
+        Pass("ends of transactions, rollbacks", len(ends) + len(snapshot.interval.periods), None),
+        Pass("descriptors of databases", counted(map_lns), overlays[ID_DB].redone_count),
+        Pass("roots of other databases", counted(~of_ids & nodes.is_root), None),
+        Pass("nodes of other databases", counted(~of_ids & ~nodes.is_root), None),
+        Pass("undo of records", counted(is_txn), sum(each.undone_count for each in others)),
+        Pass(
+            "redo of records",
+            counted(behind & ~map_lns),
+            sum(each.redone_count for each in others),
+        ),
+    )
+
+
+def _open_transactions(interval: Interval) -> tuple[OpenTransaction, ...]:
+    lns, ends = interval.lns, interval.ends
+    rows = np.flatnonzero((lns.txn_id != NO_TRANSACTION) & ~np.isin(lns.txn_id, ends.txn_id))
+    if not len(rows):
+        return ()
+    ids, first, inverse = np.unique(lns.txn_id[rows], return_index=True, return_inverse=True)
+    counts = np.bincount(inverse)
+    last = np.zeros(len(ids), np.int64)
+    np.maximum.at(last, inverse, lns.lsn[rows])
+    found = [
+        OpenTransaction(
+            int(ids[i]),
+            int(counts[i]),
+            int(lns.lsn[rows[first[i]]]),
+            int(last[i]),
+            bool(lns.flags[rows[first[i]]] & REPLICATED),
+        )
+        for i in range(len(ids))
+    ]
+    return tuple(sorted(found, key=lambda each: each.first_lsn))
+
+
+def _database_changes(snapshot: Snapshot) -> tuple[DatabaseChange, ...]:
+    overlay = snapshot.overlay(NAME_DB)
+    changes = []
+    for row in range(len(overlay)):
+        name = (overlay.key[row] or b"").decode("utf-8", "surrogateescape")
+        outcome = Outcome(int(overlay.outcome[row]))
+        entry = snapshot.entry(int(overlay.lsn[row]))
+        fields: Mapping[str, object] = entry.fields if entry else {}
+        operation = int(str(fields.get("operation", 0)))
+        db_id = fields.get("name_db_id")
+        what = _OPERATIONS.get(operation, "named")
+        if outcome is Outcome.ABORT_VERSION:
+            what = f"{what}, undone"
+        elif outcome is Outcome.NO_RECORD and what == "created":
+            what = "creation undone"
+        elif outcome is Outcome.NO_RECORD and what == "renamed":
+            what = "renamed away"
+        changes.append(DatabaseChange(name, None if db_id is None else int(str(db_id)), what))
+    return tuple(changes)
+
+
+def lost_behind(
+    environment: Environment, end: LogEnd, scanner: Scanner, names: Mapping[int, str | None]
+) -> Lost:
+    """What lies behind the end of a log.
+
+    Args:
+        environment: the log.
+        end: where it ends.
+        scanner: how it is read.
+        names: of databases, by id.
+    """
+    files = [file for file in environment.files if file.file_no >= end.files[-1].file_no]
+    size = sum(file.size for file in files) - end.next_offset
+    if end.reason in (EndReason.CLEAN, EndReason.ZEROS, EndReason.TORN) or size <= 0:
+        return replace(NOTHING_LOST, size=max(size, 0))
+    image = Image([Part(f.path, f.file_no, f.version, f.size) for f in files])
+    interval = _read_behind(environment, files, image, scanner, end)
+    ends = interval.ends
+    commits = np.flatnonzero(ends.is_commit)
+    counts = _counts_of(ends.txn_id[commits], interval.lns.txn_id)
+    transactions = tuple(
+        LostTransaction(
+            int(ends.txn_id[row]), int(ends.time_ms[row]), int(ends.lsn[row]), int(counts[i])
+        )
+        for i, row in enumerate(commits.tolist())
+    )
+    return Lost(transactions, _lost_keys(interval, image, names, scanner), size)
+
+
+def _read_behind(
+    environment: Environment, files: list[LogFile], image: Image, scanner: Scanner, end: LogEnd
+) -> Interval:
+    quiet = replace(scanner, progress=None)
+    begin = max(end.next_lsn, lsn_of(files[0].file_no, 0))
+    return read_interval(
+        environment,
+        files,
+        image,
+        quiet,
+        first_lsn=begin,
+        nodes_from=begin,
+        next_lsn=_FOREVER,
+        end_lsn=NULL_LSN,
+    )
+
+
+def _counts_of(ids: Ints, values: Ints) -> Ints:
+    ordered = np.sort(values)
+    after = np.searchsorted(ordered, ids, side="right")
+    counts: Ints = after - np.searchsorted(ordered, ids)
+    return counts
+
+
+def _lost_keys(
+    interval: Interval, image: Image, names: Mapping[int, str | None], scanner: Scanner
+) -> tuple[LostKeys, ...]:
+    fast = scanner.is_fast(len(image.data))
+    lns = interval.lns
+    found = []
+    for db_id in np.unique(lns.db_id).tolist():
+        own = lns.take(np.flatnonzero(lns.db_id == db_id))
+        keys = Spans(image.data, own.key_position, own.key_size.astype(np.int64))
+        ordered = keys.take(order_keys(keys, two_part=False, fast=fast))
+        distinct = int(np.count_nonzero(~equal_neighbours(ordered, fast=fast)))
+        found.append(LostKeys(db_id, names.get(db_id), len(own), distinct))
+    return tuple(found)

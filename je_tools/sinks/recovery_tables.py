@@ -1,0 +1,173 @@
+"""What recovery would do, as tables and as rows of JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from je_tools.field_texts import null_or_lsn
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.recovery.end import EndReason
+from je_tools.recovery.plan import Plan
+from je_tools.sinks.sections import Column, Kind, Section, section_of
+
+LISTED = 50
+"""Transactions that a table lists; JSON lines have all."""
+
+_REASONS = {
+    EndReason.CLEAN: "the file ends there",
+    EndReason.ZEROS: "zeros follow, which were not yet written",
+    EndReason.TORN: "an entry that is not whole follows",
+    EndReason.DAMAGED: "a damaged entry follows",
+    EndReason.CHOSEN: "as was asked for",
+}
+
+_FACT = (Column("what", "recovery", Kind.TEXT), Column("value", "", Kind.TEXT))
+_PASSES = (
+    Column("name", "pass", Kind.TEXT),
+    Column("entry_count", "entries"),
+    Column("applied_count", "applied"),
+)
+_OPEN = (
+    Column("txn_id", "transaction", Kind.ID),
+    Column("ln_count", "LNs"),
+    Column("first_lsn", "first LSN", Kind.LSN),
+    Column("last_lsn", "last LSN", Kind.LSN, rank=2),
+    Column(
+        "outcome",
+        "outcome",
+        Kind.TEXT,
+        cell=lambda each: "kept by a node of a group" if each.replicated else "undone",
+    ),
+)
+_CHANGES = (
+    Column("name", "database", Kind.TEXT),
+    Column("db_id", "id", Kind.ID),
+    Column("what", "what", Kind.TEXT),
+)
+_PERIODS = (
+    Column("matchpoint_lsn", "matchpoint", Kind.LSN),
+    Column("start_lsn", "RollbackStart", Kind.LSN),
+    Column("end_lsn", "RollbackEnd", Kind.LSN),
+    Column("txn_count", "transactions", cell=lambda each: len(each.txn_ids or ())),
+)
+_LOST = (
+    Column("txn_id", "transaction", Kind.ID),
+    Column("time_ms", "committed (UTC)", Kind.TIME),
+    Column("lsn", "Commit", Kind.LSN),
+    Column("ln_count", "LNs"),
+)
+_LOST_KEYS = (
+    Column("db_id", "id", Kind.ID),
+    Column("name", "database", Kind.TEXT),
+    Column("ln_count", "LNs"),
+    Column("key_count", "keys"),
+)
+
+
+def recovery_sections(plan: Plan) -> list[Section]:
+    """Tables for people; those without rows are left out."""
+    facts = [[name, str(value)] for name, value in _facts(plan)]
+    tables = [Section("", "", _FACT, facts), *_lists(plan, LISTED)]
+    return [table for table in tables if table.rows]
+
+
+def _lists(plan: Plan, most: int | None) -> list[Section]:
+    lost = plan.lost.transactions
+    opened = plan.open_transactions
+    return [
+        section_of("passes", "Passes over the log", _PASSES, plan.passes),
+        section_of(
+            "open_transactions",
+            _title("Transactions without an end", len(opened), most),
+            _OPEN,
+            opened[:most],
+        ),
+        section_of("database_changes", "Names of databases", _CHANGES, plan.database_changes),
+        section_of("rollbacks", "Rollbacks", _PERIODS, plan.periods),
+        section_of(
+            "lost_transactions",
+            _title("Committed behind the end, and lost", len(lost), most),
+            _LOST,
+            lost[:most],
+        ),
+        section_of("lost_records", "Records behind the end", _LOST_KEYS, plan.lost.databases),
+    ]
+
+
+def _title(title: str, count: int, most: int | None) -> str:
+    return title if most is None or count <= most else f"{title} (the first {most} of {count:,})"
+
+
+def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
+    """What is said once of a recovery, in words."""
+    snapshot, end, checkpoint = plan.snapshot, plan.snapshot.end, plan.snapshot.checkpoint
+    yield "last entry", null_or_lsn(end.last_lsn)
+    yield "end of the log", f"{null_or_lsn(end.next_lsn)}: {_REASONS[end.reason]}"
+    yield "cut off", f"{plan.lost.size:,} bytes"
+    for skipped in end.skipped:
+        what = "renamed to .bad" if skipped.put_aside else "passed over"
+        yield skipped.file.path.name, f"{skipped.file.size:,} bytes, {what}"
+    if checkpoint.end_lsn == NULL_LSN:
+        yield "checkpoint", "none: all of the log is replayed"
+    else:
+        start, stop = null_or_lsn(checkpoint.start_lsn), null_or_lsn(checkpoint.end_lsn)
+        yield "checkpoint", f"{start} to {stop}"
+        yield "first active entry", null_or_lsn(checkpoint.first_active_lsn)
+    if checkpoint.partial_start_lsn != NULL_LSN:
+        yield "checkpoint without an end", null_or_lsn(checkpoint.partial_start_lsn)
+    yield "root of databases", null_or_lsn(checkpoint.root_lsn)
+    first, last = plan.files_needed
+    yield "files needed", f"{first:08x}.jdb to {last:08x}.jdb"
+    yield (
+        "transactions",
+        (
+            f"{plan.committed_count:,} committed, {plan.aborted_count:,} aborted, "
+            f"{len(plan.open_transactions):,} without an end"
+        ),
+    )
+    if plan.unfinished_removals:
+        ids = ", ".join(map(str, plan.unfinished_removals))
+        yield "removals to be finished", f"databases of id {ids}"
+    refusals = ", ".join(refusal.value for refusal in snapshot.refusals)
+    yield "the engine", _verdict(plan, refusals)
+
+
+def _verdict(plan: Plan, refusals: str) -> str:
+    if refusals:
+        return f"would refuse to open it: {refusals}"
+    if plan.is_clean and not plan.unfinished_removals:
+        return "opens it, and has nothing to write"
+    return "opens it, and writes a checkpoint"
+
+
+def recovery_rows(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Rows for JSON lines: one of the whole, then those of each list."""
+    snapshot, end, checkpoint = plan.snapshot, plan.snapshot.end, plan.snapshot.checkpoint
+    yield {
+        "section": "recovery",
+        "env": snapshot.environment.name,
+        "last_lsn": null_or_lsn(end.last_lsn),
+        "next_lsn": null_or_lsn(end.next_lsn),
+        "end_reason": end.reason.value,
+        "cut_size": plan.lost.size,
+        "skipped": [skipped.file.path.name for skipped in end.skipped],
+        "ckpt_start_lsn": null_or_lsn(checkpoint.start_lsn),
+        "ckpt_end_lsn": null_or_lsn(checkpoint.end_lsn),
+        "partial_ckpt_start_lsn": null_or_lsn(checkpoint.partial_start_lsn),
+        "first_active_lsn": null_or_lsn(checkpoint.first_active_lsn),
+        "root_lsn": null_or_lsn(checkpoint.root_lsn),
+        "first_file_no": plan.files_needed[0],
+        "last_file_no": plan.files_needed[1],
+        "committed_count": plan.committed_count,
+        "aborted_count": plan.aborted_count,
+        "open_count": len(plan.open_transactions),
+        "unfinished_removals": list(plan.unfinished_removals),
+        "refusals": [refusal.value for refusal in snapshot.refusals],
+        "is_clean": plan.is_clean,
+    }
+
+
+def recovery_lists(plan: Plan) -> list[Section]:
+    """The lists of a plan, whole, for JSON lines."""
+    return _lists(plan, None)

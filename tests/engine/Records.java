@@ -1,0 +1,178 @@
+import com.sleepycat.je.Cursor;
+import com.sleepycat.je.Database;
+import com.sleepycat.je.DatabaseConfig;
+import com.sleepycat.je.DatabaseEntry;
+import com.sleepycat.je.Environment;
+import com.sleepycat.je.EnvironmentConfig;
+import com.sleepycat.je.LockMode;
+import com.sleepycat.je.OperationStatus;
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.OutputStreamWriter;
+import java.io.PrintWriter;
+import java.io.Writer;
+import java.lang.reflect.Proxy;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.TreeSet;
+
+/**
+ * Tells what records the engine finds in environments, once it has recovered them.
+ *
+ * <p>{@code java -cp JE_JAR tests/engine/Records.java}
+ *
+ * <p>A line of standard input asks for one environment: {@code HOME TAB ANSWER TAB MODE TAB NOW};
+ * MODE is {@code rw} or {@code ro}, NOW the time in milliseconds by which records expire, 0 for
+ * the machine's. A line of standard output says that the file ANSWER is complete. In it, {@code
+ * #db TAB NAME} opens a database, and each record is a line {@code KEY TAB DATA} in hexadecimal;
+ * {@code #refused TAB STAGE TAB CLASS TAB MESSAGE} ends an answer that is not complete: STAGE is
+ * {@code open} or the reading of records, {@code read}.
+ */
+public final class Records {
+    private static final char[] DIGITS = "0123456789abcdef".toCharArray();
+    private static final String[] DAEMONS = {
+        "je.env.runEvictor", "je.env.runCheckpointer", "je.env.runCleaner",
+        "je.env.runINCompressor", "je.env.runVerifier", "je.env.runExtinctRecordScanner"
+    };
+    private static volatile long now;
+
+    private Records() {}
+
+    public static void main(String[] args) throws Exception {
+        setClock();
+        BufferedReader asked =
+                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = asked.readLine(); line != null; line = asked.readLine()) {
+            String[] parts = line.split("\t");
+            now = Long.parseLong(parts[3]);
+            try (Writer file =
+                            new OutputStreamWriter(
+                                    new FileOutputStream(parts[1]), StandardCharsets.UTF_8);
+                    PrintWriter out = new PrintWriter(file)) {
+                answer(new File(parts[0]), parts[2].equals("ro"), out);
+            }
+            System.out.println(parts[0]);
+            System.out.flush();
+        }
+        // An engine that failed may have threads that never end.
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void answer(File home, boolean readOnly, PrintWriter out) throws IOException {
+        Environment env = null;
+        try {
+            env = new Environment(home, config(readOnly));
+            try {
+                print(env, readOnly, out);
+            } catch (Exception | Error e) {
+                refuse(out, "read", e);
+            }
+        } catch (Exception | Error e) {
+            refuse(out, "open", e);
+        }
+        try {
+            if (env != null) {
+                env.close();
+            }
+        } catch (Exception | Error e) {
+            // What it had to tell is told; databases that could not be closed are no news.
+            return;
+        }
+    }
+
+    private static void refuse(PrintWriter out, String stage, Throwable thrown) {
+        String message = String.valueOf(thrown.getMessage()).replaceAll("\\s+", " ");
+        out.printf("#refused\t%s\t%s\t%s%n", stage, thrown.getClass().getName(), message);
+    }
+
+    private static EnvironmentConfig config(boolean readOnly) {
+        EnvironmentConfig config = new EnvironmentConfig();
+        config.setTransactional(!readOnly);
+        config.setReadOnly(readOnly);
+        config.setConfigParam("je.maxMemory", "64000000");
+        set(config, "je.freeDisk", "0");
+        for (String name : DAEMONS) {
+            set(config, name, "false");
+        }
+        return config;
+    }
+
+    /** Sets what this version of the engine may not have. */
+    private static void set(EnvironmentConfig config, String name, String value) {
+        try {
+            config.setConfigParam(name, value);
+        } catch (IllegalArgumentException unknown) {
+            return;
+        }
+    }
+
+    private static void print(Environment env, boolean readOnly, PrintWriter out) {
+        List<String> names = env.getDatabaseNames();
+        for (String name : new TreeSet<>(names)) {
+            DatabaseConfig config = new DatabaseConfig();
+            config.setReadOnly(readOnly);
+            config.setTransactional(!readOnly);
+            config.setUseExistingConfig(true);
+            out.print("#db\t" + name + "\n");
+            Database db;
+            try {
+                db = env.openDatabase(null, name, config);
+            } catch (IllegalArgumentException notTransactional) {
+                config.setTransactional(false);
+                db = env.openDatabase(null, name, config);
+            }
+            try {
+                print(db, out);
+            } finally {
+                db.close();
+            }
+        }
+    }
+
+    private static void print(Database db, PrintWriter out) {
+        Cursor cursor = db.openCursor(null, null);
+        try {
+            DatabaseEntry key = new DatabaseEntry(), data = new DatabaseEntry();
+            StringBuilder line = new StringBuilder();
+            while (cursor.getNext(key, data, LockMode.READ_UNCOMMITTED)
+                    == OperationStatus.SUCCESS) {
+                line.setLength(0);
+                hex(key.getData(), line).append('\t');
+                hex(data.getData(), line).append('\n');
+                out.append(line);
+            }
+        } finally {
+            cursor.close();
+        }
+    }
+
+    private static StringBuilder hex(byte[] bytes, StringBuilder to) {
+        for (byte each : bytes) {
+            to.append(DIGITS[each >> 4 & 15]).append(DIGITS[each & 15]);
+        }
+        return to;
+    }
+
+    /** Lets records expire by `now`, in engines that have records which expire. */
+    private static void setClock() throws ReflectiveOperationException {
+        Class<?> hook, ttl;
+        try {
+            hook = Class.forName("com.sleepycat.je.utilint.TestHook");
+            ttl = Class.forName("com.sleepycat.je.dbi.TTL");
+        } catch (ClassNotFoundException e) {
+            return;
+        }
+        Object clock =
+                Proxy.newProxyInstance(
+                        hook.getClassLoader(),
+                        new Class<?>[] {hook},
+                        (self, method, arguments) ->
+                                !method.getName().equals("getHookValue")
+                                        ? null
+                                        : now == 0 ? System.currentTimeMillis() : now);
+        ttl.getMethod("setTimeTestHook", hook).invoke(null, clock);
+    }
+}

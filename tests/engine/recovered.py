@@ -1,0 +1,100 @@
+"""Asks the real engine what records it finds in environments: one JVM for many of them."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from tests.truth.contents import Contents, Refusal, parse_contents
+
+FOLDER = Path(__file__).parent
+RECORDS, STRESS = FOLDER / "Records.java", FOLDER / "Stress.java"
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx400m")
+
+
+def compile_java(java: Path, jar: Path, folder: Path, sources: Iterable[Path]) -> str:
+    """Compile programs against an engine; gives the class path to run them with."""
+    compiler = [java, "--module", "jdk.compiler/com.sun.tools.javac.Main"]
+    subprocess.run([*compiler, "-cp", jar, "-d", folder, *sources], check=True)
+    return f"{jar}{os.pathsep}{folder}"
+
+
+class Engine:
+    """An engine that opens environments one after the other.
+
+    Each open recovers the environment, and so writes to it, unless it is asked not to. When the
+    engine hangs or takes the JVM with it, that is the answer, and the next question meets a new
+    one.
+
+    Attributes:
+        seconds: how long one environment may take.
+    """
+
+    def __init__(self, java: Path, class_path: str, seconds: float = 60) -> None:
+        self.seconds = seconds
+        self._command = [java, *QUICK_START, "-cp", class_path, "Records"]
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def ask(self, home: Path, now_ms: int = 0, *, read_only: bool = False) -> Contents | Refusal:
+        """The records of an environment, or how the engine refuses to give them.
+
+        Args:
+            home: its directory; an answer file is written beside it and removed.
+            now_ms: the time by which records expire; 0 for the machine's.
+            read_only: leave the directory as it is.
+        """
+        answer = home.with_name(home.name + ".answer")
+        process = self._running()
+        assert process.stdin is not None
+        mode = "ro" if read_only else "rw"
+        try:
+            process.stdin.write(f"{home}\t{answer}\t{mode}\t{now_ms}\n")
+            process.stdin.flush()
+            failure = self._wait(process, home)
+        except BrokenPipeError:
+            failure = "died"
+        try:
+            if failure is None:
+                with answer.open(encoding="utf-8", newline="\n") as lines:
+                    return parse_contents(lines)
+            self._stop()
+            return Refusal(failure, f"after {self.seconds} s" if failure == "hung" else "the JVM")
+        finally:
+            answer.unlink(missing_ok=True)
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, text=True)
+        return self._process
+
+    def _wait(self, process: subprocess.Popen[str], home: Path) -> str | None:
+        """How the process failed to answer; None when it has answered."""
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            if not selector.select(self.seconds):
+                return "hung"
+        line = process.stdout.readline()
+        return None if line == f"{home}\n" else "died"
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()

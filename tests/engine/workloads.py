@@ -1,0 +1,73 @@
+"""Environments that the engine wrote under stress; each is told by a seed, but for its threads."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+from tests.engine.recovered import QUICK_START
+
+HALT, HALT_BUSY, CLOSE = 0, 1, 2
+LONGEST_SECONDS = 120
+
+Options = dict[str, int]
+"""Options of Stress.java."""
+
+
+def sessions_of(seed: int, *, ttl: bool = True) -> list[Options]:
+    """How an environment is written: one run of the engine, or some behind each other.
+
+    Args:
+        seed: chooses everything.
+        ttl: records may expire; engines before 7.0 know no such records.
+    """
+    rng = random.Random(f"workload {seed}")
+    first = _options(rng, ttl)
+    sessions = [first]
+    while len(sessions) < 3 and rng.random() < 0.3:
+        # What a database is for stays, how it is written changes.
+        fixed = {name: first[name] for name in ("ttl", "deferred", "keys")}
+        sessions.append(_options(rng, ttl) | fixed)
+    for session in sessions:
+        session["transactions"] //= len(sessions)
+    return sessions
+
+
+def _options(rng: random.Random, ttl: bool) -> Options:
+    daemons = rng.random() < 0.4
+    expires = ttl and rng.random() < 0.5
+    return {
+        "seed": rng.randrange(1 << 30),
+        "threads": rng.choice([1, 2, 3, 5]),
+        "transactions": rng.choice([60, 150, 300]),
+        "keys": rng.choice([60, 500, 3000]),
+        "nodeMax": rng.choice([4, 5, 7, 16, 60, 128]),
+        "fileMax": 1_000_000,
+        "cache": rng.choice([200_000, 600_000]) if daemons else rng.choice([500_000, 16_000_000]),
+        "buffers": rng.choice([50_000, 1_000_000]),
+        "embedded": rng.choice([0, 16, 16, 80]),
+        "daemons": int(daemons),
+        "checkpoints": rng.choice([0, 0, 1, 3, 8]),
+        "clean": int(rng.random() < 0.2),
+        "structure": int(rng.random() < 0.6),
+        "large": rng.choice([0, 2_000, 20_000]),
+        "ttl": int(expires),
+        "jumps": rng.choice([0, 2, 6]) if expires else 0,
+        "deferred": int(rng.random() < 0.15),
+        "unclosed": rng.choice([0, 1, 3]),
+        "end": rng.choice([HALT, HALT, HALT_BUSY, CLOSE]),
+    }
+
+
+def write_environment(java: Path, class_path: str, home: Path, sessions: list[Options]) -> None:
+    """Let the engine write an environment; the process that does it does not outlive this call.
+
+    Raises:
+        subprocess.CalledProcessError: the engine, or what it is told to do, failed.
+    """
+    home.mkdir(parents=True)
+    for session in sessions:
+        named = [f"{name}={value}" for name, value in session.items()]
+        command = [java, *QUICK_START, "-cp", class_path, "Stress", home, *named]
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST_SECONDS)
