@@ -31,13 +31,15 @@ class Spelling(IntEnum):
     DECIMAL = 3
     LSN = 4
     """0x… / 0x…, file and offset."""
+    WORD = 5
+    """The bytes, as TEXT, out of a short table of words."""
 
 
-_HEX, _PRINT, _TEXT, _DECIMAL = (int(s) for s in tuple(Spelling)[:4])
+_HEX, _PRINT = int(Spelling.HEX), int(Spelling.PRINT)
+_DECIMAL, _LSN = int(Spelling.DECIMAL), int(Spelling.LSN)
 
 _DECIMAL_MAX = len(str(-(1 << 63)))
 _LSN_MAX = len("0xffffffff/0xffffffff")
-_LSN = int(Spelling.LSN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,13 @@ class _Lowered:
     """Cells as a kernel takes them.
 
     Attributes:
-        spellings, sources: int64 (cells,); the buffer of a cell's byte strings is 0, 1 or 2.
+        spellings, sources: int64 (cells,); the buffer of a cell's byte strings is 0, 1, or 2 for
+            `words`.
         starts: int64 (cells, n): where a byte string begins, or a number itself.
         sizes: int64 (cells, n): bytes of a byte string, 0 of a number, below 0 for null.
-        words: uint8, `before`, `after` and `instead` of each cell behind each other.
+        words: uint8, `before`, `after` and `instead` of each cell behind each other, then tables.
         edges: int64 (3 * cells + 1,): where each of them begins in `words`.
-        buffers: three of them, of which some may be empty.
+        buffers: two, of which some may be empty.
     """
 
     spellings: Ints
@@ -79,11 +82,13 @@ class _Lowered:
     sizes: Ints
     words: Bytes
     edges: Ints
-    buffers: tuple[Bytes, Bytes, Bytes]
+    buffers: tuple[Bytes, Bytes]
 
 
-BUFFERS_MAX = 3
-"""Most different buffers that the byte strings of one line lie in."""
+BUFFERS_MAX = 2
+"""Most different buffers that the byte strings of one line lie in, tables of words aside."""
+
+_WORDS = BUFFERS_MAX
 
 
 @kernel
@@ -104,14 +109,14 @@ def _cell_size(spelling: int, buf: Any, start: int, size: int) -> int:
         return 2 * size
     if spelling == _PRINT:
         return _print_size(buf, start, size)
-    if spelling == _TEXT:
-        return size
-    return _DECIMAL_MAX if spelling == _DECIMAL else _LSN_MAX
+    if spelling == _DECIMAL:
+        return _DECIMAL_MAX
+    return _LSN_MAX if spelling == _LSN else size
 
 
 @kernel
 def _lines_size(
-    a: Any, b: Any, c: Any, spellings: Any, sources: Any, starts: Any, sizes: Any, edges: Any
+    a: Any, b: Any, words: Any, spellings: Any, sources: Any, starts: Any, sizes: Any, edges: Any
 ) -> int:
     """Bytes in which all lines have room; exact but for numbers."""
     total = 0
@@ -131,7 +136,7 @@ def _lines_size(
             elif source == 1:
                 total += around + _cell_size(spelling, b, start, size)
             else:
-                total += around + _cell_size(spelling, c, start, size)
+                total += around + _cell_size(spelling, words, start, size)
     return total
 
 
@@ -226,12 +231,11 @@ def _put_bytes(spelling: int, buf: Any, start: int, size: int, out: Any, at: int
 def _write_lines(
     a: Any,
     b: Any,
-    c: Any,
+    words: Any,
     spellings: Any,
     sources: Any,
     starts: Any,
     sizes: Any,
-    words: Any,
     edges: Any,
     out: Any,
 ) -> int:
@@ -259,7 +263,7 @@ def _write_lines(
             elif source == 1:
                 at = _put_bytes(spelling, b, start, size, out, at)
             else:
-                at = _put_bytes(spelling, c, start, size, out, at)
+                at = _put_bytes(spelling, words, start, size, out, at)
             at = _put(words, middle, last - middle, out, at)
     return at
 
@@ -268,7 +272,8 @@ def lines_of(cells: Sequence[Cell], *, fast: bool) -> Bytes:
     """The lines of all rows behind each other: uint8.
 
     Args:
-        cells: of one length each; the byte strings of them all lie in at most BUFFERS_MAX buffers.
+        cells: of one length each; the byte strings of all but those that are WORDs lie in at most
+            BUFFERS_MAX buffers.
         fast: use the compiled kernel.
     """
     if not fast:
@@ -276,10 +281,10 @@ def lines_of(cells: Sequence[Cell], *, fast: bool) -> Bytes:
         return np.frombuffer(b"".join(map(b"".join, zip(*columns, strict=True))), np.uint8)
     low = _lowered(cells)
     program = (low.spellings, low.sources, low.starts, low.sizes)
-    room = compiled(_lines_size)(*low.buffers, *program, low.edges)
+    room = compiled(_lines_size)(*low.buffers, low.words, *program, low.edges)
     out = np.empty(room, np.uint8)
-    end = compiled(_write_lines)(*low.buffers, *program, low.words, low.edges, out)
-    return out[:end]
+    end = compiled(_write_lines)(*low.buffers, low.words, *program, low.edges, out)
+    return read_only(out[:end])
 
 
 def _lowered(cells: Sequence[Cell]) -> _Lowered:
@@ -288,28 +293,34 @@ def _lowered(cells: Sequence[Cell]) -> _Lowered:
     sizes = np.zeros((len(cells), n), np.int64)
     sources = np.zeros(len(cells), np.int64)
     buffers: list[Bytes] = []
-    for i, cell in enumerate(cells):
-        if isinstance(cell.values, Spans):
-            data = cell.values.data
-            found = [no for no, known in enumerate(buffers) if known is data]
-            sources[i] = found[0] if found else len(buffers)
-            buffers += [] if found else [data]
-            starts[i], sizes[i] = cell.values.starts, cell.values.sizes
-        else:
-            starts[i] = cell.values
-            if cell.valid is not None:
-                sizes[i] = cell.valid - np.int64(1)
-    buffers += [np.empty(0, np.uint8)] * (BUFFERS_MAX - len(buffers))
     pieces = [piece for cell in cells for piece in (cell.before, cell.after, cell.instead)]
     edges = np.zeros(len(pieces) + 1, np.int64)
     edges[1:] = np.cumsum([len(piece) for piece in pieces])
-    first, second, third = (_read_only(data) for data in buffers)
-    words = _read_only(np.frombuffer(b"".join(pieces), np.uint8))
+    words = b"".join(pieces)
+    for i, cell in enumerate(cells):
+        if not isinstance(cell.values, Spans):
+            starts[i] = cell.values
+            if cell.valid is not None:
+                sizes[i] = cell.valid - np.int64(1)
+            continue
+        data = cell.values.data
+        starts[i], sizes[i] = cell.values.starts, cell.values.sizes
+        if cell.spelling is Spelling.WORD:
+            sources[i] = _WORDS
+            starts[i] += len(words)
+            words += data.tobytes()
+            continue
+        found = [no for no, known in enumerate(buffers) if known is data]
+        sources[i] = found[0] if found else len(buffers)
+        buffers += [] if found else [data]
+    buffers += [np.empty(0, np.uint8)] * (BUFFERS_MAX - len(buffers))
+    first, second = (read_only(data) for data in buffers)
+    table = read_only(np.frombuffer(words, np.uint8))
     spellings = np.array([int(cell.spelling) for cell in cells], np.int64)
-    return _Lowered(spellings, sources, starts, sizes, words, edges, (first, second, third))
+    return _Lowered(spellings, sources, starts, sizes, table, edges, (first, second))
 
 
-def _read_only(data: Bytes) -> Bytes:
+def read_only(data: Bytes) -> Bytes:
     """The same bytes, of which kernels have one specialisation."""
     if data.flags.writeable:
         data = data.view()
@@ -353,4 +364,5 @@ _PLAIN_BYTES: dict[Spelling, Callable[[bytes], bytes]] = {
     Spelling.HEX: lambda value: value.hex().encode(),
     Spelling.PRINT: _plain_print,
     Spelling.TEXT: lambda value: value,
+    Spelling.WORD: lambda value: value,
 }

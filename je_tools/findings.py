@@ -247,6 +247,29 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "See `je-tools verify --tree`.",
     ),
     (
+        "stray-slots",
+        Severity.WARNING,
+        "Bottom nodes hold keys that the nodes above them do not give them: a crash has left stale "
+        "copies there. They are not shown. The engine's cursors walk over them: it returns "
+        "records twice, deleted ones, or passes over a whole node.",
+        "Trust what is shown here, and load it into a new database if the engine must serve it.",
+    ),
+    (
+        "expiration-unit",
+        Severity.WARNING,
+        "Bottom nodes count the expirations of records in another unit, hours or days, than they "
+        "say, as JE 7.5 and 18.3 have left them. The unit is taken from the numbers here; the "
+        "engine takes such records for expired, or for ones that never expire.",
+        "Nothing is lost. JE 25.3 reads them right.",
+    ),
+    (
+        "root-split-cut-short",
+        Severity.WARNING,
+        "A root with one slot over a full node: the log ends in the middle of a split. The engine "
+        "can fail to insert a record there, at every open, with 'should have been split'.",
+        "If the engine fails, `je-tools export` gets the records for a new environment.",
+    ),
+    (
         "unknown-order",
         Severity.NOTE,
         "A database has a comparator of the application, which only its classes know. Its records "

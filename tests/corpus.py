@@ -63,6 +63,20 @@ def environments_in(folder: Path) -> list[Environment]:
     return found
 
 
+def recorded_environments() -> list[tuple[Environment, Path]]:
+    """The environments of which it is written down what their databases hold, and where."""
+    found = [(each, each.home.parent / "records.tsv.gz") for each in environments()]
+    return [(each, path) for each, path in found if path.is_file() and not _overruled(each)]
+
+
+def _overruled(environment: Environment) -> bool:
+    """A node that committed alone what the others, of which is written, took back later."""
+    lone = environment.home.parent / "lone-master"
+    if not lone.is_file() or "-rep-committed-before/" not in environment.name:
+        return False
+    return lone.read_text().strip() == environment.home.name
+
+
 def environment(name: str) -> Environment:
     """The environment of this name; KeyError when there is none."""
     return {each.name: each for each in environments()}[name]

@@ -98,8 +98,8 @@ class Nodes:
     Attributes:
         lsn: int64; of the entry.
         type: uint8.
-        db_id, node_id, level, booleans, max_entries, last_full_lsn: int64; as stored, 0 for what
-            a delta of the old form does not have.
+        db_id, node_id, level, booleans, max_entries, last_full_lsn, expiration_base: int64; as
+            stored, 0 for what a log version, or a delta of the old form, does not have.
         identifier_key: whole; null for a delta of the old form.
         good: bool; an entry that is a node and decodes. The others have no slots, and their
             columns mean nothing.
@@ -115,6 +115,7 @@ class Nodes:
     booleans: Ints
     max_entries: Ints
     last_full_lsn: Ints
+    expiration_base: Ints
     identifier_key: Spans
     good: Mask
     first: Ints
@@ -138,13 +139,29 @@ class Nodes:
         return replace(self, good=self.good & ~dropped, first=first, slots=slots)
 
     @property
+    def has_wrong_unit(self) -> Mask:
+        """Which say hours of expirations that are in days, or the reverse."""
+        hours = self.expiration_base > DAYS_MAX
+        differs = hours != (self.booleans & IN_HOURS != 0)
+        wrong: Mask = self.good & (self.expiration_base > 0) & differs
+        return wrong
+
+    @property
     def is_delta(self) -> Mask:
         """Which hold changed slots only."""
         delta: Mask = self.good & _IS_DELTA[self.type]
         return delta
 
 
-_NUMBERS = ("db_id", "node_id", "level", "booleans", "max_entries", "last_full_lsn")
+_NUMBERS = (
+    "db_id",
+    "node_id",
+    "level",
+    "booleans",
+    "max_entries",
+    "last_full_lsn",
+    "expiration_base",
+)
 
 
 def read_nodes(entries: Entries, *, fast: bool) -> Nodes:

@@ -50,6 +50,10 @@ class FaultKind(StrEnum):
     WRONG_LEVEL = "wrong-level"
     NO_FULL_VERSION = "no-full-version"
     NOT_A_RECORD = "not-a-record"
+    STRAY_SLOTS = "stray-slots"
+    """A BIN has keys that its parent does not give it: a crash can leave that."""
+    EXPIRATION_UNIT = "expiration-unit"
+    """A BIN counts expirations in another unit than it says: engines up to 18.3 did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +183,15 @@ class Tree:
         """Whether keys are compared by their two parts."""
         return self.two_part and self.ordered
 
-    def slots_in_range(self, leaves: Leaves) -> Slots:
+    def slots_in_range(self, leaves: Leaves) -> tuple[Slots, list[Fault]]:
         """The slots of BINs without those that lie outside of what their parents give them.
 
         A crash can leave such slots; they are stale copies, which the engine's searches never see.
         """
         slots = leaves.nodes.slots
+        faults = list(leaves.faults)
         if not self.ordered or not len(slots):
-            return slots
+            return slots, faults
         inside = within(
             slots.key,
             leaves.nodes.first,
@@ -195,7 +200,22 @@ class Tree:
             two_part=self.by_parts,
             fast=self.fast,
         )
-        return slots if inside.all() else slots.take(inside)
+        if inside.all():
+            return slots, faults
+        nodes = np.unique(leaves.nodes.slot_node[~inside])
+        faults += [self._fault(FaultKind.STRAY_SLOTS, leaves, node) for node in nodes.tolist()]
+        return slots.take(inside), faults
+
+    def _fault(self, kind: FaultKind, leaves: Leaves, row: int) -> Fault:
+        children = leaves.children
+        return Fault(
+            kind,
+            self.db_id,
+            int(leaves.nodes.lsn[row]),
+            int(children.parent_lsn[row]),
+            children.low[row],
+            children.high[row],
+        )
 
     def leaf_children(
         self,
@@ -302,8 +322,9 @@ class Tree:
         if children.level == 0:
             children = replace(children, level=int(np.clip(level[0], 2, LEVELS_MAX)))
         misplaced = (nodes.db_id != self.db_id) | (level != children.level)
-        faults = self._faults(children, nodes, found, no_full)
-        return Leaves(nodes.without(misplaced & nodes.good), children, faults)
+        leaves = Leaves(nodes, children, [])
+        leaves.faults.extend(self._faults(leaves, found, no_full))
+        return replace(leaves, nodes=nodes.without(misplaced & nodes.good))
 
     def newest(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
         """Nodes, each as it was logged last, and a `Found` of each; deltas are not merged."""
@@ -336,10 +357,9 @@ class Tree:
         )
         return whole, missing
 
-    def _faults(
-        self, children: Children, nodes: Nodes, found: npt.NDArray[np.uint8], no_full: Mask
-    ) -> list[Fault]:
-        wrong_level = nodes.level & LEVEL_MASK != children.level
+    def _faults(self, leaves: Leaves, found: npt.NDArray[np.uint8], no_full: Mask) -> list[Fault]:
+        nodes = leaves.nodes
+        wrong_level = nodes.level & LEVEL_MASK != leaves.children.level
         wrong_db = nodes.db_id != self.db_id
         troubled = ~nodes.good | wrong_level | wrong_db | no_full
         faults = []
@@ -354,14 +374,8 @@ class Tree:
                 kind = FaultKind.WRONG_DATABASE
             else:
                 kind = FaultKind.NO_FULL_VERSION if no_full[row] else FaultKind.WRONG_LEVEL
-            faults.append(
-                Fault(
-                    kind,
-                    self.db_id,
-                    int(nodes.lsn[row]),
-                    int(children.parent_lsn[row]),
-                    children.low[row],
-                    children.high[row],
-                )
-            )
-        return faults
+            faults.append(self._fault(kind, leaves, row))
+        units = np.flatnonzero(nodes.has_wrong_unit & ~troubled)
+        return faults + [
+            self._fault(FaultKind.EXPIRATION_UNIT, leaves, row) for row in units.tolist()
+        ]

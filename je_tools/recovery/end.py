@@ -207,12 +207,16 @@ def _end_in(
     if limit_lsn is not None and limit_lsn >> 32 == last.file_no:
         limit = limit_lsn & 0xFFFFFFFF
     found, gap_at, tail = _read_file(environment, last, scanner, limit)
+    if any(part.last and part.last[0] > gap_at for part in found):
+        # Entries behind a gap may be told together with those in front of it.
+        quiet = replace(scanner, progress=None)
+        found, _, _ = _read_file(environment, last, quiet, min(limit, gap_at - 1))
     stop = min([gap_at, *(part.stop for part in found)])
     places = [part.last for part in found if part.last and part.last[0] < stop]
     last_offset, next_offset = places[-1] if places else (0, FILE_HEADER_SIZE)
     marks = tuple(m for part in found for m in part.marks if m.lsn & 0xFFFFFFFF < stop)
     commits = np.concatenate([np.empty(0, np.int64), *(part.commits for part in found)])
-    reason = _reason(last, stop, limit, next_offset, tail)
+    reason = _reason(last, stop, min(limit, gap_at), next_offset, tail)
     refusal = None
     if any(mark.type_no == RESTORE_REQUIRED_NO for mark in marks) or environment.marker:
         refusal = Refusal.RESTORE_REQUIRED

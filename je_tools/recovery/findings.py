@@ -41,6 +41,12 @@ _WHAT = {
     FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
 }
 
+_FORETOLD = {
+    FaultKind.STRAY_SLOTS: "stray-slots",
+    FaultKind.EXPIRATION_UNIT: "expiration-unit",
+}
+"""What is no damage, but makes the engine go wrong."""
+
 
 def snapshot_findings(snapshot: Snapshot) -> list[Finding]:
     """Findings about a snapshot, those about trees as far as these have been read."""
@@ -83,7 +89,8 @@ def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:
-    faults = list(dict.fromkeys(snapshot.faults))
+    every = list(dict.fromkeys(snapshot.faults))
+    faults = [fault for fault in every if fault.kind not in _FORETOLD]
     for fault in faults[:TOLD]:
         yield _make(
             snapshot,
@@ -94,11 +101,20 @@ def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:
         )
     if len(faults) > TOLD:
         yield _make(snapshot, "more-tree-damage", found=f"{len(faults) - TOLD} more places")
+    for kind, code in _FORETOLD.items():
+        yield from _foretold(snapshot, code, [each for each in every if each.kind is kind])
+
+
+def _foretold(snapshot: Snapshot, code: str, faults: list[Fault]) -> Iterator[Finding]:
+    """One finding for each database with nodes that the engine reads in another way."""
+    for db_id in dict.fromkeys(fault.db_id for fault in faults):
+        own = [fault for fault in faults if fault.db_id == db_id]
+        found = f"{len(own)} nodes of {_name(snapshot, db_id)}, this one first"
+        yield _make(snapshot, code, own[0].lsn, found=found)
 
 
 def _expected(snapshot: Snapshot, fault: Fault) -> str:
-    database = snapshot.databases.get(fault.db_id)
-    name = printable(database.name) if database and database.name else f"id:{fault.db_id}"
+    name = _name(snapshot, fault.db_id)
     if fault.parent_lsn == NULL_LSN and fault.low is not None and fault.low == fault.high:
         return f"the record of key {_key(fault.low)} of {name}"
     under = (
@@ -107,6 +123,11 @@ def _expected(snapshot: Snapshot, fault: Fault) -> str:
     low = "the first key" if fault.low is None else _key(fault.low)
     high = "the last key" if fault.high is None else f"before {_key(fault.high)}"
     return f"{under} of {name}, for keys from {low} to {high}"
+
+
+def _name(snapshot: Snapshot, db_id: int) -> str:
+    database = snapshot.databases.get(db_id)
+    return printable(database.name) if database and database.name else f"id:{db_id}"
 
 
 def _key(key: bytes) -> str:

@@ -189,8 +189,8 @@ def _slots_of(tree: Tree, keys: Spans) -> tuple[Ints, Mask, list[Fault]]:
     faults: list[Fault] = []
     for children in tree.leaf_children(keys):
         leaves = tree.read(children)
-        faults += leaves.faults
-        slots = tree.slots_in_range(leaves)
+        slots, found = tree.slots_in_range(leaves)
+        faults += found
         at, same = match(tree, keys, slots)
         lsns[at[same]] = slots.lsn[same]
         deleted[at[same]] = slots.deleted[same]

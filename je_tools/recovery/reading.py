@@ -29,6 +29,9 @@ LN_TOMBSTONE = 0x04
 """The bit of an LN's flags2. Source: LNLogEntry, JE 25.3.17."""
 
 _DATA_FIELDS = frozenset({"flags2", "expiration", "modified_ms", "created_ms", "data"})
+_ABORT_FIELDS = frozenset(
+    {"abort_lsn", "abort_data", "abort_vlsn", "abort_expiration", "abort_modified_ms"}
+)
 _IN_COLUMNS = (Family.LN, Family.DEL_DUP_LN)
 _SINGLE = (Family.NAME_LN, Family.MAP_LN, Family.FILE_SUMMARY_LN)
 
@@ -109,7 +112,7 @@ class Reading:
 
     def alive(self, leaves: Leaves) -> tuple[Slots, Mask, Ints, list[Fault]]:
         """Slots, which of them are records, and the changes that are records in their place."""
-        slots = self.tree.slots_in_range(leaves)
+        slots, faults = self.tree.slots_in_range(leaves)
         if self.tree.old_duplicates:
             slots = expanded(self.tree, slots)
         first, last = self._range(leaves.children)
@@ -127,7 +130,7 @@ class Reading:
             if self.inside is not None:
                 keys = self.overlay.key.take(changes)
                 changes = changes[self.tree.in_range(keys, self.inside)]
-        return slots, alive, changes, leaves.faults
+        return slots, alive, changes, faults
 
     def lives(self, expires_ms: Ints) -> Mask:
         """What has not expired."""
@@ -226,9 +229,9 @@ def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) 
     lacking[forth] = _from_lns(reading, _some(entries, forth), rows[forth], values)
     back_to = np.full(len(changes), NULL_LSN, np.int64)
     kept = np.zeros(len(changes), np.bool_)
-    for family in _IN_COLUMNS:
+    for family in (*_IN_COLUMNS, Family.NAME_LN):
         of_family = np.flatnonzero(entries.is_family(family) & back)
-        for some, decoded in entries.decode(family, of_family, fast=fast):
+        for some, decoded in entries.decode(family, of_family, fast=fast, wanted=_ABORT_FIELDS):
             _fill_abort_version(decoded.fields, rows[some], values)
             back_to[some] = decoded.fields.number("abort_lsn")
             if decoded.fields.has("abort_data"):

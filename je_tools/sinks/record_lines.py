@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.cells import Cell, Spelling, lines_of
@@ -48,6 +49,30 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
+class Marks:
+    """One more column, of which there are few different values.
+
+    Attributes:
+        name: of the column.
+        labels: what the numbers stand for; plain words.
+        of: the number of each record, uint8.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    of: Callable[[Records], npt.NDArray[np.uint8]]
+
+    def cell(self, records: Records, before: str, after: str) -> Cell:
+        """The labels as a cell."""
+        words = [label.encode() for label in self.labels]
+        sizes = np.array([len(word) for word in words], np.int64)
+        starts = np.cumsum(sizes) - sizes
+        codes = self.of(records)
+        spans = Spans(np.frombuffer(b"".join(words), np.uint8), starts[codes], sizes[codes])
+        return Cell(spans, Spelling.WORD, before.encode(), after.encode())
+
+
+@dataclass(frozen=True, slots=True)
 class LineForm:
     """A form of output that consists of lines.
 
@@ -81,15 +106,16 @@ def dump_form(masking: Masking, *, is_print: bool, fast: bool) -> LineForm:
     return LineForm(".dump", start, lines, _DUMP_FOOTER, is_single=True, wants_data=True)
 
 
-def jsonl_form(masking: Masking, *, fast: bool) -> LineForm:
+def jsonl_form(masking: Masking, marks: Marks | None = None, *, fast: bool) -> LineForm:
     """A JSON object a record; what it does not have is left out."""
-    return LineForm(".jsonl", lambda _: b"", partial(_json_lines, masking, fast))
+    return LineForm(".jsonl", lambda _: b"", partial(_json_lines, masking, marks, fast))
 
 
-def csv_form(masking: Masking, *, fast: bool) -> LineForm:
+def csv_form(masking: Masking, marks: Marks | None = None, *, fast: bool) -> LineForm:
     """Columns RECORD_COLUMNS under a header; what a record does not have is empty."""
-    header = (",".join(RECORD_COLUMNS) + "\n").encode()
-    return LineForm(".csv", lambda _: header, partial(_csv_lines, masking, fast))
+    names = [*RECORD_COLUMNS, *([marks.name] if marks else [])]
+    header = (",".join(names) + "\n").encode()
+    return LineForm(".csv", lambda _: header, partial(_csv_lines, masking, marks, fast))
 
 
 def masked(values: Spans, masking: Masking) -> Spans:
@@ -125,7 +151,9 @@ def _dump_lines(
     return lines_of(cells, fast=fast)
 
 
-def _json_lines(masking: Masking, fast: bool, database: Named, records: Records) -> Bytes:
+def _json_lines(
+    masking: Masking, marks: Marks | None, fast: bool, database: Named, records: Records
+) -> Bytes:
     text = _spelling(masking)
     key, data = masked(records.key, masking), masked(records.data, masking)
     front = f'{{"db":{json.dumps(database.shown)},"key":'.encode()
@@ -135,14 +163,19 @@ def _json_lines(masking: Masking, fast: bool, database: Named, records: Records)
     ]
     columns = time_columns(records)
     cells += [_number_cell(columns[name], f',"{name}":'.encode()) for name in TIMES]
-    cells.append(Cell(_words(records.tombstone, b',"tombstone":true', b""), Spelling.TEXT))
+    cells.append(Cell(_words(records.tombstone, b',"tombstone":true', b""), Spelling.WORD))
     cells.append(_number_cell(columns["vlsn"], b',"vlsn":'))
     lsn, has_lsn = columns["lsn"]
-    cells.append(Cell(lsn, Spelling.LSN, b',"lsn":"', b'"}\n', b"}\n", has_lsn))
+    end = b"" if marks else b"}\n"
+    cells.append(Cell(lsn, Spelling.LSN, b',"lsn":"', b'"' + end, end, has_lsn))
+    if marks:
+        cells.append(marks.cell(records, f',"{marks.name}":"', '"}\n'))
     return lines_of(cells, fast=fast)
 
 
-def _csv_lines(masking: Masking, fast: bool, database: Named, records: Records) -> Bytes:
+def _csv_lines(
+    masking: Masking, marks: Marks | None, fast: bool, database: Named, records: Records
+) -> Bytes:
     text = _spelling(masking)
     name = safe_cell(database.shown).replace('"', '""')
     front = f'"{name}",'.encode()
@@ -152,10 +185,13 @@ def _csv_lines(masking: Masking, fast: bool, database: Named, records: Records) 
     ]
     columns = time_columns(records)
     cells += [_number_cell(columns[each], b"", b",", b",") for each in TIMES]
-    cells.append(Cell(_words(records.tombstone, b"true,", b"false,"), Spelling.TEXT))
+    cells.append(Cell(_words(records.tombstone, b"true,", b"false,"), Spelling.WORD))
     cells.append(_number_cell(columns["vlsn"], b"", b",", b","))
     lsn, has_lsn = columns["lsn"]
-    cells.append(Cell(lsn, Spelling.LSN, b'"', b'"\n', b"\n", has_lsn))
+    end = b"," if marks else b"\n"
+    cells.append(Cell(lsn, Spelling.LSN, b'"', b'"' + end, end, has_lsn))
+    if marks:
+        cells.append(marks.cell(records, '"', '"\n'))
     return lines_of(cells, fast=fast)
 
 

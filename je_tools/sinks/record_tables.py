@@ -15,16 +15,18 @@ from je_tools.formats.spans import Spans, gather
 from je_tools.masking import Masking
 from je_tools.records import Records
 from je_tools.sinks import texts as t
-from je_tools.sinks.record_lines import TIMES, Named, masked, time_columns
+from je_tools.sinks.record_lines import TIMES, Marks, Named, masked, time_columns
 from je_tools.sinks.records import Source, Written, in_order, pieces_of
 
 GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 << 20
 """Most records of a row group, and about how many bytes of keys and data they have."""
 
+_WORDS = pa.dictionary(pa.int32(), pa.string())
+
 RECORD_SCHEMA = pa.schema(
     [
-        pa.field("db", pa.dictionary(pa.int32(), pa.string()), nullable=False),
+        pa.field("db", _WORDS, nullable=False),
         ("key", pa.binary()),
         ("data", pa.binary()),
         *((name, pa.int64()) for name in TIMES),
@@ -41,11 +43,13 @@ class ParquetRecords:
 
     Attributes:
         masking: what becomes of keys and data.
+        marks: one more column.
         threads: how many put columns together.
         fast: use compiled kernels.
     """
 
     masking: Masking
+    marks: Marks | None
     threads: int
     fast: bool
     suffix: str = ".parquet"
@@ -55,7 +59,11 @@ class ParquetRecords:
         """Write the records of each database, a row group of bounded size at a time."""
         written = []
         with pq.ParquetWriter(
-            out, RECORD_SCHEMA, compression="snappy", use_dictionary=["db"], write_statistics=["db"]
+            out,
+            record_schema(self.marks),
+            compression="snappy",
+            use_dictionary=["db", *([self.marks.name] if self.marks else [])],
+            write_statistics=["db"],
         ) as writer:
             for source in sources:
                 count = 0
@@ -66,15 +74,27 @@ class ParquetRecords:
         return written
 
     def _tasks(self, source: Source) -> Iterator[Callable[[], pa.RecordBatch]]:
-        for records in source.batches:
-            for piece in pieces_of(records, GROUP_ROWS, GROUP_BYTES):
-                yield partial(record_batch, source.database, piece, self.masking, fast=self.fast)
+        for batch in source.batches:
+            pieces = [batch] if callable(batch) else pieces_of(batch, GROUP_ROWS, GROUP_BYTES)
+            for piece in pieces:
+                yield partial(self._encode, source.database, piece)
+
+    def _encode(self, database: Named, batch: Records | Callable[[], Records]) -> pa.RecordBatch:
+        records = batch() if callable(batch) else batch
+        return record_batch(database, records, self.masking, self.marks, fast=self.fast)
+
+
+def record_schema(marks: Marks | None = None) -> pa.Schema:
+    """RECORD_SCHEMA, and the column of marks where there are any."""
+    if marks is None:
+        return RECORD_SCHEMA
+    return RECORD_SCHEMA.append(pa.field(marks.name, _WORDS, nullable=False))
 
 
 def record_batch(
-    database: Named, records: Records, masking: Masking, *, fast: bool
+    database: Named, records: Records, masking: Masking, marks: Marks | None = None, *, fast: bool
 ) -> pa.RecordBatch:
-    """Records in the columns of RECORD_SCHEMA."""
+    """Records in the columns of `record_schema`."""
     names = pa.DictionaryArray.from_arrays(
         t.number_array(np.zeros(len(records), np.int32)), pa.array([database.shown], pa.string())
     )
@@ -89,7 +109,11 @@ def record_batch(
         t.number_array(*columns["vlsn"]),
         t.number_array(np.ascontiguousarray(lsn).view(np.uint64), has_lsn),
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
+    if marks is not None:
+        codes = t.number_array(marks.of(records).astype(np.int32))
+        labels = pa.array(marks.labels, pa.string())
+        arrays.append(pa.DictionaryArray.from_arrays(codes, labels))
+    return pa.RecordBatch.from_arrays(arrays, schema=record_schema(marks))
 
 
 def _binary(values: Spans, fast: bool) -> pa.Array:

@@ -19,7 +19,7 @@ from je_tools.masking import Masking
 from je_tools.records import Records
 from je_tools.sinks.file_names import file_stems
 from je_tools.sinks.output import PartPath, open_part, settle
-from je_tools.sinks.record_lines import LineForm, Named, csv_form, dump_form, jsonl_form
+from je_tools.sinks.record_lines import LineForm, Marks, Named, csv_form, dump_form, jsonl_form
 
 PIECE_ROWS = 1 << 13
 PIECE_BYTES = 2 << 20
@@ -42,10 +42,14 @@ class RecordFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A database to be written, and its records in the order in which they are written."""
+    """A database to be written, and its records in the order in which they are written.
+
+    A batch may also be what makes it, and is then called by one of the threads that encode: it
+    should be of bounded size itself.
+    """
 
     database: Named
-    batches: Iterable[Records]
+    batches: Iterable[Records | Callable[[], Records]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +126,13 @@ class LineSink:
 
     def _tasks(self, source: Source) -> Iterator[Callable[[], tuple[Any, int, int]]]:
         for batch in source.batches:
-            for piece in pieces_of(batch):
+            for piece in [batch] if callable(batch) else pieces_of(batch):
                 yield partial(self._encode, source.database, piece)
 
-    def _encode(self, database: Named, records: Records) -> tuple[Any, int, int]:
+    def _encode(
+        self, database: Named, batch: Records | Callable[[], Records]
+    ) -> tuple[Any, int, int]:
+        records = batch() if callable(batch) else batch
         count = len(records)
         if self.form.wants_data:
             known = records.data.sizes >= 0
@@ -136,6 +143,7 @@ class LineSink:
 def open_record_sink(
     form: RecordFormat,
     masking: Masking,
+    marks: Marks | None = None,
     *,
     is_print: bool = False,
     fast: bool = True,
@@ -146,6 +154,7 @@ def open_record_sink(
     Args:
         form: the format.
         masking: what becomes of keys and data.
+        marks: one more column, for all but DUMP.
         is_print: of DUMP, visible characters as they are.
         fast: use compiled kernels.
         threads: how many encode; 0 for as many as this process may use.
@@ -154,11 +163,11 @@ def open_record_sink(
     if form is RecordFormat.PARQUET:
         from je_tools.sinks.record_tables import ParquetRecords
 
-        return ParquetRecords(masking, threads=threads, fast=fast)
+        return ParquetRecords(masking, marks, threads=threads, fast=fast)
     if form is RecordFormat.CSV:
-        return LineSink(csv_form(masking, fast=fast), threads)
+        return LineSink(csv_form(masking, marks, fast=fast), threads)
     if form is RecordFormat.JSONL:
-        return LineSink(jsonl_form(masking, fast=fast), threads)
+        return LineSink(jsonl_form(masking, marks, fast=fast), threads)
     return LineSink(dump_form(masking, is_print=is_print, fast=fast), threads)
 
 
@@ -187,6 +196,7 @@ def write_files(
     names: Iterable[Named],
     directory: Path,
     known: Path,
+    mark: str = "",
 ) -> list[Written]:
     """Each database into a file of its own, named after it.
 
@@ -196,6 +206,7 @@ def write_files(
         names: all that `sources` will give, in any order that is always the same.
         directory: an existing folder, where they are written.
         known: what that is called when all are there.
+        mark: what stands in front of the suffix in the names of files.
 
     Raises:
         RefusedError: a file cannot be written.
@@ -203,7 +214,7 @@ def write_files(
     stems = file_stems((database.db_id, database.shown) for database in names)
     written = []
     for source in sources:
-        name = stems[source.database.db_id] + sink.suffix
+        name = stems[source.database.db_id] + mark + sink.suffix
         path = PartPath(directory / name, known / name)
         with open_part(path) as out:
             (done,) = sink.write([source], out)

@@ -30,20 +30,25 @@ import java.util.concurrent.atomic.AtomicLong;
  *
  * <p>{@code java -cp JE_JAR tests/engine/Stress.java HOME [NAME=VALUE]...}
  *
- * <p>Options, all numbers: seed; threads; transactions (of each thread); keys (how many there are
- * to choose from); nodeMax, fileMax, cache, embedded (as in the engine's configuration); daemons
- * (1: evictor, checkpointer, cleaner and compressor run); checkpoints (by hand); clean (1: the
- * cleaner is called with each); structure (1: databases are made, renamed, emptied and removed);
- * large (the largest value); ttl (1: records that expire); jumps (how often the clock goes on by
- * an hour); deferred (1: a database with deferred writes); unclosed (transactions that each thread
- * leaves open); end (0: halt when all threads are done, 1: halt while they write, 2: close).
+ * <p>Options, all numbers: seed; threads; transactions (of each thread); load (records that each
+ * database gets at first); keys (how many there are to choose from); nodeMax, fileMax, cache,
+ * buffers, embedded (as in the engine's configuration); daemons (1: evictor, checkpointer, cleaner
+ * and compressor run); checkpoints (by hand); clean (1: the cleaner is called with each); structure
+ * (1: databases are made, renamed, emptied and removed); extinct (1: what is left of removed ones
+ * goes); large (the largest value); ttl (1: records that expire); jumps (how often the clock goes
+ * on by an hour); deferred (1: a database with deferred writes); unclosed (transactions that each
+ * thread leaves open); end (0: halt when all threads are done, 1: halt while they write, 2: close).
  *
  * <p>What happens is told by the seed but for the order in which threads meet. An environment that
  * is there already is opened and written on. Prints the number of transactions of each fate.
  */
 public final class Stress {
     private static final String[] SOME_ENGINES_HAVE_NOT = {
-        "je.freeDisk", "je.env.runVerifier", "je.tree.maxEmbeddedLN", "je.cleaner.minAge"
+        "je.freeDisk",
+        "je.env.runVerifier",
+        "je.tree.maxEmbeddedLN",
+        "je.cleaner.minAge",
+        "je.env.runExtinctRecordScanner"
     };
     private static final int HALT = 0, HALT_BUSY = 1, CLOSE = 2;
     private static final int MOST_OPERATIONS = 12;
@@ -71,7 +76,7 @@ public final class Stress {
         }
         Random random = new Random(option("seed", 0));
         env = new Environment(new File(args[0]), environmentConfig());
-        openTables(random);
+        openTables();
         List<Writer> writers = new ArrayList<>();
         for (int i = 0; i < option("threads", 3); i++) {
             writers.add(new Writer(i, random.nextLong()));
@@ -126,7 +131,7 @@ public final class Stress {
         EnvironmentConfig config = new EnvironmentConfig();
         config.setAllowCreate(true);
         config.setTransactional(true);
-        config.setLockTimeout(20, TimeUnit.MILLISECONDS);
+        config.setLockTimeout(5, TimeUnit.MILLISECONDS);
         config.setConfigParam("je.log.fileMax", "" + option("fileMax", 1_000_000));
         config.setConfigParam("je.maxMemory", "" + option("cache", 16_000_000));
         config.setConfigParam("je.log.totalBufferBytes", "" + option("buffers", 1_000_000));
@@ -134,12 +139,15 @@ public final class Stress {
         for (String name : "Evictor Checkpointer Cleaner INCompressor".split(" ")) {
             config.setConfigParam("je.env.run" + name, daemons);
         }
+        // JE 18.3.12 fails when it has evicted a database that is on its way out.
+        config.setConfigParam("je.env.dbEviction", "false");
         config.setConfigParam("je.checkpointer.bytesInterval", "200000");
         config.setConfigParam("je.cleaner.minUtilization", "80");
         config.setConfigParam("je.cleaner.minFileUtilization", "50");
         config.setConfigParam("je.cleaner.bytesInterval", "300000");
         config.setConfigParam("je.compressor.wakeupInterval", "1 s");
-        String[] values = {"0", "false", "" + option("embedded", 16), "1"};
+        String extinct = "" + (option("extinct", 0) == 1);
+        String[] values = {"0", "false", "" + option("embedded", 16), "1", extinct};
         for (int i = 0; i < values.length; i++) {
             try {
                 config.setConfigParam(SOME_ENGINES_HAVE_NOT[i], values[i]);
@@ -150,12 +158,12 @@ public final class Stress {
         return config;
     }
 
-    private static void openTables(Random random) {
+    private static void openTables() {
         int nodeMax = option("nodeMax", 128);
         TABLES.add(new Table("plain", nodeMax, false, false, false));
         TABLES.add(new Table("narrow nodes", 4, false, false, false));
         TABLES.add(new Table("dups", nodeMax, true, false, false));
-        TABLES.add(new Table("pr\u00e4fix/a:b", 4 + random.nextInt(60), false, false, false));
+        TABLES.add(new Table("pr\u00e4fix/a:b", 4 + nodeMax / 3, false, false, false));
         if (option("ttl", 0) == 1) {
             TABLES.add(new Table("ttl", nodeMax, false, true, false));
             TABLES.add(new Table("ttl dups", 6, true, true, false));
@@ -209,6 +217,9 @@ public final class Stress {
         @Override
         public void run() {
             try {
+                if (number == 0) {
+                    load();
+                }
                 int count = option("transactions", 100);
                 for (int i = 0; i < count; i++) {
                     percent = 100 * i / count;
@@ -219,6 +230,27 @@ public final class Stress {
                 }
             } catch (Throwable thrown) {
                 failure = thrown;
+            }
+        }
+
+        private void load() {
+            for (Table table : TABLES) {
+                int left = option("load", 0);
+                while (left > 0) {
+                    Transaction txn = table.deferred ? null : env.beginTransaction(null, null);
+                    try {
+                        for (int i = 1 + random.nextInt(400); i > 0 && left > 0; i--, left--) {
+                            DatabaseEntry data = new DatabaseEntry(value(table));
+                            table.db.put(txn, new DatabaseEntry(key(table)), data);
+                        }
+                    } catch (LockConflictException met) {
+                        txn.abort();
+                        continue;
+                    }
+                    if (txn != null) {
+                        txn.commit();
+                    }
+                }
             }
         }
 
@@ -293,7 +325,8 @@ public final class Stress {
 
         private void operate(Table table, Transaction txn) {
             Database db = table.db;
-            DatabaseEntry key = new DatabaseEntry(key(table)), data = new DatabaseEntry(value(table));
+            DatabaseEntry key = new DatabaseEntry(key(table));
+            DatabaseEntry data = new DatabaseEntry(value(table));
             int kind = random.nextInt(20);
             if (kind < 8) {
                 if (table.expires && random.nextInt(5) > 0) {
@@ -303,7 +336,7 @@ public final class Stress {
                 }
             } else if (kind < 10) {
                 db.putNoOverwrite(txn, key, data);
-            } else if (kind < 13) {
+            } else if (kind < 12) {
                 db.delete(txn, key);
             } else if (kind < 14) {
                 db.delete(txn, key);
@@ -317,7 +350,7 @@ public final class Stress {
 
         /** A cursor that changes or removes some of what it comes by. */
         private void walk(Table table, Transaction txn, DatabaseEntry key) {
-            boolean removes = random.nextInt(4) == 0, backward = random.nextInt(3) == 0;
+            boolean removes = random.nextInt(10) == 0, backward = random.nextInt(3) == 0;
             Cursor cursor = table.db.openCursor(txn, CursorConfig.DEFAULT);
             try {
                 DatabaseEntry data = new DatabaseEntry();
@@ -331,7 +364,10 @@ public final class Stress {
                     } else if (!table.dups) {
                         cursor.putCurrent(new DatabaseEntry(value(table)));
                     }
-                    status = backward ? cursor.getPrev(key, data, null) : cursor.getNext(key, data, null);
+                    status =
+                            backward
+                                    ? cursor.getPrev(key, data, null)
+                                    : cursor.getNext(key, data, null);
                 }
             } finally {
                 cursor.close();
@@ -341,7 +377,7 @@ public final class Stress {
         private byte[] key(Table table) {
             int keys = option("keys", 1000);
             if (table.dups) {
-                return text("dup" + random.nextInt(keys / 50 + 1));
+                return text("dup" + random.nextInt(keys / 30 + 1));
             }
             int kind = random.nextInt(20);
             if (kind < 12) {
@@ -366,7 +402,7 @@ public final class Stress {
                 return bytes(random.nextInt(17));
             }
             int large = option("large", 0);
-            return kind == 19 && large > 0 ? bytes(random.nextInt(large)) : bytes(random.nextInt(150));
+            return bytes(random.nextInt(kind == 19 && large > 0 ? large : 150));
         }
 
         private byte[] bytes(int size) {
@@ -444,8 +480,8 @@ public final class Stress {
             try {
                 Class<?> put = Class.forName("com.sleepycat.je.Put");
                 Class<?> options = Class.forName("com.sleepycat.je.WriteOptions");
-                Class<?> entry = DatabaseEntry.class;
-                PUT = Database.class.getMethod("put", Transaction.class, entry, entry, put, options);
+                Class<?> txn = Transaction.class, entry = DatabaseEntry.class;
+                PUT = Database.class.getMethod("put", txn, entry, entry, put, options);
                 SET_TTL = options.getMethod("setTTL", int.class, TimeUnit.class);
                 SET_UPDATE_TTL = options.getMethod("setUpdateTTL", boolean.class);
                 OVERWRITE = put.getField("OVERWRITE").get(null);

@@ -1,7 +1,7 @@
 """Crashes environments at many places and holds what a snapshot says against the engine.
 
-`python -m tests.engine.campaign [SEED [WORKLOADS [CRASHES]]]` holds the replay of the whole log,
-which uses no tree, against the engine.
+`python -m tests.engine.campaign [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` holds the replay of the
+whole log, which uses no tree, against the engine.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.engine.comparison import compare, side_of
 from tests.engine.crashes import Crash, Source, make_crash, read_source, write_crash
 from tests.engine.jars import JE_5, JE_18, engine_jar
 from tests.engine.java import find_java
 from tests.engine.recovered import RECORDS, STRESS, Engine, compile_java
 from tests.engine.workloads import sessions_of, write_environment
 from tests.truth.contents import Contents, Refusal
-from tests.truth.replay import Replayed, replay
+from tests.truth.replay import replay
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-LONGEST_DIFFERENCES = 30
-MOST_PENDING = 4
+MOST_PENDING, MOST_KEPT, MOST_SHOWN = 4, 30, 3
+PHASES = ("write", "crash", "snapshot", "engine", "replay")
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class Case:
     now_ms: int
 
     def __str__(self) -> str:
-        return f"workload {self.seed} crash {self.number}: {self.crash.kind} ({self.crash.detail})"
+        what = f"workload {self.seed} crash {self.number} at {self.now_ms}"
+        return f"{what}: {self.crash.kind} ({self.crash.detail})"
 
 
 @dataclass(frozen=True)
@@ -89,14 +91,15 @@ class Difference:
 
 @dataclass
 class Report:
-    """What a campaign found."""
+    """What a campaign found; it begins with the seeds by which it is told."""
 
+    name: str = ""
     cases: int = 0
     refused: int = 0
     records: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_PHASES, 0.0))
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
 
     @property
     def engine_alone(self) -> list[Difference]:
@@ -104,40 +107,32 @@ class Report:
         return [each for each in self.differences if each.replayed == "snapshot"]
 
     @property
-    def unexplained(self) -> list[Difference]:
-        """All the others."""
-        return [each for each in self.differences if each.replayed != "snapshot"]
+    def unforetold(self) -> list[Difference]:
+        """Those among them of which the snapshot gave no warning."""
+        return [each for each in self.engine_alone if not each.warnings]
 
-    def add(self, other: Report) -> None:
-        """Take in what another part of the campaign found."""
-        self.cases += other.cases
-        self.refused += other.refused
-        self.records += other.records
-        self.kinds += other.kinds
-        self.differences += other.differences
-        for phase, seconds in other.seconds.items():
-            self.seconds[phase] += seconds
+    @property
+    def unexplained(self) -> list[Difference]:
+        """All differences but those in which the replay is of the snapshot's opinion."""
+        return [each for each in self.differences if each.replayed != "snapshot"]
 
     def __str__(self) -> str:
         equal = self.cases - len(self.differences)
         lines = [
-            f"{self.cases} crash points, {equal} equal ({self.records} records;"
+            f"{self.name}: {self.cases} crash points, {equal} equal ({self.records} records;"
             f" {self.refused} refused by both), {len(self.engine_alone)} where the replay of the"
             f" whole log is against the engine, {len(self.unexplained)} others",
             "  " + ", ".join(f"{kind} {count}" for kind, count in self.kinds.most_common()),
             "  " + ", ".join(f"{name} {spent:.1f} s" for name, spent in self.seconds.items()),
         ]
-        groups = Counter(
-            (each.group, f"replay: {each.replayed}", *sorted(each.warnings))
-            for each in self.differences
-        )
-        lines += [f"  {count:5} {' · '.join(group)}" for group, count in groups.most_common()]
-        for each in self.differences[:LONGEST_DIFFERENCES]:
-            lines.append(f"  {each.case}: {each.group}: {each.text}")
+        groups: dict[str, list[Difference]] = {}
+        for each in self.differences:
+            words = [each.group, f"replay: {each.replayed}", *sorted(each.warnings)]
+            groups.setdefault(" · ".join(words), []).append(each)
+        for group, found in sorted(groups.items(), key=lambda item: -len(item[1])):
+            lines.append(f"  {len(found):5} {group}")
+            lines += [f"          {each.case}: {each.text}" for each in found[:MOST_SHOWN]]
         return "\n".join(lines)
-
-
-_PHASES = ("write", "crash", "snapshot", "engine", "replay")
 
 
 @dataclass
@@ -159,21 +154,27 @@ class Judge:
         return cls(java, class_path, folder, ttl=coordinate != JE_5)
 
 
-def run_campaign(judge: Judge, snapshot: Snapshot, seeds: range, crashes: int) -> Report:
+def run_campaign(
+    judge: Judge, snapshot: Snapshot, seeds: range, crashes: int, *, small: bool = False
+) -> Report:
     """Crash an environment of each seed at so many places, and compare.
+
+    Threads meet as they like, so a seed does not tell the bytes of a log: the crashed logs of the
+    first differences stay in the judge's folder.
 
     Args:
         judge: the engine that is right.
         snapshot: what is compared with it.
         seeds: of the workloads.
         crashes: of each.
+        small: write little in each.
     """
-    report = Report()
+    report = Report(f"seeds {seeds.start} to {seeds.stop - 1}, {crashes} crashes each")
     with Engine(judge.java, judge.class_path) as engine:
         for seed in seeds:
             home = judge.folder / f"workload-{seed}"
             started = time.perf_counter()
-            sessions = sessions_of(seed, ttl=judge.ttl)
+            sessions = sessions_of(seed, ttl=judge.ttl, small=small)
             write_environment(judge.java, judge.class_path, home, sessions)
             report.seconds["write"] += time.perf_counter() - started
             written_ms = time.time_ns() // 1_000_000 + sum(
@@ -234,9 +235,11 @@ class _Trial:
         with self._timed("engine"):
             engine = asked.answer.result()
         shutil.rmtree(asked.home)
-        told, warnings = asked.told, frozenset[str]()
+        told = asked.told
+        warnings: frozenset[str] = frozenset()
         if isinstance(told, Foretold):
-            told, warnings = told.contents, told.warnings
+            warnings = told.warnings
+            told = told.contents
         report = self.report
         report.cases += 1
         report.kinds[asked.case.crash.kind] += 1
@@ -246,11 +249,12 @@ class _Trial:
             if not isinstance(engine, Refusal):
                 report.records += sum(map(len, engine.values()))
             return
-        # The engine has changed its directory, so it is made once more.
-        home = self._write(asked.case, "-again")
+        # The engine has changed its directory, so it is made once more, and kept to be looked at.
+        home = self._write(asked.case, "-differs")
         with self._timed("replay"):
             replayed = side_of(replay(home, asked.case.now_ms), told, engine)
-        shutil.rmtree(home)
+        if len(report.differences) >= MOST_KEPT:
+            shutil.rmtree(home)
         report.differences.append(Difference(asked.case, *found, warnings, replayed))
 
     @contextmanager
@@ -260,76 +264,20 @@ class _Trial:
         self.report.seconds[phase] += time.perf_counter() - started
 
 
-def compare(told: Contents | Refusal, engine: Contents | Refusal) -> tuple[str, str] | None:
-    """The kind of the first difference, and where it is; None where there is none."""
-    if isinstance(engine, Refusal):
-        if isinstance(told, Refusal) and engine.stage == "open":
-            return None
-        return f"engine alone: {engine.stage} {engine.reason}", engine.message
-    if isinstance(told, Refusal):
-        return f"snapshot alone: {told.stage} {told.reason}", told.message
-    if told.keys() != engine.keys():
-        return "databases", f"snapshot alone {told.keys() - engine.keys()}, engine alone " + (
-            f"{engine.keys() - told.keys()}"
-        )
-    for name, records in engine.items():
-        if told[name] != records:
-            return _compare_records(name, told[name], records)
-    return None
-
-
-def _compare_records(
-    name: str, told: list[tuple[bytes, bytes]], engine: list[tuple[bytes, bytes]]
-) -> tuple[str, str]:
-    ours, theirs = Counter(told), Counter(engine)
-    more, less = ours - theirs, theirs - ours
-    where = f"{name!r}: {len(told)} and {len(engine)} records"
-    if not more and not less:
-        at = next(i for i, pair in enumerate(zip(told, engine, strict=True)) if pair[0] != pair[1])
-        return "order", f"{where}, at {at}: {told[at]} and {engine[at]}"
-    where += f", snapshot alone {list(more)[:2]!r:.300}, engine alone {list(less)[:2]!r:.300}"
-    if {key for key, _ in more} == {key for key, _ in less}:
-        return "other data", where
-    if more and less:
-        return "other records", where
-    more_or_less = "more records" if more else "fewer records"
-    twice = "" if any(count == 1 for count in (theirs if less else ours).values()) else " (twice)"
-    return f"{more_or_less} than the engine{twice}", where
-
-
-def side_of(replayed: Replayed, told: Contents | Refusal, engine: Contents | Refusal) -> str:
-    """Whose side the replay of the whole log takes, or why it takes none."""
-    if replayed.doubts:
-        return f"not asked, {replayed.doubts[0].split(' at ')[0]}"
-    unsure = sorted(set(replayed.unsure.values()))
-    told, engine, own = (_without(each, replayed) for each in (told, engine, replayed.contents))
-    if unsure and compare(told, engine) is None:
-        return f"not sure, {unsure[0]}"
-    if compare(told, own) is None:
-        return "snapshot"
-    return "engine" if compare(own, engine) is None else "neither"
-
-
-def _without(contents: Contents | Refusal, replayed: Replayed) -> Contents | Refusal:
-    if isinstance(contents, Refusal):
-        return contents
-    return {name: each for name, each in contents.items() if name not in replayed.unsure}
-
-
-def whole_log(home: Path, now_ms: int) -> Answer:
+def whole_log(home: Path, now_ms: int) -> Contents | Refusal:
     """The replay of the whole log, as a snapshot."""
     return replay(home, now_ms).contents
 
 
 def main(arguments: list[str]) -> int:
-    """Hold the replay of the whole log against the engine."""
+    """Hold the replay of the whole log against the engine; the folder of the logs stays."""
     numbers = [int(each) for each in arguments if ":" not in each]
     coordinate = next((each for each in arguments if ":" in each), JE_18)
     seed, workloads, crashes = [*numbers, *(1, 10, 20)[len(numbers) :]]
-    with tempfile.TemporaryDirectory() as folder:
-        judge = Judge.of(coordinate, Path(folder) / "judge")
-        report = run_campaign(judge, whole_log, range(seed, seed + workloads), crashes)
-    print(f"seed {seed}, {workloads} workloads, {coordinate}: {report}")
+    folder = Path(tempfile.mkdtemp(prefix="je-tools-campaign-"))
+    judge = Judge.of(coordinate, folder)
+    report = run_campaign(judge, whole_log, range(seed, seed + workloads), crashes)
+    print(f"{coordinate}, {folder}, {report}")
     return 0
 
 

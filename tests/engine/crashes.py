@@ -202,7 +202,8 @@ def _next_file(source: Source, rng: random.Random) -> Crash:
     """A file behind the last: empty, a part of a header, a whole one, and what may follow it."""
     first = source.files[source.last]
     number = source.last + 1
-    good = file_header(number, int.from_bytes(first[34:38], "little"))
+    last_before = source.entries(source.last)[-1].lsn & 0xFFFFFFFF
+    good = bytes(LogFile(number, int.from_bytes(first[34:38], "little"), last_before).data)
     bad, _ = _flipped(good, rng, 0, HEADER_SIZE)
     noise = rng.randbytes(rng.choice([1, 20, 400]))
     choices = {
@@ -215,11 +216,6 @@ def _next_file(source: Source, rng: random.Random) -> Crash:
     }
     name = rng.choice(list(choices))
     return Crash("", name, {number: choices[name]})
-
-
-def file_header(number: int, version: int) -> bytes:
-    """The header of a log file, behind one whose last entry is the first."""
-    return bytes(LogFile(number, version, HEADER_SIZE).data)
 
 
 KINDS: dict[str, tuple[int, Callable[[Source, random.Random], Crash | None]]] = {

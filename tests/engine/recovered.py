@@ -13,7 +13,13 @@ from tests.truth.contents import Contents, Refusal, parse_contents
 
 FOLDER = Path(__file__).parent
 RECORDS, STRESS = FOLDER / "Records.java", FOLDER / "Stress.java"
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx400m")
+QUICK_START = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Xshare:auto",
+    "-Xmx400m",
+    "-Dfile.encoding=UTF-8",
+)
 
 
 def compile_java(java: Path, jar: Path, folder: Path, sources: Iterable[Path]) -> str:

@@ -15,20 +15,26 @@ Options = dict[str, int]
 """Options of Stress.java."""
 
 
-def sessions_of(seed: int, *, ttl: bool = True) -> list[Options]:
+def sessions_of(seed: int, *, ttl: bool = True, small: bool = False) -> list[Options]:
     """How an environment is written: one run of the engine, or some behind each other.
 
     Args:
         seed: chooses everything.
-        ttl: records may expire; engines before 7.0 know no such records.
+        ttl: records may expire; engines before 7.0 know no such records, nor that nodes which are
+            there may get another size.
+        small: rather some hundred kilobytes than some megabytes.
     """
     rng = random.Random(f"workload {seed}")
     first = _options(rng, ttl)
+    if small:
+        first["transactions"] = min(first["transactions"], 120)
+        first["load"] = min(first["load"], 200)
     sessions = [first]
     while len(sessions) < 3 and rng.random() < 0.3:
         # What a database is for stays, how it is written changes.
-        fixed = {name: first[name] for name in ("ttl", "deferred", "keys")}
-        sessions.append(_options(rng, ttl) | fixed)
+        kept = ("ttl", "deferred", "keys", "transactions", *(() if ttl else ("nodeMax",)))
+        fixed = {name: first[name] for name in kept}
+        sessions.append(_options(rng, ttl) | fixed | {"load": 0})
     for session in sessions:
         session["transactions"] //= len(sessions)
     return sessions
@@ -37,14 +43,16 @@ def sessions_of(seed: int, *, ttl: bool = True) -> list[Options]:
 def _options(rng: random.Random, ttl: bool) -> Options:
     daemons = rng.random() < 0.4
     expires = ttl and rng.random() < 0.5
+    end = rng.choice([HALT, HALT, HALT_BUSY, CLOSE])
     return {
         "seed": rng.randrange(1 << 30),
         "threads": rng.choice([1, 2, 3, 5]),
-        "transactions": rng.choice([60, 150, 300]),
-        "keys": rng.choice([60, 500, 3000]),
+        "transactions": rng.choice([60, 200, 400]),
+        "load": rng.choice([0, 200, 1500]),
+        "keys": rng.choice([60, 500, 4000]),
         "nodeMax": rng.choice([4, 5, 7, 16, 60, 128]),
         "fileMax": 1_000_000,
-        "cache": rng.choice([200_000, 600_000]) if daemons else rng.choice([500_000, 16_000_000]),
+        "cache": rng.choice([300_000, 600_000]) if daemons else rng.choice([500_000, 16_000_000]),
         "buffers": rng.choice([50_000, 1_000_000]),
         "embedded": rng.choice([0, 16, 16, 80]),
         "daemons": int(daemons),
@@ -56,7 +64,9 @@ def _options(rng: random.Random, ttl: bool) -> Options:
         "jumps": rng.choice([0, 2, 6]) if expires else 0,
         "deferred": int(rng.random() < 0.15),
         "unclosed": rng.choice([0, 1, 3]),
-        "end": rng.choice([HALT, HALT, HALT_BUSY, CLOSE]),
+        # A close can wait ten seconds for the thread that does this.
+        "extinct": int(end != CLOSE and rng.random() < 0.5),
+        "end": end,
     }
 
 
@@ -64,10 +74,14 @@ def write_environment(java: Path, class_path: str, home: Path, sessions: list[Op
     """Let the engine write an environment; the process that does it does not outlive this call.
 
     Raises:
-        subprocess.CalledProcessError: the engine, or what it is told to do, failed.
+        RuntimeError: the engine, or what it is told to do, failed; the text is all that it said.
     """
     home.mkdir(parents=True)
     for session in sessions:
         named = [f"{name}={value}" for name, value in session.items()]
         command = [java, *QUICK_START, "-cp", class_path, "Stress", home, *named]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONGEST_SECONDS)
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=LONGEST_SECONDS
+        )
+        if done.returncode:
+            raise RuntimeError(f"{session}:\n{done.stderr}")

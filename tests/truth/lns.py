@@ -211,12 +211,19 @@ def read_map(item: bytes, version: int) -> Mapped:
     return Mapped(db_id, deleted, has_root, bool(cursor.byte() & 1))
 
 
-def read_txn_end(item: bytes, version: int) -> int:
-    """The transaction that a Commit or Abort ends."""
+class TxnEnd(NamedTuple):
+    """A Commit or an Abort."""
+
+    txn_id: int
+    time_ms: int
+
+
+def read_txn_end(item: bytes, version: int) -> TxnEnd:
+    """The end of a transaction, one way or the other."""
     cursor = Cursor(item)
     if version >= 12:
         cursor.number()
-    return cursor.number()
+    return TxnEnd(cursor.number(), cursor.number())
 
 
 def read_rollback(item: bytes) -> Rollback:

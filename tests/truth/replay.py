@@ -35,6 +35,7 @@ from tests.truth.log_end import Log, read_log
 
 _NAME_DATABASE = 1
 _COMMIT, _DB_TREE, _ROLLBACK_START = 17, 16, 28
+_TXN_ENDS = frozenset({17, 18})
 _RECORDS = frozenset({31, 32, 33, 34, 35, 36, 44, 45})
 _LOGGED_NAMES = frozenset({NAME, NAME_TX})
 
@@ -88,6 +89,12 @@ def replay(home: Path, now_ms: int) -> Replayed:
     return _by_name(facts, newest, outside, now_ms, doubts)
 
 
+def newest_time_ms(home: Path) -> int:
+    """When the newest transaction of a log ended; 0 where none did."""
+    ends = (each for each in read_log(home).entries() if each[0].type_no in _TXN_ENDS)
+    return max((read_txn_end(item, header.version).time_ms for header, item in ends), default=0)
+
+
 def _doubts(log: Log, headers: list[Header]) -> Iterable[str]:
     if sorted(log.files) != list(range(len(log.files))):
         yield "files are missing"
@@ -100,7 +107,7 @@ def _doubts(log: Log, headers: list[Header]) -> Iterable[str]:
     before: Header | None = None
     for header in headers:
         first = before is None or before.lsn >> 32 != header.lsn >> 32
-        if before and not first and header.prev_offset not in (before.lsn & 0xFFFFFFFF, 0):
+        if before and not first and header.prev_offset != before.lsn & 0xFFFFFFFF:
             yield f"foreign bytes at {header.lsn:#x}"
             return
         before = header
@@ -110,7 +117,7 @@ def _facts(entries: Iterable[tuple[Header, bytes]]) -> _Facts:
     facts = _Facts()
     for header, item in entries:
         if header.type_no == _COMMIT:
-            facts.committed.add(read_txn_end(item, header.version))
+            facts.committed.add(read_txn_end(item, header.version).txn_id)
         elif header.type_no == _ROLLBACK_START:
             facts.rollbacks.append((header.lsn, read_rollback(item)))
         elif header.type_no == MAP:

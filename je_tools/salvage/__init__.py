@@ -1,0 +1,1 @@
+"""Records out of a broken log: what is left of it, read without a root and without a checkpoint."""

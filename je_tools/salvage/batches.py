@@ -1,0 +1,163 @@
+"""Records at LSNs: the entries that were chosen, read once more and decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.arrays import Ints
+from je_tools.formats.image import Image
+from je_tools.formats.je.columns import Columns
+from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.slots import split_two_parts
+from je_tools.formats.je.types import Family
+from je_tools.formats.spans import Spans
+from je_tools.records import NO_TIME, Records, no_records
+from je_tools.salvage.choice import Grades
+from je_tools.salvage.content import KEYED_VERSION
+
+BATCH_ROWS, BATCH_BYTES = 1 << 13, 2 << 20
+"""Most entries of a batch, and bytes of them; one that is longer is a batch by itself."""
+
+_TOMBSTONE = 0x04
+_FIELDS = frozenset({"key", "data", "expiration", "modified_ms", "created_ms", "flags2"})
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Graded(Records):
+    """Records of which it is known how sure they are.
+
+    Attributes:
+        confidence: uint8, a `Confidence`.
+    """
+
+    confidence: Grades
+
+    def take(self, keep: npt.NDArray[np.bool_] | Ints) -> Graded:
+        """The records of a mask or of an index array, in its order."""
+        return graded(Records.take(self, keep), self.confidence[keep])
+
+
+def graded(records: Records, confidence: Grades) -> Graded:
+    """The same records, with what is known of them."""
+    return Graded(
+        records.key,
+        records.data,
+        records.lsn,
+        records.vlsn,
+        records.modified_ms,
+        records.created_ms,
+        records.expires_ms,
+        records.tombstone,
+        confidence,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Where records of a database are read from.
+
+    Attributes:
+        image: the log.
+        has_duplicates: of the database, which decides what its keys are.
+        fast: use compiled kernels.
+    """
+
+    image: Image
+    has_duplicates: bool
+    fast: bool
+
+    def batches(
+        self, lsns: Ints, sizes: npt.NDArray[np.int32], confidence: Grades
+    ) -> Iterator[Callable[[], Graded]]:
+        """What reads the records at these LSNs, some at a time, each in any thread.
+
+        Args:
+            lsns: int64 (n,); of LNs of the database that are records.
+            sizes: int32 (n,); of the entries.
+            confidence: uint8 (n,).
+        """
+        ends = np.cumsum(sizes, dtype=np.int64)
+        first = 0
+        while first < len(lsns):
+            before = int(ends[first - 1]) if first else 0
+            last = int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))
+            last = min(max(last, first + 1), first + BATCH_ROWS, len(lsns))
+            yield partial(self.read, lsns[first:last], confidence[first:last])
+            first = last
+
+    def read(self, lsns: Ints, confidence: Grades) -> Graded:
+        """The records at LSNs, which have been summed before."""
+        entries = fetch(self.image, lsns, fast=self.fast, check=False)
+        rows = np.flatnonzero(entries.is_family(Family.LN))
+        found = list(entries.decode(Family.LN, rows, fast=self.fast, wanted=_FIELDS))
+        pieces = [self._records(entries, some, decoded.fields) for some, decoded in found]
+        if not pieces:
+            return graded(no_records(), confidence[:0])
+        if len(pieces) == 1:
+            return graded(pieces[0], confidence[found[0][0]])
+        index = np.concatenate([some for some, _ in found])
+        return graded(joined(pieces), confidence[index]).take(np.argsort(index))
+
+    def _records(self, entries: Entries, rows: Ints, fields: Columns) -> Records:
+        n, version = len(rows), int(entries.version[rows[0]])
+        key, data = (
+            Spans(fields.data, *fields.span("key")),
+            Spans(fields.data, *fields.span("data")),
+        )
+        if self.has_duplicates and version >= KEYED_VERSION:
+            key, data = split_two_parts(key, fast=self.fast)
+        flags = _numbers(fields, "flags2", n) if version >= 19 else np.zeros(n, np.int64)
+        return Records(
+            key,
+            data,
+            entries.lsn[rows],
+            entries.vlsn[rows],
+            _numbers(fields, "modified_ms", n),
+            _numbers(fields, "created_ms", n),
+            expires_ms(_numbers(fields, "expiration", n)),
+            (flags & _TOMBSTONE) != 0,
+        )
+
+
+def _numbers(fields: Columns, name: str, n: int) -> Ints:
+    """A column, 0 where it is absent."""
+    if not fields.has(name):
+        return np.zeros(n, np.int64)
+    if fields.is_complete(name):
+        return fields.number(name)
+    return np.where(fields.is_present(name), fields.number(name), 0)
+
+
+def expires_ms(expiration: Ints) -> Ints:
+    """When records expire: days since 1970, hours where the number is below 0; 0 is never.
+
+    Numbers that no engine writes, and that would not fit, are never.
+    """
+    hours = expiration < 0
+    count = np.where(hours, -expiration, expiration)
+    sane = (count > 0) & (count < (1 << 31))
+    return np.where(sane, np.where(sane, count, 0) * np.where(hours, HOUR_MS, DAY_MS), NO_TIME)
+
+
+def joined(pieces: list[Records]) -> Records:
+    """Batches over the same buffers as one."""
+    numbers = ("lsn", "vlsn", "modified_ms", "created_ms", "expires_ms", "tombstone")
+    return Records(
+        _joined_spans([piece.key for piece in pieces]),
+        _joined_spans([piece.data for piece in pieces]),
+        *(np.concatenate([getattr(piece, name) for piece in pieces]) for name in numbers),
+    )
+
+
+def _joined_spans(pieces: list[Spans]) -> Spans:
+    return Spans(
+        pieces[0].data,
+        np.concatenate([piece.starts for piece in pieces]),
+        np.concatenate([piece.sizes for piece in pieces]),
+    )

@@ -1,0 +1,406 @@
+"""What a log holds, in columns: every record that was written, how transactions ended, nodes.
+
+One pass over the log, in threads. Of a record only what tells it from others is kept: some 41
+bytes for each, whatever its key and data are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.environment import Environment
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
+from je_tools.formats.je.identity import identities, new_seed
+from je_tools.formats.je.keys import join_two_part
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import (
+    ABORT_NO,
+    BY_NAME,
+    COMMIT_NO,
+    ENTRY_TYPES,
+    ERASED_NO,
+    Family,
+    mask_of,
+)
+from je_tools.names import Database, NamePart, collect_names, resolve_databases
+from je_tools.salvage.solid import Solid, SolidPart, solid_part
+from je_tools.scan import FileState, Scanner
+
+NO_TXN = 0
+"""The transaction of a record that was written outside of transactions."""
+
+DELETED, INVISIBLE = 1, 2
+"""Bits of an LN's `marks`: it says that the record is gone; a rollback took it back."""
+
+KEYED_VERSION = 8
+"""From this log version on a duplicate's key holds its data: both tell it from others."""
+
+RECORDS = mask_of(
+    each.no for each in ENTRY_TYPES.values() if each.family is Family.LN and each.user_ln
+)
+"""Types of entries that write a record of an application, or of an internal database like one."""
+
+_DEL_DUPS = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.DEL_DUP_LN)
+_DELETIONS = mask_of(
+    BY_NAME[name].no for name in ("DEL_LN_TX", "DEL_LN", "DEL_LN_TX_WITH_BEFORE_IMAGE")
+)
+_TXN_ENDS = mask_of((COMMIT_NO, ABORT_NO))
+_BIN, _DBIN, _DELTA = BY_NAME["BIN"].no, BY_NAME["DBIN"].no, BY_NAME["NewBINDelta"].no
+LEAVES = mask_of((_BIN, _DBIN, _DELTA))
+"""Types of bottom nodes, in full or as a delta."""
+
+_MAP_LNS = mask_of((BY_NAME["MapLN"].no, BY_NAME["MapLN_TX"].no))
+
+_LN_FIELDS = frozenset({"db_id", "txn_id", "key", "data"})
+_OLD_FIELDS = _LN_FIELDS | {"node_id"}
+_ID_WIDTH = 1 << 16
+_NODE_FIELDS = frozenset({"db_id", "node_id"})
+
+
+@dataclass(frozen=True, slots=True)
+class Lns:
+    """Records as they were written; element i of each array is the i-th, in log order.
+
+    Attributes:
+        lsn: int64.
+        first, second: int64, what tells the record from others; see `formats.je.identity`.
+        txn: int64; NO_TXN where there is none.
+        db: int32; index of the database in `Content.db_ids`.
+        size: int32; bytes of the entry.
+        marks: uint8, of DELETED and INVISIBLE.
+    """
+
+    lsn: Ints
+    first: Ints
+    second: Ints
+    txn: Ints
+    db: npt.NDArray[np.int32]
+    size: npt.NDArray[np.int32]
+    marks: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Bottom nodes of the trees and their deltas, in log order.
+
+    Attributes:
+        lsn, db_id, node_id: int64.
+        is_delta: bool.
+    """
+
+    lsn: Ints
+    db_id: Ints
+    node_id: Ints
+    is_delta: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a database is like, as its last descriptor says.
+
+    Attributes:
+        has_duplicates: whether keys can have several records.
+        has_comparator: whether an application's code orders it, or tells keys apart.
+    """
+
+    has_duplicates: bool
+    has_comparator: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A whole log.
+
+    Attributes:
+        lns: the records.
+        leaves: the nodes.
+        db_ids: ids by the index that `lns` has.
+        committed, aborted: int64, sorted; ids of transactions.
+        databases: names by id.
+        kinds: descriptors by id, of those that have one in the log.
+        solid: which places of the log could be read.
+        kept: the same without entries that an eraser has overwritten.
+        undecodable: LNs that have a good checksum and make no sense.
+        states: of each file.
+    """
+
+    lns: Lns
+    leaves: Leaves
+    db_ids: tuple[int, ...]
+    committed: Ints
+    aborted: Ints
+    databases: Mapping[int, Database]
+    kinds: Mapping[int, Kind]
+    solid: Solid
+    kept: Solid
+    undecodable: int
+    states: tuple[FileState, ...]
+    seed: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a range holds."""
+
+    lns: list[Lns]
+    leaves: list[Leaves]
+    ends: tuple[Ints, Ints]
+    names: NamePart
+    kinds: dict[int, Kind]
+    solid: SolidPart
+    kept: SolidPart
+    undecodable: int
+
+
+@dataclass
+class _Codes:
+    """Numbers from 0 on for ids of databases, given to any thread that asks."""
+
+    codes: dict[int, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, db_ids: Ints) -> npt.NDArray[np.int32]:
+        if not len(db_ids):
+            return np.empty(0, np.int32)
+        least = int(db_ids.min())
+        width = int(db_ids.max()) - least + 1
+        if width > _ID_WIDTH:
+            # Wild ids, of which none is used as a size.
+            unique, places = np.unique(db_ids, return_inverse=True)
+            return self._known(unique)[places]
+        places = db_ids - least
+        lookup = np.zeros(width, np.int32)
+        lookup[places] = 1
+        found = np.flatnonzero(lookup)
+        lookup[found] = self._known(found + least)
+        return lookup[places]
+
+    def _known(self, db_ids: Ints) -> npt.NDArray[np.int32]:
+        with self.lock:
+            known = [self.codes.setdefault(id_, len(self.codes)) for id_ in db_ids.tolist()]
+        return np.array(known, np.int32)
+
+
+def read_content(environment: Environment, scanner: Scanner) -> Content:
+    """Read a log once.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    fast = scanner.is_fast(environment.size)
+    look = _Look(_Codes(), new_seed(), fast, _duplicates_before(environment, scanner))
+    seen: list[_Seen] = []
+    states: list[FileState] = []
+    for part in scanner.scan(environment, look):
+        seen += part.results
+        if part.end is not None:
+            states.append(part.end)
+    kinds: dict[int, Kind] = {}
+    for each in seen:
+        kinds |= each.kinds
+    return Content(
+        lns=_joined_lns([lns for each in seen for lns in each.lns]),
+        leaves=_joined_leaves([leaves for each in seen for leaves in each.leaves]),
+        db_ids=tuple(look.codes.codes),
+        committed=_sorted_ids(each.ends[0] for each in seen),
+        aborted=_sorted_ids(each.ends[1] for each in seen),
+        databases=resolve_databases(each.names for each in seen),
+        kinds=kinds,
+        solid=Solid.of(each.solid for each in seen),
+        kept=Solid.of(each.kept for each in seen),
+        undecodable=sum(each.undecodable for each in seen),
+        states=tuple(states),
+        seed=look.seed,
+    )
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The work of the scan.
+
+    Attributes:
+        codes: of the databases.
+        seed: of the identities.
+        fast: use compiled kernels.
+        duplicates: databases whose records of before KEYED_VERSION are told apart by their data.
+    """
+
+    codes: _Codes
+    seed: Ints
+    fast: bool
+    duplicates: frozenset[int]
+
+    def __call__(self, rows: Rows) -> _Seen:
+        good = rows.good
+        solid = kept = solid_part(rows, good)
+        erased = rows.type == ERASED_NO
+        if erased.any():
+            kept = solid_part(rows, good & ~erased)
+        lns: list[Lns] = []
+        undecodable = 0
+        for family, mask in ((Family.LN, RECORDS), (Family.DEL_DUP_LN, _DEL_DUPS)):
+            for some in pieces_of_rows(rows, mask[rows.type] & good):
+                found = self._lns(some, family)
+                lns.append(found)
+                undecodable += len(some) - len(found)
+        if _DEL_DUPS[rows.type].any():
+            lns = [_sorted_lns(lns)]
+        leaves = [self._leaves(some) for some in pieces_of_rows(rows, LEAVES[rows.type] & good)]
+        kinds = _kinds(rows.take(np.flatnonzero(_MAP_LNS[rows.type] & good & ~rows.invisible)))
+        names = collect_names(rows, fast=self.fast)
+        return _Seen(lns, leaves, self._ends(rows), names, kinds, solid, kept, undecodable)
+
+    def _lns(self, rows: Rows, family: Family) -> Lns:
+        is_old = 6 <= rows.version < KEYED_VERSION
+        wanted = _LN_FIELDS if family is Family.LN else _LN_FIELDS | {"data_as_key"}
+        decoded = decode(rows, family, fast=self.fast, wanted=wanted)
+        fields = decoded.fields
+        db_ids = fields.number("db_id")
+        data, starts, sizes = (fields.data, *fields.span("key"))
+        gone = _DELETIONS[rows.type] | (family is Family.DEL_DUP_LN)
+        gone = gone | (fields.span("data")[1] < 0) if fields.has("data") else gone
+        if is_old and self.duplicates:
+            data, starts, sizes = self._old_keys(fields, family, db_ids)
+        first, second = identities(data, starts, sizes, db_ids, self.seed, fast=self.fast)
+        txn = np.zeros(len(rows), np.int64)
+        if fields.has("txn_id"):
+            txn = np.where(fields.is_present("txn_id"), fields.number("txn_id"), NO_TXN)
+        marks = (gone * DELETED | rows.invisible * INVISIBLE).astype(np.uint8)
+        keep = ~decoded.bad & (sizes >= 0)
+        return _take_lns(
+            Lns(
+                rows.lsn,
+                first,
+                second,
+                txn,
+                self.codes.of(db_ids),
+                rows.size.astype(np.int32),
+                marks,
+            ),
+            keep,
+        )
+
+    def _old_keys(
+        self, fields: Columns, family: Family, db_ids: Ints
+    ) -> tuple[npt.NDArray[np.uint8], Ints, Ints]:
+        """Keys as later log versions have them: those of duplicates with their data."""
+        key_start, key_size = fields.span("key")
+        second = "data" if family is Family.LN else "data_as_key"
+        data_start, data_size = fields.span(second)
+        view = fields.data
+        texts = []
+        for i, db_id in enumerate(db_ids.tolist()):
+            key = view[key_start[i] : key_start[i] + max(key_size[i], 0)].tobytes()
+            if db_id in self.duplicates and data_size[i] >= 0:
+                end = data_start[i] + data_size[i]
+                key = join_two_part(key, view[data_start[i] : end].tobytes())
+            texts.append(key)
+        sizes = np.where(key_size < 0, -1, np.array([len(text) for text in texts], np.int64))
+        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        starts = ends - np.array([len(text) for text in texts], np.int64)
+        return np.frombuffer(b"".join(texts), np.uint8), starts, sizes
+
+    def _leaves(self, rows: Rows) -> Leaves:
+        decoded = decode(rows, Family.NODE, fast=self.fast, wanted=_NODE_FIELDS)
+        if not decoded.fields.has("node_id"):
+            rows = rows.take(np.empty(0, np.int64))
+            return Leaves(rows.lsn, rows.lsn, rows.lsn, rows.type == _DELTA)
+        keep = ~decoded.bad
+        db_id, node_id = decoded.fields.number("db_id"), decoded.fields.number("node_id")
+        return Leaves(rows.lsn[keep], db_id[keep], node_id[keep], rows.type[keep] == _DELTA)
+
+    def _ends(self, rows: Rows) -> tuple[Ints, Ints]:
+        """Ids of transactions that were committed, and of those that were aborted."""
+        ends: tuple[list[Ints], list[Ints]] = ([], [])
+        for some in pieces_of_rows(rows, _TXN_ENDS[rows.type] & rows.good & ~rows.invisible):
+            wanted = frozenset({"txn_id"})
+            decoded = decode(some, Family.TXN_END, fast=self.fast, wanted=wanted)
+            if decoded.fields.has("txn_id"):
+                ids = decoded.fields.number("txn_id")
+                for of, no in zip(ends, (COMMIT_NO, ABORT_NO), strict=True):
+                    of.append(ids[~decoded.bad & (some.type == no)])
+        none = np.empty(0, np.int64)
+        return np.concatenate([none, *ends[0]]), np.concatenate([none, *ends[1]])
+
+
+def pieces_of_rows(rows: Rows, mask: npt.NDArray[np.bool_], most: int = MAX_ROWS) -> Iterator[Rows]:
+    """The rows that a mask takes, at most `most` at once."""
+    index = np.flatnonzero(mask)
+    for first in range(0, len(index), most):
+        yield rows.take(index[first : first + most])
+
+
+def _kinds(rows: Rows) -> dict[int, Kind]:
+    """The last descriptor of each database."""
+    kinds: dict[int, Kind] = {}
+    for row in range(len(rows)):
+        fields: Mapping[str, Any] = rows.fields(row)
+        database = fields.get("database")
+        if database is not None and fields.get("data") is not None:
+            compared = bool(database["btree_comparator"] or database["dup_comparator"])
+            kinds[database["id"]] = Kind(bool(database["db_flags"] & 1), compared)
+    return kinds
+
+
+def _duplicates_before(environment: Environment, scanner: Scanner) -> frozenset[int]:
+    """Databases with duplicates, where files are so old that it must be known beforehand."""
+    if all(file.version >= KEYED_VERSION for file in environment.files):
+        return frozenset()
+    kinds: dict[int, Kind] = {}
+
+    def look(rows: Rows) -> dict[int, Kind]:
+        return _kinds(rows.take(np.flatnonzero(_MAP_LNS[rows.type] & rows.good)))
+
+    for part in scanner.scan(environment, look):
+        for found in part.results:
+            kinds |= found
+    return frozenset(id_ for id_, kind in kinds.items() if kind.has_duplicates)
+
+
+def _take_lns(lns: Lns, keep: npt.NDArray[Any]) -> Lns:
+    if keep.dtype == np.bool_ and keep.all():
+        return lns
+    return Lns(*(getattr(lns, name)[keep] for name in Lns.__dataclass_fields__))
+
+
+def _sorted_lns(pieces: list[Lns]) -> Lns:
+    joined = _joined_lns(pieces)
+    return _take_lns(joined, np.argsort(joined.lsn, kind="stable"))
+
+
+_LN_TYPES = (np.int64, np.int64, np.int64, np.int64, np.int32, np.int32, np.uint8)
+
+
+def _joined_lns(pieces: list[Lns]) -> Lns:
+    columns = zip(Lns.__dataclass_fields__, _LN_TYPES, strict=True)
+    return Lns(
+        *(
+            np.concatenate([np.empty(0, kind), *(getattr(lns, name) for lns in pieces)])
+            for name, kind in columns
+        )
+    )
+
+
+def _joined_leaves(pieces: list[Leaves]) -> Leaves:
+    none = np.empty(0, np.int64)
+    return Leaves(
+        np.concatenate([none, *(each.lsn for each in pieces)]),
+        np.concatenate([none, *(each.db_id for each in pieces)]),
+        np.concatenate([none, *(each.node_id for each in pieces)]),
+        np.concatenate([none.astype(np.bool_), *(each.is_delta for each in pieces)]),
+    )
+
+
+def _sorted_ids(pieces: Iterable[Ints]) -> Ints:
+    return np.sort(np.concatenate([np.empty(0, np.int64), *pieces]))

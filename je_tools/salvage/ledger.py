@@ -1,0 +1,241 @@
+"""The ledger of a salvage: what could not be read, what is missed because of it, what is unsure.
+
+JSON lines, in the order in which an investigation asks: the log, its holes, its databases, then
+single records. Sure records have no line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.cells import Cell, Spelling, lines_of
+from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.types import type_name
+from je_tools.formats.source import Bytes
+from je_tools.formats.spans import Spans
+from je_tools.masking import DataMode, Masking
+from je_tools.plain import clean_text, printable
+from je_tools.salvage.batches import Graded
+from je_tools.salvage.choice import Confidence
+from je_tools.salvage.lost import Hole, HoleKind
+from je_tools.salvage.run import Described, Output, Salvage
+from je_tools.salvage.solid import NO_TYPE
+from je_tools.sinks.record_lines import masked
+from je_tools.sinks.records import PIECE_ROWS
+
+LEDGER, SUMMARY = "ledger.jsonl", "summary.txt"
+"""Names of the files beside those of the databases."""
+
+_UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
+
+
+def write_ledger(
+    salvaged: Salvage,
+    databases: Sequence[Described],
+    output: Output,
+    masking: Masking,
+    out: BinaryIO,
+) -> None:
+    """Write the whole ledger.
+
+    Args:
+        salvaged: what comes back.
+        databases: those that have been written.
+        output: their files.
+        masking: what becomes of keys.
+        out: where to.
+    """
+    _write(out, {"kind": "log", **_log_row(salvaged)})
+    for hole in salvaged.lost.holes:
+        _write(out, {"kind": "hole", **_hole_row(hole)})
+    apart = {written.database.db_id: written.file for written in output.apart}
+    for one, written in zip(databases, output.records, strict=True):
+        files = {"file": written.file, "unfinished_file": apart.get(one.database.db_id)}
+        row = _database_row(one) | {"left_out": written.left_out}
+        _write(out, {"kind": "database", **row, **files})
+    for one in databases:
+        for lines in _record_lines(salvaged, one, masking):
+            out.write(lines.data)
+
+
+def _write(out: BinaryIO, row: dict[str, Any]) -> None:
+    out.write(json.dumps(row, separators=(",", ":")).encode() + b"\n")
+
+
+def _log_row(salvaged: Salvage) -> dict[str, Any]:
+    content = salvaged.content
+    return {
+        "environment": clean_text(salvaged.environment.name),
+        "mode": salvaged.mode.value,
+        "files": len(content.states),
+        "bytes": sum(state.size for state in content.states),
+        "versions": len(content.lns),
+        "undecodable": content.undecodable,
+        "committed": len(content.committed),
+        "aborted": len(content.aborted),
+        "holes": len(salvaged.lost.holes),
+        "lost_bytes": sum(_size(hole) for hole in salvaged.lost.holes if hole.is_damage),
+    }
+
+
+def _hole_row(hole: Hole) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "hole": hole.kind.value,
+        "start": lsn_text(hole.start),
+        "stop": lsn_text(hole.stop),
+        "first_file": hole.start >> 32 & 0xFFFFFFFF,
+    }
+    if hole.kind is HoleKind.NO_FILE:
+        row["files"] = (hole.stop - hole.start) >> 32
+    else:
+        row["bytes"] = _size(hole)
+    return row | {
+        "before": None if hole.before == NO_TYPE else type_name(hole.before),
+        "after": None if hole.after == NO_TYPE else type_name(hole.after),
+        "named": hole.named,
+        "lost_keys": hole.keys,
+    }
+
+
+def _size(hole: Hole) -> int:
+    return 0 if hole.kind is HoleKind.NO_FILE else hole.stop - hole.start
+
+
+def _database_row(one: Described) -> dict[str, Any]:
+    return {
+        "db": one.database.shown,
+        "db_id": one.database.db_id,
+        "state": one.state,
+        "duplicates": one.database.has_duplicates,
+        "described": one.kind,
+        "comparator": one.has_comparator,
+        "versions": one.versions,
+        "records": {grade.label: count for grade, count in one.records.items()},
+        "unfinished": one.apart,
+        "undecided": one.undecided,
+        "lost_keys": one.lost,
+    }
+
+
+def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
+    """Lost keys of a database, then the records that are unsure, then what is left out."""
+    yield from _lost_lines(salvaged, one, masking)
+    line = _Line(one, masking, salvaged.fast)
+    for batch in salvaged.named_batches(one):
+        yield line.of("record", batch)
+    choice = salvaged.choice
+    older = choice.taken & (choice.confidence == Confidence.OLDER)
+    for kind, mask in (("record", older), ("undecided", salvaged.undecided)):
+        for read in salvaged.batches(one, mask):
+            yield line.of(kind, read())
+
+
+class _Line:
+    """Lines about records of one database."""
+
+    def __init__(self, one: Described, masking: Masking, fast: bool) -> None:
+        self.front = f'"db":{json.dumps(one.database.shown)},"key":'
+        self.masking = masking
+        self.fast = fast
+
+    def key_cell(self, kind: str, key: Spans) -> Cell:
+        """What every line begins with."""
+        is_shown = self.masking.mode is DataMode.SHOW
+        front = f'{{"kind":"{kind}",{self.front}'.encode()
+        spelling = Spelling.HEX if is_shown else Spelling.TEXT
+        return Cell(masked(key, self.masking), spelling, front + b'"', b'"', front + b"null")
+
+    def of(self, kind: str, records: Graded) -> Bytes:
+        """Where each record comes from, and how sure it is."""
+        labels = [grade.label.encode() for grade in Confidence]
+        sizes = np.array([len(label) for label in labels], np.int64)
+        starts = np.cumsum(sizes) - sizes
+        codes = records.confidence
+        table = np.frombuffer(b"".join(labels), np.uint8)
+        cells = [
+            self.key_cell(kind, records.key),
+            Cell(records.lsn, Spelling.LSN, b',"lsn":"', b'"'),
+            Cell(
+                Spans(table, starts[codes], sizes[codes]),
+                Spelling.WORD,
+                b',"confidence":"',
+                b'"}\n',
+            ),
+        ]
+        return lines_of(cells, fast=self.fast)
+
+
+def _lost_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
+    lost, line = salvaged.lost, _Line(one, masking, salvaged.fast)
+    index = np.flatnonzero(~lost.comes_back & (lost.named.db_id == one.database.db_id))
+    for first in range(0, len(index), PIECE_ROWS):
+        some = index[first : first + PIECE_ROWS]
+        named = lost.named.take(some)
+        cells = [
+            line.key_cell("lost-key", named.records.key),
+            Cell(named.records.lsn, Spelling.LSN, b',"lsn":"', b'"'),
+            Cell(named.by, Spelling.LSN, b',"named_by":"', b'"'),
+            _choice(named.by_slot, b',"by":"slot"', b',"by":"transaction"'),
+            _choice(named.gone, b',"deletion":true', b',"deletion":false'),
+            _choice(lost.has_older[some], b',"older":true}\n', b',"older":false}\n'),
+        ]
+        yield lines_of(cells, fast=salvaged.fast)
+
+
+def _choice(mask: Mask, yes: bytes, no: bytes) -> Cell:
+    starts: Ints = np.where(mask, 0, len(yes)).astype(np.int64)
+    sizes: Ints = np.where(mask, len(yes), len(no)).astype(np.int64)
+    return Cell(Spans(np.frombuffer(yes + no, np.uint8), starts, sizes), Spelling.WORD)
+
+
+def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Output) -> str:
+    """The same for people, without single records."""
+    row = _log_row(salvaged)
+    lines = [
+        f"{printable(salvaged.environment.name)}: {row['files']:,} files, {row['bytes']:,} bytes, "
+        f"{row['versions']:,} versions of records, {row['committed']:,} commits",
+        *_hole_texts(salvaged.lost.holes),
+        "",
+    ]
+    header = ("DATABASE", "STATE", "RECORDS", "UNSURE", "LOST", "FILE")
+    rows = [header]
+    for one, written in zip(databases, output.records, strict=True):
+        unsure = sum(one.records.get(grade, 0) for grade in _UNSURE) + one.undecided
+        counts = (f"{written.records:,}", f"{unsure:,}", f"{one.lost:,}")
+        state = one.state if one.kind == "known" else f"{one.state} ({one.kind})"
+        rows.append((printable(one.database.shown), state, *counts, written.file or ""))
+    rows += [
+        (printable(each.database.shown), "unfinished", f"{each.records:,}", "", "", each.file or "")
+        for each in output.apart
+    ]
+    return "\n".join([*lines, *_aligned(rows)]) + "\n"
+
+
+def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:
+    for kind in HoleKind:
+        some = [hole for hole in holes if hole.kind is kind]
+        if not some:
+            continue
+        size = sum(map(_size, some))
+        what = f"{size:,} bytes" if kind is not HoleKind.NO_FILE else _files(some)
+        named = sum(hole.named for hole in some)
+        yield f"{kind.value}: {len(some):,} holes, {what}, {named:,} lost entries are named"
+
+
+def _files(holes: Sequence[Hole]) -> str:
+    return f"{sum((hole.stop - hole.start) >> 32 for hole in holes):,} files"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        pads: list[Callable[[str, int], str]] = [
+            str.rjust if 2 <= i < 5 else str.ljust for i in range(len(row))
+        ]
+        cells = (pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True))
+        yield "  ".join(cells).rstrip()

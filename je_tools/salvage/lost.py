@@ -1,0 +1,260 @@
+"""What of a log cannot be read: the holes, and the records that the rest of the log misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from je_tools.environment import Environment
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.identity import newest_of
+from je_tools.names import FIXED_NAMES
+from je_tools.salvage.choice import Choice, Confidence, Mode
+from je_tools.salvage.content import Content
+from je_tools.salvage.named import FindNamed, Named, joined_named, no_named
+from je_tools.salvage.solid import NO_TYPE
+from je_tools.scan import Scanner
+
+_FILE = 1 << 32
+INTERNAL = "_je"
+"""What the names of the engine's own databases begin with."""
+
+
+class HoleKind(StrEnum):
+    """Why something cannot be read."""
+
+    DAMAGED = "damaged"
+    """Bytes between entries that are no entry, or one with a wrong checksum."""
+    END_OF_FILE = "end-of-file"
+    """Bytes behind the last entry of a file that another follows."""
+    TAIL = "tail"
+    """Bytes behind the last entry of the log: the writer died, or they were never written."""
+    WHOLE_FILE = "whole-file"
+    """A file without a single good entry."""
+    NO_FILE = "no-file"
+    """Files that are not there: lost, or cleaned away by the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A stretch of the log that cannot be read.
+
+    Attributes:
+        kind: why.
+        start, stop: LSNs; offsets in one file, but for files that are not there.
+        before, after: types of the entries around it; NO_TYPE where there is none.
+        named: how many different entries in it the rest of the log names.
+        keys: how many records it misses.
+    """
+
+    kind: HoleKind
+    start: int
+    stop: int
+    before: int
+    after: int
+    named: int = 0
+    keys: int = 0
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether a whole log would not have it."""
+        return self.kind not in (HoleKind.TAIL, HoleKind.NO_FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What cannot be read.
+
+    Attributes:
+        holes: in log order.
+        named: records that the rest of the log names, and whose newest version is lost: one of
+            each; in the mode `everything` one of each version.
+        comes_back: bool, of `named`: the record is known all the same.
+        has_older: bool, of `named`: an older version comes back in its place.
+    """
+
+    holes: list[Hole]
+    named: Named
+    comes_back: Mask
+    has_older: Mask
+
+
+def find_lost(
+    environment: Environment,
+    scanner: Scanner,
+    content: Content,
+    choice: Choice,
+    mode: Mode,
+    *,
+    internal: bool,
+) -> tuple[Lost, Choice]:
+    """Look for what is lost, and take back what is out of date because of it.
+
+    The log is read once more where there is anything but the tail that cannot be read.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    holes = list(_holes(environment, content))
+    erases = len(content.kept.start) != len(content.solid.start)
+    if not erases and all(hole.kind is HoleKind.TAIL for hole in holes):
+        nothing = np.empty(0, np.bool_)
+        return Lost(holes, no_named(), nothing, nothing), choice
+    fast = scanner.is_fast(environment.size)
+    find = FindNamed(
+        content, newest_leaves(content, fast=fast), _excluded(content, mode, internal), fast
+    )
+    named: list[Named] = []
+    lsns: list[Ints] = [np.empty(0, np.int64)]
+    for part in replace(scanner, progress=None, check=True).scan(environment, find):
+        for found in part.results:
+            named += found.named
+            lsns.append(found.lsns)
+    everything = joined_named(named)
+    lost, choice = _settled(content, choice, mode, everything)
+    return replace(lost, holes=_counted(holes, np.unique(np.concatenate(lsns)), lost)), choice
+
+
+def newest_leaves(content: Content, *, fast: bool) -> Ints:
+    """LSNs of the newest full version of each bottom node, and of deltas to it; sorted."""
+    leaves = content.leaves
+    everyone = np.ones(len(leaves.lsn), np.bool_)
+    newest = newest_of(leaves.node_id, leaves.db_id, everyone, fast=fast)
+    full = newest_of(leaves.node_id, leaves.db_id, ~leaves.is_delta, fast=fast)
+    return leaves.lsn[newest | full]
+
+
+def _excluded(content: Content, mode: Mode, internal: bool) -> Ints:
+    """Databases of which nothing comes back."""
+    found = set(FIXED_NAMES) - ({-1} if internal else set())
+    for db_id, database in content.databases.items():
+        is_internal = database.name.startswith(INTERNAL)
+        is_gone = database.removed and mode is Mode.COMMITTED
+        if (is_internal and not internal) or is_gone:
+            found.add(db_id)
+    return np.array(sorted(found), np.int64)
+
+
+def _settled(content: Content, choice: Choice, mode: Mode, named: Named) -> tuple[Lost, Choice]:
+    """Which named records count, beside the LNs that are there.
+
+    Of each record the versions are put in order; one that is named and lost counts where it is
+    the newest.
+    """
+    lns = content.lns
+    known = choice.newest.copy()
+    known[known] = np.isin(lns.first[known], named.first)
+    rows = np.flatnonzero(known)
+    first = np.concatenate((lns.first[rows], named.first))
+    second = np.concatenate((lns.second[rows], named.second))
+    lsn = np.concatenate((lns.lsn[rows], named.records.lsn))
+    # Of what names one version, that which has its data counts.
+    sure = np.concatenate(
+        (np.full(len(rows), 2), (named.records.data.sizes >= 0) & ~named.gone)
+    ).astype(np.int64)
+    order = np.lexsort((sure, lsn, second, first))
+    same = (np.diff(first[order]) == 0) & (np.diff(second[order]) == 0)
+    is_last = np.append(~same, True)[: len(order)]
+    group = np.cumsum(np.append(0, ~same))[: len(order)]
+    winner = order[is_last][group]
+    beaten = np.zeros(len(first), np.bool_)
+    beaten[order] = winner >= len(rows)
+    wins = np.zeros(len(first), np.bool_)
+    wins[order[is_last]] = True
+    kept = wins[len(rows) :]
+    if mode is Mode.EVERYTHING:
+        kept = _one_of_each(first, second, lsn, order)[len(rows) :]
+    chosen = named.take(kept)
+    is_record = choice.taken[rows] & beaten[: len(rows)]
+    settles = _settles(content, named)
+    better = np.zeros(len(order), np.bool_)
+    is_named = winner >= len(rows)
+    better[order[is_named]] = settles[winner[is_named] - len(rows)]
+    older = is_record & ~better[: len(rows)]
+    has_older = _has_older(chosen, lns.first[rows[older]], lns.second[rows[older]])
+    # Nobody misses what was deleted, unless that brings an older version back.
+    missed = ~chosen.gone | has_older
+    chosen, has_older = chosen.take(missed), has_older[missed]
+    comes_back = (chosen.records.data.sizes >= 0) & ~chosen.gone
+    taken, confidence = choice.taken.copy(), choice.confidence.copy()
+    confidence[rows[older]] = Confidence.OLDER
+    if mode is Mode.COMMITTED:
+        taken[rows[is_record & ~older]] = False
+    lost = Lost([], chosen, comes_back, has_older)
+    return lost, replace(choice, taken=taken, confidence=confidence)
+
+
+def _one_of_each(first: Ints, second: Ints, lsn: Ints, order: Ints) -> Mask:
+    """The last of each version."""
+    columns = (first[order], second[order], lsn[order])
+    same = np.logical_and.reduce([np.diff(column) == 0 for column in columns])
+    last = np.zeros(len(order), np.bool_)
+    last[order[np.append(~same, True)[: len(order)]]] = True
+    return last
+
+
+def _settles(content: Content, named: Named) -> Mask:
+    """Which named versions take the place of older ones: those that are known.
+
+    A deletion that was lost is none: it may have been taken back. The eraser overwrites only what
+    nothing needs any more, so where it was, a slot has the last word.
+    """
+    lsn = named.records.lsn
+    is_erased = content.kept.is_lost(lsn) & ~content.solid.is_lost(lsn)
+    settled: Mask = np.where(named.gone, is_erased, named.records.data.sizes >= 0)
+    return settled
+
+
+def _has_older(chosen: Named, first: Ints, second: Ints) -> Mask:
+    """Which of the chosen an LN stands in for."""
+    pairs = np.stack(
+        (np.concatenate((first, chosen.first)), np.concatenate((second, chosen.second)))
+    )
+    _, inverse = np.unique(pairs, axis=1, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    is_there: Mask = np.isin(inverse[len(first) :], inverse[: len(first)])
+    return is_there
+
+
+def _holes(environment: Environment, content: Content) -> Iterator[Hole]:
+    """Every hole, in log order."""
+    solid = content.solid
+    run = 0
+    expected: int | None = 0 if environment.is_directory else None
+    ends = environment.ends
+    for i, state in enumerate(content.states):
+        file_no = state.file.file_no
+        base = file_no * _FILE
+        if expected is not None and file_no > expected:
+            yield Hole(HoleKind.NO_FILE, expected * _FILE, base, NO_TYPE, NO_TYPE)
+        expected = file_no + 1
+        at, before, found = base, NO_TYPE, False
+        while run < len(solid.start) and solid.start[run] >> 32 & 0xFFFFFFFF == file_no:
+            start = int(solid.start[run])
+            if start > at:
+                yield Hole(HoleKind.DAMAGED, at, start, before, int(solid.first[run]))
+            at, before, found = int(solid.stop[run]), int(solid.last[run]), True
+            run += 1
+        if at < base + state.size:
+            yield Hole(_end_kind(i in ends, found), at, base + state.size, before, NO_TYPE)
+
+
+def _end_kind(is_end: bool, found: bool) -> HoleKind:
+    if is_end:
+        return HoleKind.TAIL
+    return HoleKind.END_OF_FILE if found else HoleKind.WHOLE_FILE
+
+
+def _counted(holes: Sequence[Hole], lsns: Ints, lost: Lost) -> list[Hole]:
+    """The holes with what lies in them; behind the end of the log there may be one more."""
+    records = np.sort(lost.named.records.lsn[~lost.comes_back])
+    found = []
+    for hole in holes:
+        named = np.searchsorted(lsns, [hole.start, hole.stop])
+        keys = np.searchsorted(records, [hole.start, hole.stop])
+        found.append(replace(hole, named=int(np.diff(named)[0]), keys=int(np.diff(keys)[0])))
+    return found

@@ -1,0 +1,348 @@
+"""What the rest of the log says of records that are lost: slots of nodes, earlier versions.
+
+A slot names the LSN of the entry that wrote its record, and often holds the record itself; an
+entry of a transaction names the version that it replaced. Where such an LSN lies in a place that
+could not be read, the key is known all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.cells import Cell, Spelling, lines_of, read_only
+from je_tools.formats.je.columns import Columns, Decoded, decode
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.identity import identities
+from je_tools.formats.je.keys import join_two_part
+from je_tools.formats.je.layout import NODE_HAS_PREFIX
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.slots import split_embedded, split_two_parts
+from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
+from je_tools.formats.spans import Spans, gather
+from je_tools.records import NO_TIME, NO_VLSN, Records, no_records
+from je_tools.salvage.batches import DAY_MS, HOUR_MS, expires_ms, joined
+from je_tools.salvage.content import KEYED_VERSION, LEAVES, RECORDS, Content, pieces_of_rows
+
+NODES_AT_ONCE = 512
+"""Nodes that are decoded at once: each has up to some hundred slots."""
+
+_DBIN = BY_NAME["DBIN"].no
+_GONE = 0x01 | 0x08
+_TOMBSTONE = 0x80
+_HOURS = 0x20
+_ABORT_GONE = 0x01
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Records that are named, and were written at LSNs that cannot be read.
+
+    Attributes:
+        records: what is known of them: the data is null where it is not.
+        db_id: int64.
+        first, second: int64; their identities.
+        gone: bool; what was written there is a deletion.
+        by: int64; LSN of the entry that names them.
+        by_slot: bool; a slot does, else an entry of a transaction that has not ended.
+    """
+
+    records: Records
+    db_id: Ints
+    first: Ints
+    second: Ints
+    gone: Mask
+    by: Ints
+    by_slot: Mask
+
+    def __len__(self) -> int:
+        return len(self.db_id)
+
+    def take(self, keep: npt.NDArray[Any]) -> Named:
+        """Those of a mask or of an index array."""
+        columns = (self.db_id, self.first, self.second, self.gone, self.by, self.by_slot)
+        return Named(self.records.take(keep), *(column[keep] for column in columns))
+
+
+def no_named() -> Named:
+    """None at all."""
+    none, no_mask = np.empty(0, np.int64), np.empty(0, np.bool_)
+    return Named(no_records(), none, none, none, no_mask, none, no_mask)
+
+
+def joined_named(pieces: list[Named]) -> Named:
+    """All of them behind each other, their bytes in one buffer."""
+    pieces = [piece for piece in pieces if len(piece)]
+    if not pieces:
+        return no_named()
+    names = ("db_id", "first", "second", "gone", "by", "by_slot")
+    return Named(
+        _rebased([piece.records for piece in pieces]),
+        *(np.concatenate([getattr(piece, name) for piece in pieces]) for name in names),
+    )
+
+
+def _rebased(pieces: list[Records]) -> Records:
+    moved = []
+    for name in ("key", "data"):
+        columns: list[Spans] = [getattr(piece, name) for piece in pieces]
+        sizes = np.array([len(spans.data) for spans in columns], np.int64)
+        bases = np.cumsum(sizes) - sizes
+        data = read_only(np.concatenate([spans.data for spans in columns]))
+        pairs = zip(columns, bases, strict=True)
+        moved.append([Spans(data, s.starts + base, s.sizes) for s, base in pairs])
+    numbers = ("lsn", "vlsn", "modified_ms", "created_ms", "expires_ms", "tombstone")
+    return joined(
+        [
+            Records(key, data, *(getattr(piece, name) for name in numbers))
+            for piece, key, data in zip(pieces, *moved, strict=True)
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPart:
+    """What a range names.
+
+    Attributes:
+        named: records, of any database.
+        lsns: int64; every LSN of a place that could not be read that an entry names.
+    """
+
+    named: list[Named]
+    lsns: Ints
+
+
+@dataclass(frozen=True)
+class FindNamed:
+    """The work of the scan.
+
+    Attributes:
+        content: the log.
+        leaves: int64, sorted; LSNs of nodes that are the newest of themselves.
+        excluded: databases that are left out.
+        fast: use compiled kernels.
+    """
+
+    content: Content
+    leaves: Ints
+    excluded: Ints
+    fast: bool
+
+    def __call__(self, rows: Rows) -> NamedPart:
+        """What these rows name; runs in any thread."""
+        named: list[Named] = []
+        lsns: list[Ints] = [np.empty(0, np.int64)]
+        good = rows.good & ~rows.invisible
+        nodes = good & LEAVES[rows.type]
+        nodes[nodes] = _is_in(rows.lsn[nodes], self.leaves)
+        for some in pieces_of_rows(rows, nodes, NODES_AT_ONCE):
+            decoded = decode(some, Family.NODE, fast=self.fast)
+            named += self._slots(some, decoded, lsns)
+        for some in pieces_of_rows(rows, good & (rows.type == OLD_BIN_DELTA_NO), NODES_AT_ONCE):
+            decoded = decode(some, Family.OLD_DELTA, fast=self.fast)
+            named += self._slots(some, decoded, lsns)
+        for some in pieces_of_rows(rows, good & RECORDS[rows.type]):
+            named += self._entries(some, lsns)
+        return NamedPart(named, np.unique(np.concatenate(lsns)))
+
+    def _slots(self, rows: Rows, decoded: Decoded, lsns: list[Ints]) -> Iterator[Named]:
+        slots = decoded.slots
+        if slots is None or not len(slots.present):
+            return
+        counts = np.diff(decoded.slot_first)
+        node = np.repeat(np.arange(len(rows)), counts)
+        lsn = slots.number("lsn")
+        hits = self.content.kept.is_lost(lsn) & (lsn != NULL_LSN) & ~decoded.bad[node]
+        lsns.append(lsn[hits & self.content.solid.is_lost(lsn)])
+        hits &= ~np.isin(decoded.fields.number("db_id")[node], self.excluded)
+        index = np.flatnonzero(hits)
+        if len(index):
+            yield self._of_slots(rows, decoded, index, node[index])
+
+    def _of_slots(self, rows: Rows, decoded: Decoded, index: Ints, node: Ints) -> Named:
+        slots, fields = decoded.slots, decoded.fields
+        assert slots is not None
+        key_start, key_size, data_start, data_size = split_embedded(slots, fast=self.fast)
+        suffix = Spans(slots.data, key_start[index], key_size[index])
+        data = Spans(slots.data, data_start[index], data_size[index])
+        key = self._whole_keys(fields, suffix, node)
+        is_old_duplicate = rows.type[node] == _DBIN
+        db_id = fields.number("db_id")[node]
+        if is_old_duplicate.any() and fields.has("dup_key"):
+            of_node = Spans(fields.data, *fields.span("dup_key")).take(node)
+            key, data = _old_duplicates(is_old_duplicate, of_node, key, data)
+        first, second = self._identities(key, data, db_id, is_old_duplicate)
+        key, data = self._apart(key, _own(data, self.fast), db_id, rows.version)
+        state = slots.number("state")[index]
+        records = Records(
+            key,
+            data,
+            slots.number("lsn")[index],
+            _column(slots, "vlsn", index, NO_VLSN),
+            _slot_time(slots, fields, "modified", index, node),
+            _slot_time(slots, fields, "created", index, node),
+            _slot_expiration(slots, fields, index, node),
+            (state & _TOMBSTONE) != 0 if rows.version >= 19 else np.zeros(len(index), np.bool_),
+        )
+        by = rows.lsn[node]
+        gone = (state & _GONE) != 0
+        return Named(records, db_id, first, second, gone, by, np.ones(len(index), np.bool_))
+
+    def _whole_keys(self, fields: Columns, suffix: Spans, node: Ints) -> Spans:
+        """Keys with the prefix of their node in front, in a buffer of their own."""
+        cells = [Cell(suffix, Spelling.TEXT)]
+        sizes = suffix.sizes
+        if fields.has("key_prefix"):
+            starts, lengths = fields.span("key_prefix")
+            has_prefix = fields.number("booleans") & NODE_HAS_PREFIX != 0
+            lengths = np.where(has_prefix, np.maximum(lengths, 0), 0)
+            prefix = Spans(fields.data, starts[node], lengths[node])
+            cells.insert(0, Cell(prefix, Spelling.TEXT))
+            sizes = sizes + prefix.sizes
+        sizes = np.where(suffix.sizes < 0, -1, sizes)
+        if (suffix.sizes < 0).any():
+            cells = [Cell(cell.values.take(suffix.sizes >= 0), Spelling.TEXT) for cell in cells]
+        ends = np.cumsum(np.maximum(sizes, 0))
+        return Spans(lines_of(cells, fast=self.fast), ends - np.maximum(sizes, 0), sizes)
+
+    def _identities(
+        self, key: Spans, data: Spans, db_id: Ints, is_old_duplicate: Mask
+    ) -> tuple[Ints, Ints]:
+        """As `content` makes them: of a duplicate of before KEYED_VERSION with its data."""
+        if is_old_duplicate.any():
+            texts = []
+            for i, is_old in enumerate(is_old_duplicate.tolist()):
+                text = key[i] or b""
+                texts.append(join_two_part(text, data[i] or b"") if is_old else text)
+            sizes = np.array([len(text) for text in texts], np.int64)
+            content = np.frombuffer(b"".join(texts), np.uint8)
+            key = Spans(content, np.cumsum(sizes) - sizes, sizes)
+        seed = self.content.seed
+        return identities(key.data, key.starts, key.sizes, db_id, seed, fast=self.fast)
+
+    def _apart(self, key: Spans, data: Spans, db_id: Ints, version: int) -> tuple[Spans, Spans]:
+        """Keys and data as an application has them: a duplicate's key holds both."""
+        duplicates = [i for i, kind in self.content.kinds.items() if kind.has_duplicates]
+        is_duplicate = np.isin(db_id, np.array(duplicates, np.int64))
+        if version < KEYED_VERSION or not is_duplicate.any():
+            return key, data
+        first, second = split_two_parts(key, fast=self.fast)
+        size = len(key.data)
+        both = read_only(np.concatenate((key.data, data.data)))
+        starts = np.where(is_duplicate, second.starts, data.starts + size)
+        sizes = np.where(is_duplicate, second.sizes, data.sizes)
+        key_sizes = np.where(is_duplicate, first.sizes, key.sizes)
+        return Spans(both, key.starts, key_sizes), Spans(both, starts, sizes)
+
+    def _entries(self, rows: Rows, lsns: list[Ints]) -> Iterator[Named]:
+        decoded = decode(rows, Family.LN, fast=self.fast)
+        fields = decoded.fields
+        if not fields.has("txn_id"):
+            return
+        fine = ~decoded.bad
+        solid = self.content.solid
+        for name in ("txn_prev_lsn", "abort_lsn"):
+            lsn = fields.number(name)
+            wanted = fine & fields.is_present(name) & (lsn != NULL_LSN)
+            lsns.append(lsn[wanted & solid.is_lost(lsn)])
+        lsn = fields.number("abort_lsn")
+        hits = fine & fields.is_present("abort_lsn") & (lsn != NULL_LSN)
+        hits &= self.content.kept.is_lost(lsn)
+        hits &= fields.is_present("txn_id") & ~_is_in(
+            fields.number("txn_id"), self.content.committed
+        )
+        hits &= ~np.isin(fields.number("db_id"), self.excluded)
+        index = np.flatnonzero(hits)
+        # Of older versions the flags do not tell which record was there before.
+        if len(index) and rows.version >= KEYED_VERSION:
+            yield self._of_entries(rows, fields, index)
+
+    def _of_entries(self, rows: Rows, fields: Columns, index: Ints) -> Named:
+        n = len(index)
+        key = Spans(fields.data, *fields.span("key")).take(index)
+        data = Spans(fields.data, np.zeros(n, np.int64), np.full(n, -1, np.int64))
+        if fields.has("abort_key"):
+            before = Spans(fields.data, *fields.span("abort_key")).take(index)
+            has_key = before.sizes >= 0
+            starts = np.where(has_key, before.starts, key.starts)
+            key = Spans(key.data, starts, np.where(has_key, before.sizes, key.sizes))
+            data = Spans(fields.data, *fields.span("abort_data")).take(index)
+        key, data = _own(key, self.fast), _own(data, self.fast)
+        db_id = fields.number("db_id")[index]
+        seed = self.content.seed
+        first, second = identities(key.data, key.starts, key.sizes, db_id, seed, fast=self.fast)
+        key, data = self._apart(key, data, db_id, rows.version)
+        records = Records(
+            key,
+            data,
+            fields.number("abort_lsn")[index],
+            _column(fields, "abort_vlsn", index, NO_VLSN),
+            _column(fields, "abort_modified_ms", index, NO_TIME),
+            _column(fields, "abort_created_ms", index, NO_TIME),
+            expires_ms(_column(fields, "abort_expiration", index, 0)),
+            np.zeros(n, np.bool_),
+        )
+        gone = fields.number("flags")[index] & _ABORT_GONE != 0
+        by = rows.lsn[index]
+        return Named(records, db_id, first, second, gone, by, np.zeros(n, np.bool_))
+
+
+def _is_in(values: Ints, known: Ints) -> Mask:
+    if not len(known):
+        return np.zeros(len(values), np.bool_)
+    found = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    is_known: Mask = known[found] == values
+    return is_known
+
+
+def _own(spans: Spans, fast: bool) -> Spans:
+    """The same byte strings in a buffer of their own."""
+    offsets, data = gather(spans.data, spans.starts, spans.sizes, fast=fast)
+    return Spans(read_only(data), offsets[:-1].astype(np.int64), spans.sizes)
+
+
+def _column(columns: Columns, name: str, index: Ints, absent: int) -> Ints:
+    if not columns.has(name):
+        return np.full(len(index), absent, np.int64)
+    return np.where(columns.is_present(name)[index], columns.number(name)[index], absent)
+
+
+def _slot_time(slots: Columns, fields: Columns, name: str, index: Ints, node: Ints) -> Ints:
+    """Milliseconds: the node's base, and the slot's distance from it plus 1, 0 for none."""
+    offset = _column(slots, f"{name}_offset", index, 0)
+    base = _column(fields, f"{name}_base_ms", node, -1)
+    return np.where((offset > 0) & (base >= 0), base + offset - 1, NO_TIME)
+
+
+def _slot_expiration(slots: Columns, fields: Columns, index: Ints, node: Ints) -> Ints:
+    offset = _column(slots, "expiration_offset", index, 0)
+    base = _column(fields, "expiration_base", node, -1)
+    count = np.where((offset > 0) & (base >= 0), base + offset - 1, 0)
+    hours = _column(fields, "booleans", node, 0) & _HOURS != 0
+    sane = (count > 0) & (count < (1 << 31))
+    return np.where(sane, np.where(sane, count, 0) * np.where(hours, HOUR_MS, DAY_MS), NO_TIME)
+
+
+def _old_duplicates(is_old: Mask, main: Spans, key: Spans, data: Spans) -> tuple[Spans, Spans]:
+    """Records of a duplicate tree of before KEYED_VERSION: its slots' keys are the data."""
+    size = len(main.data)
+    both = np.concatenate((main.data, key.data))
+    # Few logs are that old: a copy of the piece that was read is no matter.
+    keys = Spans(
+        both,
+        np.where(is_old, main.starts, key.starts + size),
+        np.where(is_old, main.sizes, key.sizes),
+    )
+    more = np.concatenate((data.data, key.data))
+    values = Spans(
+        more,
+        np.where(is_old, key.starts + len(data.data), data.starts),
+        np.where(is_old, key.sizes, data.sizes),
+    )
+    return _own(keys, fast=False), values

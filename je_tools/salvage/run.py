@@ -1,0 +1,254 @@
+"""A salvage: the log read once, what comes back chosen, written a database a file, and a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from je_tools.environment import Environment
+from je_tools.errors import StoppedError
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.image import Image, Part
+from je_tools.formats.je.slots import split_two_parts
+from je_tools.names import FIXED_NAMES
+from je_tools.salvage.batches import Graded, Reading, graded
+from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
+from je_tools.salvage.content import DELETED, Content, read_content
+from je_tools.salvage.lost import INTERNAL, Lost, find_lost
+from je_tools.scan import FileState, Scanner
+from je_tools.sinks.record_lines import Marks, Named
+from je_tools.sinks.records import RecordSink, Source, Written, write_files
+
+APART = ".unfinished"
+"""In the names of files with records of unfinished transactions, in front of the suffix."""
+
+LOOKED_AT = 1000
+"""How many records say what a database is like whose descriptor is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A database of which something may come back.
+
+    Attributes:
+        database: which.
+        state: `live`, `removed` or `unnamed`.
+        is_internal: of the engine itself.
+        kind: `known` where the log says what it is like, `inferred` where its records do, `guessed`
+            where it is taken for one without duplicates.
+        has_comparator: an application's code orders it, or tells its keys apart.
+        versions: LNs of it in the log.
+        records: in the output, by their confidence.
+        apart: of unfinished transactions, in a file of their own.
+        undecided: those whose transaction may have been committed, and are left out.
+        lost: how many are named and do not come back as they were.
+    """
+
+    database: Named
+    state: str
+    is_internal: bool
+    kind: str
+    has_comparator: bool
+    versions: int
+    records: dict[Confidence, int]
+    apart: int
+    undecided: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class Salvage:
+    """A log, and what comes back of it.
+
+    Attributes:
+        environment: the log.
+        mode: what is taken.
+        content: what the log holds.
+        lost: what cannot be read, and what is known of it.
+        choice: what is taken.
+        fast: compiled kernels are used.
+    """
+
+    environment: Environment
+    mode: Mode
+    content: Content
+    lost: Lost
+    choice: Choice
+    fast: bool
+
+    @cached_property
+    def image(self) -> Image:
+        """The files, as long as they were when they were read.
+
+        Raises:
+            StoppedError: one is not what it was.
+        """
+        parts = [Part(s.file.path, s.file.file_no, s.file.version, s.size) for s in self.states]
+        try:
+            return Image(parts)
+        except OSError as error:
+            name = error.filename or self.environment.name
+            raise StoppedError(f"{name}: {error.strerror}") from error
+
+    @property
+    def states(self) -> tuple[FileState, ...]:
+        """Of the files, as they were read."""
+        return self.content.states
+
+    @cached_property
+    def codes(self) -> dict[int, int]:
+        """Index by id of those databases of which there are LNs."""
+        return {db_id: code for code, db_id in enumerate(self.content.db_ids)}
+
+    @cached_property
+    def undecided(self) -> Mask:
+        """LNs that are left out, and would not be if the end of their transaction were known."""
+        open_ = self.choice.confidence == Confidence.END_NOT_FOUND
+        left_out: Mask = open_ & ~self.choice.taken & ~self.choice.apart
+        return left_out
+
+    def databases(self, *, internal: bool = False) -> list[Described]:
+        """Databases that have records or a name in the log, live ones first."""
+        content = self.content
+        named = [i for i in content.databases if i not in FIXED_NAMES or i in self.codes]
+        described = [self._described(i) for i in sorted({*named, *self.codes})]
+        wanted = [
+            one
+            for one in described
+            if (one.state != "removed" or self.mode is Mode.EVERYTHING)
+            and (internal or not one.is_internal)
+        ]
+        return sorted(wanted, key=lambda one: one.state == "removed")
+
+    def _described(self, db_id: int) -> Described:
+        rows = self.rows_of(db_id, np.ones(len(self.content.lns), np.bool_))
+        choice, lost = self.choice, self.lost
+        known, kind = self.content.databases.get(db_id), self.content.kinds.get(db_id)
+        name = known.name if known is not None else None
+        state = "unnamed" if known is None else "removed" if known.removed else "live"
+        records = np.bincount(choice.confidence[rows[choice.taken[rows]]], minlength=6)
+        is_here = lost.named.db_id == db_id
+        records[Confidence.SLOT_ONLY] = np.count_nonzero(is_here & lost.comes_back)
+        is_double = kind.has_duplicates if kind is not None else self._looks_double(rows)
+        return Described(
+            Named(name, db_id, is_double),
+            state,
+            db_id in FIXED_NAMES or (name or "").startswith(INTERNAL),
+            "known" if kind is not None else "inferred" if is_double else "guessed",
+            kind is not None and kind.has_comparator,
+            len(rows),
+            {grade: int(records[grade]) for grade in Confidence if records[grade]},
+            int(np.count_nonzero(choice.apart[rows])),
+            int(np.count_nonzero(self.undecided[rows])),
+            int(np.count_nonzero(is_here & ~lost.comes_back)),
+        )
+
+    def _looks_double(self, rows: Ints) -> bool:
+        """Whether records of which nothing is known are those of a database with duplicates.
+
+        They have no data, and their keys end as two-part keys do.
+        """
+        rows = rows[(self.content.lns.marks[rows] & DELETED) == 0][:LOOKED_AT]
+        if not len(rows):
+            return False
+        plain = Reading(self.image, False, self.fast)
+        grades = self.choice.confidence[rows]
+        records = plain.read(self.content.lns.lsn[rows], grades)
+        _, data = split_two_parts(records.key, fast=self.fast)
+        return bool((records.data.sizes == 0).all() and (data.sizes >= 0).all())
+
+    def rows_of(self, db_id: int, mask: Mask) -> Ints:
+        """Index of the LNs of a database that a mask takes."""
+        code = self.codes.get(db_id)
+        if code is None:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(mask & (self.content.lns.db == code))
+
+    def batches(self, one: Described, mask: Mask) -> Iterator[Callable[[], Graded]]:
+        """What reads the LNs of a database that a mask takes, in log order."""
+        lns = self.content.lns
+        rows = self.rows_of(one.database.db_id, mask)
+        reading = Reading(self.image, one.database.has_duplicates, self.fast)
+        return reading.batches(lns.lsn[rows], lns.size[rows], self.choice.confidence[rows])
+
+    def named_batches(self, one: Described) -> Iterator[Graded]:
+        """The records of a database that others name and hold, without an entry of their own."""
+        named = self.lost.named
+        index = np.flatnonzero(self.lost.comes_back & (named.db_id == one.database.db_id))
+        if len(index):
+            grades = np.full(len(index), Confidence.SLOT_ONLY, np.uint8)
+            yield graded(named.records.take(index), grades)
+
+
+def salvage(
+    environment: Environment, scanner: Scanner, mode: Mode, *, internal: bool = False
+) -> Salvage:
+    """Read a log, and decide what comes back.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    fast = scanner.is_fast(environment.size)
+    content = read_content(environment, scanner)
+    grades = grade(content, content.solid.ends)
+    choice = choose(content, grades, mode, scanner.thread_count(), fast=fast)
+    lost, choice = find_lost(environment, scanner, content, choice, mode, internal=internal)
+    return Salvage(environment, mode, content, lost, choice, fast)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Files of a salvage.
+
+    Attributes:
+        records: of each database, in the order of `Salvage.databases`.
+        apart: with records of unfinished transactions, of those databases that have any.
+    """
+
+    records: list[Written]
+    apart: list[Written]
+
+
+def write(
+    salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
+) -> Output:
+    """Write the records of databases, each into a file of its own.
+
+    Args:
+        salvaged: what comes back.
+        databases: of `Salvage.databases`.
+        sink: the form.
+        directory: an existing folder, where they are written.
+        known: what that is called when all are there.
+
+    Raises:
+        RefusedError: a file cannot be written.
+        StoppedError: a file of the log is not what it was.
+    """
+    names = [one.database for one in databases]
+    choice = salvaged.choice
+    sources = (
+        Source(
+            one.database,
+            chain(salvaged.batches(one, choice.taken), salvaged.named_batches(one)),
+        )
+        for one in databases
+    )
+    records = write_files(sink, sources, names, directory, known)
+    unfinished = (
+        Source(one.database, salvaged.batches(one, choice.apart)) for one in databases if one.apart
+    )
+    return Output(records, write_files(sink, unfinished, names, directory, known, APART))
+
+
+def confidence_marks() -> Marks:
+    """The column that says how sure a record is."""
+    labels = tuple(grade.label for grade in Confidence)
+    return Marks("confidence", labels, lambda records: cast(Graded, records).confidence)

@@ -1,0 +1,91 @@
+"""Which places of a log could be read: runs of whole entries, and the holes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.reader import Rows
+
+NO_TYPE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SolidPart:
+    """Runs of good entries that touch each other, of one range.
+
+    Attributes:
+        file_no: of the file.
+        start, stop: int64 (n,); offsets in the file.
+        first, last: uint8 (n,); types of the first and the last entry of each.
+    """
+
+    file_no: int
+    start: Ints
+    stop: Ints
+    first: npt.NDArray[np.uint8]
+    last: npt.NDArray[np.uint8]
+
+
+def solid_part(rows: Rows, mask: Mask) -> SolidPart:
+    """The runs of those rows that the mask takes, in log order."""
+    good = np.flatnonzero(mask)
+    start = rows.offset[good].astype(np.int64)
+    stop = start + rows.size[good]
+    begins = np.ones(len(good), np.bool_)
+    begins[1:] = start[1:] != stop[:-1]
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(good))[: len(first)] - 1
+    types = rows.type[good]
+    return SolidPart(rows.file_no, start[first], stop[last], types[first], types[last])
+
+
+@dataclass(frozen=True, slots=True)
+class Solid:
+    """Runs of good entries of a whole log, in its order.
+
+    Attributes:
+        start, stop: int64 (n,); LSNs.
+        first, last: uint8 (n,); types of the first and the last entry of each.
+    """
+
+    start: Ints
+    stop: Ints
+    first: npt.NDArray[np.uint8]
+    last: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, parts: Iterable[SolidPart]) -> Solid:
+        """The runs of all ranges, which come in log order; those that touch become one."""
+        kept = list(parts)
+        none = np.empty(0, np.int64)
+        no_types = np.empty(0, np.uint8)
+        base = [np.int64(part.file_no) << np.int64(32) for part in kept]
+        pairs = list(zip(base, kept, strict=True))
+        start = np.concatenate([none, *(part.start | file for file, part in pairs)])
+        # A file that is full to its last possible byte ends where the next file begins.
+        stop = np.concatenate([none, *(part.stop + file for file, part in pairs)])
+        first = np.concatenate([no_types, *(part.first for part in kept)])
+        last = np.concatenate([no_types, *(part.last for part in kept)])
+        begins = np.ones(len(start), np.bool_)
+        begins[1:] = start[1:] != stop[:-1]
+        ends = np.append(begins[1:], True)[: len(begins)]
+        return cls(start[begins], stop[ends], first[begins], last[ends])
+
+    @property
+    def ends(self) -> Ints:
+        """Where runs end that others follow: something is lost behind each, int64, sorted."""
+        behind: Ints = self.stop[:-1][self.stop[:-1] >> 32 == self.start[1:] >> 32]
+        return behind
+
+    def is_lost(self, lsns: Ints) -> Mask:
+        """Whether the place of each LSN could not be read, or is not there at all."""
+        if not len(self.start):
+            return np.ones(len(lsns), np.bool_)
+        run = np.searchsorted(self.start, lsns, side="right") - 1
+        inside = (run >= 0) & (lsns < self.stop[np.maximum(run, 0)])
+        return ~inside

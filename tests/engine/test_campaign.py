@@ -1,0 +1,129 @@
+"""The comparison with the engine finds what differs, and tells who is right."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.engine.campaign import (
+    Answer,
+    Case,
+    Difference,
+    Foretold,
+    Judge,
+    Report,
+    run_campaign,
+    whole_log,
+)
+from tests.engine.comparison import compare, side_of
+from tests.engine.crashes import Crash
+from tests.engine.jars import JE_5, JE_18
+from tests.truth.contents import Contents, Refusal
+from tests.truth.replay import Replayed
+
+A, B, C, OTHER = (b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"b", b"4")
+REFUSED = Refusal("open", "SomeException", "why")
+CHECKSUM = Refusal("open", "je.EnvironmentFailureException", "(JE 18) at 0x1 LOG_CHECKSUM: bad")
+FAILED = Refusal("read", "SomeException", "why")
+
+
+@pytest.mark.parametrize(
+    ("told", "engine", "group"),
+    [
+        ({"x": [A, B]}, {"x": [A, B]}, None),
+        (REFUSED, Refusal("open", "another"), None),
+        ({"x": [A]}, {"x": [A], "y": []}, "databases"),
+        ({"x": [A, C]}, {"x": [A, B, C]}, "fewer records than the engine"),
+        ({"x": [A, B, C]}, {"x": [A, B]}, "more records than the engine"),
+        ({"x": [A, B]}, {"x": [A, B, B]}, "fewer records than the engine (twice)"),
+        ({"x": [A, A]}, {"x": [A]}, "more records than the engine (twice)"),
+        ({"x": [A, B]}, {"x": [A, OTHER]}, "other data"),
+        ({"x": [A, B]}, {"x": [A, C]}, "other records"),
+        ({"x": [B, A]}, {"x": [A, B]}, "order"),
+        (REFUSED, {"x": []}, "snapshot alone: open SomeException"),
+        ({"x": []}, REFUSED, "engine alone: open SomeException"),
+        ({}, CHECKSUM, "engine alone: open EnvironmentFailureException LOG_CHECKSUM"),
+        (REFUSED, FAILED, "engine alone: read SomeException"),
+        ({}, Refusal("hung", "after 60 s"), "engine alone: hung after 60 s"),
+    ],
+)
+def test_compare(told: Contents | Refusal, engine: Contents | Refusal, group: str | None) -> None:
+    found = compare(told, engine)
+    assert (found[0] if found else None) == group
+
+
+@pytest.mark.parametrize(
+    ("replayed", "side"),
+    [
+        (Replayed({"x": [A]}), "snapshot"),
+        (Replayed({"x": [B]}), "engine"),
+        (Replayed({"x": [C]}), "neither"),
+        (Replayed(REFUSED), "neither"),
+        (Replayed({"x": [A]}, ["files are missing"]), "not asked, files are missing"),
+        (Replayed({"x": [A]}, [], {"x": "not logged"}), "not sure, not logged"),
+        (Replayed({"x": [A]}, [], {"y": "not logged"}), "snapshot"),
+    ],
+)
+def test_side(replayed: Replayed, side: str) -> None:
+    assert side_of(replayed, {"x": [A]}, {"x": [B]}) == side
+
+
+def test_report_tells_all_of_a_difference() -> None:
+    report = Report(cases=3)
+    report.kinds["whole"] = 3
+    for side in ("snapshot", "engine"):
+        warnings = frozenset({"stray-slots"} if side == "snapshot" else ())
+        case = Case(1, 2, Crash("whole", "0x0/0x9", {}), 5)
+        report.differences.append(Difference(case, "order", "'x'", warnings, side))
+    assert [each.replayed for each in report.engine_alone] == ["snapshot"]
+    assert [each.replayed for each in report.unexplained] == ["engine"]
+    assert not report.unforetold
+    text = str(report)
+    assert "3 crash points, 1 equal" in text
+    assert "1 order · replay: snapshot · stray-slots\n" in text
+    assert "workload 1 crash 2 at 5: whole (0x0/0x9): 'x'" in text
+
+
+class Planted:
+    """The replay of the whole log, with a fault in some of its answers."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, home: Path, now_ms: int) -> Answer:
+        contents = whole_log(home, now_ms)
+        if isinstance(contents, dict) and contents.get("plain"):
+            self.count += 1
+            contents["plain"].pop(random.Random(self.count).randrange(len(contents["plain"])))
+        return Foretold(contents, frozenset({"planted"})) if self.count % 2 else contents
+
+
+@pytest.mark.engine
+def test_a_planted_difference_is_found(tmp_path: Path) -> None:
+    planted = Planted()
+    report = run_campaign(Judge.of(JE_18, tmp_path), planted, range(1, 2), 8, small=True)
+    found = [each for each in report.unexplained if each.group == "fewer records than the engine"]
+    assert len(found) == planted.count > 2
+    assert {each.replayed for each in found} <= {"engine", "not asked, foreign bytes"}
+    assert {bool(each.warnings) for each in found} == {True, False}
+    assert report.cases == 8
+
+
+@pytest.mark.engine
+def test_the_replay_of_whole_logs(tmp_path: Path) -> None:
+    """Two opinions that share nothing but the bytes, where both can be had."""
+    report = run_campaign(Judge.of(JE_18, tmp_path), whole_log, range(1, 3), 10, small=True)
+    print(report)
+    assert not [each for each in report.unexplained if not each.replayed.startswith("not ")]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.engine
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("coordinate", [JE_18, JE_5])
+def test_the_replay_of_many_whole_logs(coordinate: str, tmp_path: Path) -> None:
+    report = run_campaign(Judge.of(coordinate, tmp_path), whole_log, range(1, 26), 40)
+    print(report)
+    assert not [each for each in report.unexplained if not each.replayed.startswith("not ")]
