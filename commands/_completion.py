@@ -58,7 +58,11 @@ def _names(context: click.Context) -> Mapping[int, str]:
     from je_tools.names import names_within
 
     # An option without its value, as is being typed, keeps arguments from becoming parameters.
-    words = [*(context.params.get("paths") or ()), *context.args]
+    own = [*(context.params.get("paths") or ()), context.params.get("path")]
+    words = [word for word in (*own, *context.args) if word is not None]
+    if any(parameter.name == "path" for parameter in context.command.params):
+        # What follows the environment is no other.
+        del words[1:]
     paths = [Path(os.path.expandvars(word)).expanduser() for word in words]
     return names_within(open_environment(paths), SECONDS) if paths else {}
 

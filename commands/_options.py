@@ -12,6 +12,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
+from je_tools.masking import DataMode
 from je_tools.plain import printable
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -45,6 +46,15 @@ output_option = click.option(
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write there instead of to standard output. Never inside the environment being read.",
+)
+
+data_option = click.option(
+    "--data",
+    "data_mode",
+    type=click.Choice([mode.value for mode in DataMode]),
+    default=DataMode.SHOW.value,
+    show_default=True,
+    help="What is shown of keys and values.",
 )
 
 

@@ -6,16 +6,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, TypeVar
 
 import click
 
 from je_tools.commands._completion import complete_databases
-from je_tools.commands._options import exit_zero_option, progress_bar, say, threads_option
+from je_tools.commands._options import (
+    exit_zero_option,
+    progress_bar,
+    say,
+    terminal_width,
+    threads_option,
+)
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from je_tools.environment import Environment
+    from je_tools.sinks.sections import Section
     from je_tools.snapshot import Database, Snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -54,6 +61,12 @@ database_option = click.option(
     metavar="NAME",
     shell_complete=complete_databases,
     help="Database, by name or id (id:7); several times for several.",
+)
+
+internal_option = click.option("--internal", is_flag=True, help="The engine's own databases too.")
+
+show_expired_option = click.option(
+    "--show-expired", is_flag=True, help="Also records that have expired and are still there."
 )
 
 
@@ -154,6 +167,18 @@ def choose_databases(
             raise UsageError(f"--db {name}: no such database. There are: {there or 'none'}")
         chosen += found
     return chosen
+
+
+def write_section(section: Section, out: BinaryIO, form: str, output: Path | None) -> None:
+    """A small table of results in the form of `--format`."""
+    from je_tools.sinks import sections as sink
+
+    if form == "csv":
+        sink.write_csv([section], out)
+    elif form == "jsonl":
+        sink.write_jsonl([section], out)
+    else:
+        sink.write_table([section], out, terminal_width(output))
 
 
 def report(snapshot: Snapshot, options: SnapshotOptions) -> int:

@@ -15,6 +15,7 @@ import click
 from je_tools.commands._completion import complete_databases, complete_types
 from je_tools.commands._options import (
     CONTEXT,
+    data_option,
     environment_argument,
     exit_zero_option,
     format_option,
@@ -145,14 +146,7 @@ OPTIONS: dict[str, list[Decorator]] = {
             help="Parquet: --output is a directory of files, written at once: "
             "several times faster.",
         ),
-        click.option(
-            "--data",
-            "data_mode",
-            type=click.Choice([mode.value for mode in DataMode]),
-            default=DataMode.SHOW.value,
-            show_default=True,
-            help="What is shown of keys and values.",
-        ),
+        data_option,
     ],
     READING: [
         click.option("--ignore-checksum", is_flag=True, help="List entries without summing them."),
@@ -469,7 +463,6 @@ command = _make("dump", HELP)
 
 db_dump_command = _make(
     "db-dump",
-    "`export` is what prints records, as db_dump of other Berkeley DBs does; this version does not "
-    "have it yet. db-dump prints the entries of the log.\n\n"
-    + HELP.replace("je-tools dump", "db-dump"),
+    "`je-tools export` is what prints records, as db_dump of other Berkeley DBs does. db-dump "
+    "prints the entries of the log.\n\n" + HELP.replace("je-tools dump", "db-dump"),
 )

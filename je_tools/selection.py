@@ -48,7 +48,7 @@ class KeyPattern:
         return starts_with(table.rows.data, *spans, self.needle, whole=self.whole, fast=fast)
 
 
-def parse_key(text: str) -> KeyPattern:
+def parse_key(text: str, option: str = "--key") -> KeyPattern:
     """A key as users write it: text, `hex:…`, `hex:…*` for a prefix, or in the form of a binding.
 
     `long:N` and `int:N` are LongBinding and IntegerBinding, big endian with the sign bit flipped,
@@ -56,15 +56,15 @@ def parse_key(text: str) -> KeyPattern:
     byte. Text is taken as the bytes that the shell passed, be they UTF-8 or not.
 
     Raises:
-        UsageError: not a number, or not hexadecimal.
+        UsageError: not a number, or not hexadecimal; the text begins with `option`.
     """
     kind, colon, rest = text.partition(":")
     if colon and kind in _NUMBER_KEYS:
         encode, bits = _NUMBER_KEYS[kind]
-        return KeyPattern(encode(_whole_number(text, rest, bits)), whole=True)
+        return KeyPattern(encode(_whole_number(option, text, rest, bits)), whole=True)
     if colon and kind == "hex":
         digits = rest.removesuffix("*")
-        return KeyPattern(_hex("--key", text, digits), whole=not rest.endswith("*"))
+        return KeyPattern(_hex(option, text, digits), whole=not rest.endswith("*"))
     if colon and kind == "str":
         return KeyPattern(string_key(rest), whole=True)
     return KeyPattern(_bytes(text), whole=True)
@@ -83,13 +83,13 @@ def parse_bytes(text: str) -> bytes:
     return needle
 
 
-def _whole_number(text: str, digits: str, bits: int) -> int:
+def _whole_number(option: str, text: str, digits: str, bits: int) -> int:
     try:
         number = int(digits)
     except ValueError:
-        raise UsageError(f"--key {text}: {digits!r} is not a whole number") from None
+        raise UsageError(f"{option} {text}: {digits!r} is not a whole number") from None
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise UsageError(f"--key {text}: does not fit {bits} bits")
+        raise UsageError(f"{option} {text}: does not fit {bits} bits")
     return number
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.nodes import read_nodes
+from je_tools.key_ranges import KeyRange
 from je_tools.records import Records
 from je_tools.recovery.end import Checkpoint, LogEnd, Refusal, find_checkpoint, find_end
 from je_tools.recovery.interval import Interval, LoggedNodes, read_interval
@@ -39,6 +40,8 @@ DUPLICATES, REPLICATED_DB, PREFIXING = 0x01, 0x04, 0x10
 """Bits of a database's flags. Source: DatabaseImpl, JE 7.5.11."""
 
 _INTERNAL_PREFIX = "_je"
+
+T = TypeVar("T")
 _TWO_PART_SINCE = 8
 
 
@@ -103,6 +106,7 @@ class Snapshot:
         now_ms: when records are taken to be read, for those that expire.
         scanner: how the log is read.
         databases: by id; the two of the DbTree and all that have a descriptor.
+        names: of databases by id; also such as have no descriptor.
     """
 
     environment: Environment
@@ -115,6 +119,7 @@ class Snapshot:
     now_ms: int
     scanner: Scanner
     databases: dict[int, Database] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     _overlays: dict[int, Overlay] = field(default_factory=dict)
 
@@ -206,7 +211,12 @@ class Snapshot:
         return fetch_entry(self.image, lsn)
 
     def records(
-        self, database: Database, *, with_data: bool = True, show_expired: bool = False
+        self,
+        database: Database,
+        *,
+        with_data: bool = True,
+        show_expired: bool = False,
+        inside: KeyRange | None = None,
     ) -> Iterator[Records]:
         """The records of a database in the order of its keys, in batches of some thousands.
 
@@ -214,39 +224,67 @@ class Snapshot:
             database: one of this snapshot.
             with_data: else data, and what only an LN tells, is left out.
             show_expired: also those that have expired at `now_ms`.
+            inside: only keys of this range, which only the order of bytes can tell.
         """
-        reading = Reading(
-            self.tree(database),
-            self.overlay(database.db_id),
-            with_data=with_data,
-            now_ms=None if show_expired else self.now_ms,
-        )
-        for records, faults in self._in_order(reading):
+        reading = self.reading(database, with_data, show_expired, inside)
+        for records, faults in self.in_order(reading.children(), reading.read):
             self.faults.extend(faults)
             if len(records):
                 yield records
+        if reading.has_left:
+            records, faults = reading.left()
+            self.faults.extend(faults)
+            yield records
         self.faults.extend(reading.tree.faults)
 
-    def _in_order(self, reading: Reading) -> Iterator[tuple[Records, list[Fault]]]:
-        """Batches in their order, read ahead in threads."""
-        children = reading.children()
+    def count(self, database: Database, *, show_expired: bool = False) -> int:
+        """How many records `records` gives, without making them."""
+        reading = self.reading(database, False, show_expired)
+        total = 0
+        for counted, faults in self.in_order(reading.children(), reading.count):
+            total += counted
+            self.faults.extend(faults)
+        if reading.has_left:
+            total += len(reading.left()[0])
+        self.faults.extend(reading.tree.faults)
+        return total
+
+    def reading(
+        self,
+        database: Database,
+        with_data: bool,
+        show_expired: bool,
+        inside: KeyRange | None = None,
+    ) -> Reading:
+        """How the records of a database are read; see `records`."""
+        tree = self.tree(database)
+        if inside is not None and tree.two_part:
+            inside = inside.of_two_parts()
+        return Reading(
+            tree,
+            self.overlay(database.db_id),
+            with_data=with_data,
+            now_ms=None if show_expired else self.now_ms,
+            inside=inside,
+        )
+
+    def in_order(self, children: Iterator[Children], work: Callable[[Children], T]) -> Iterator[T]:
+        """What BINs give, in their order, read ahead in threads."""
         threads = self.scanner.thread_count()
         if not self.fast or threads == 1:
-            yield from map(reading.read, children)
+            yield from map(work, children)
         else:
-            yield from _ahead(reading, children, threads)
-        if reading.has_left:
-            yield reading.left()
+            yield from _ahead(work, children, threads)
 
 
 def _ahead(
-    reading: Reading, children: Iterator[Children], threads: int
-) -> Iterator[tuple[Records, list[Fault]]]:
+    work: Callable[[Children], T], children: Iterator[Children], threads: int
+) -> Iterator[T]:
     with ThreadPoolExecutor(threads) as pool:
-        coming: deque[Any] = deque()
+        coming: deque[Future[T]] = deque()
         try:
             for some in children:
-                coming.append(pool.submit(reading.read, some))
+                coming.append(pool.submit(work, some))
                 if len(coming) > threads + 1:
                     yield coming.popleft().result()
             while coming:
@@ -353,7 +391,7 @@ def _find_databases(snapshot: Snapshot) -> None:
         record = tree.fields[group]
         root = snapshot.root_of(db_id, record)
         snapshot.databases[db_id] = Database(db_id, name, record, root, NULL_LSN, tree.version)
-    names = _names(snapshot)
+    names = snapshot.names = _names(snapshot)
     for lsn in _lsns_of(snapshot, ID_DB):
         entry = snapshot.entry(lsn)
         if entry is None or "database" not in entry.fields:

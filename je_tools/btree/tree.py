@@ -9,7 +9,7 @@ Source: RecoveryManager.recoverChildIN, JE 7.5.11; IN.fetchIN, BIN.reconstituteB
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -31,6 +31,7 @@ from je_tools.formats.je.nodes import (
     within,
 )
 from je_tools.formats.spans import Spans
+from je_tools.key_ranges import KeyRange
 
 LEVELS_MAX = 64
 """The most levels that are believed of a tree: ten hold more records than there are."""
@@ -144,6 +145,13 @@ class Leaves:
     faults: list[Fault]
 
 
+def bound(key: bytes | None) -> Spans:
+    """A column of one key; null where it is None."""
+    size = -1 if key is None else len(key)
+    data = np.frombuffer(key or b"", np.uint8)
+    return Spans(data, np.zeros(1, np.int64), np.array([size], np.int64))
+
+
 @dataclass(frozen=True)
 class Tree:
     """How one database's nodes are read.
@@ -209,38 +217,75 @@ class Tree:
             children.high[row],
         )
 
-    def leaf_children(self, keys: Spans | None = None) -> Iterator[Children]:
+    def leaf_children(
+        self,
+        keys: Spans | None = None,
+        *,
+        inside: KeyRange | None = None,
+        seen: Callable[[Leaves], None] | None = None,
+    ) -> Iterator[Children]:
         """The BINs, unread, in the order of their keys and at most NODES_AT_ONCE together.
 
         Args:
             keys: ascending; only BINs that are to hold one of these. Ignored where the order of
                 keys is not known.
+            inside: only BINs that are to hold keys of this range; ignored likewise.
+            seen: called with the nodes above as they are read.
         """
         if self.root_lsn == NULL_LSN:
             return
-        nobody = Spans(np.empty(0, np.uint8), np.zeros(1, np.int64), np.full(1, -1, np.int64))
+        nobody = bound(None)
         lone = np.array([self.root_lsn], np.int64)
         root = Children(lone, np.array([NULL_LSN], np.int64), nobody, nobody, 0)
-        yield from self._below(root, keys if self.ordered else None)
 
-    def _below(self, parents: Children, keys: Spans | None) -> Iterator[Children]:
+        def choose(children: Children) -> Children:
+            if keys is not None and self.ordered:
+                children = children.take(self._that_hold(children, keys))
+            if inside is not None and self.ordered:
+                children = children.take(self._that_meet(children, inside))
+            return children
+
+        yield from self._below(root, choose, seen)
+
+    def _below(
+        self,
+        parents: Children,
+        choose: Callable[[Children], Children],
+        seen: Callable[[Leaves], None] | None,
+    ) -> Iterator[Children]:
         leaves = self.read(parents)
         self.faults.extend(leaves.faults)
-        children = self._children(leaves.nodes, leaves.children)
-        if keys is not None:
-            children = children.take(self._that_hold(children, keys))
+        if seen is not None:
+            seen(leaves)
+        children = choose(self._children(leaves.nodes, leaves.children))
         for first in range(0, len(children), NODES_AT_ONCE):
             some = children.take(slice(first, first + NODES_AT_ONCE))
             if children.level <= 1:
                 yield some
             else:
-                yield from self._below(some, keys)
+                yield from self._below(some, choose, seen)
 
     def _that_hold(self, children: Children, keys: Spans) -> Mask:
         """Which children have one of these keys in their range."""
         low = self._before(keys, children.low, 0)
         high = self._before(keys, children.high, len(keys))
         return low < high
+
+    def _that_meet(self, children: Children, inside: KeyRange) -> Mask:
+        """Which children may hold keys of a range."""
+        meets = np.ones(len(children), np.bool_)
+        if inside.low is not None:
+            meets &= self._before(bound(inside.low), children.high, 1) > 0
+        if inside.high is not None:
+            meets &= self._before(bound(inside.high), children.low, 0) < 1
+        return meets
+
+    def in_range(self, keys: Spans, inside: KeyRange) -> Mask:
+        """Which keys lie in a range."""
+        both = joined_spans([bound(inside.low), bound(inside.high)])
+        low, high = both.take(np.array([0])), both.take(np.array([1]))
+        first = np.array([0, len(keys)], np.int64)
+        return within(keys, first, low, high, two_part=self.by_parts, fast=self.fast)
 
     def _before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
         found = search_sorted(keys, bounds, two_part=self.by_parts, fast=self.fast)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from je_tools.btree.old_duplicates import expanded
-from je_tools.btree.tree import Children, Fault, FaultKind, Tree
+from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.fetch import Entries, Found, fetch
@@ -21,6 +21,7 @@ from je_tools.formats.je.nodes import DAY_MS, HOUR_MS, TOMBSTONE, Slots, joined_
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
+from je_tools.key_ranges import KeyRange
 from je_tools.records import NO_TIME, NO_VLSN, Records
 from je_tools.recovery.overlay import Outcome, Overlay, match
 
@@ -72,12 +73,14 @@ class Reading:
         overlay: what undo and redo change.
         with_data: read what LNs tell, and not only slots.
         now_ms: hide what has expired then; None for nothing.
+        inside: only keys of this range; None for all.
     """
 
     tree: Tree
     overlay: Overlay
     with_data: bool
     now_ms: int | None
+    inside: KeyRange | None = None
     _used: Mask = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,26 +88,56 @@ class Reading:
 
     def children(self) -> Iterator[Children]:
         """What `read` takes, in the order of keys."""
-        return self.tree.leaf_children()
+        return self.tree.leaf_children(inside=self.inside)
 
     def read(self, children: Children) -> tuple[Records, list[Fault]]:
         """The records of some BINs that follow each other, and what is wrong with them."""
-        leaves = self.tree.read(children)
-        slots, found = self.tree.slots_in_range(leaves)
+        slots, alive, changes, faults = self.alive(self.tree.read(children))
+        records, more = self._records(slots.take(alive), changes)
+        return records, faults + more
+
+    def count(self, children: Children) -> tuple[int, list[Fault]]:
+        """How many records `read` gives of these BINs, without making them."""
+        slots, alive, changes, faults = self.alive(self.tree.read(children))
+        counted = int(np.count_nonzero(alive & self.lives(slots.expires_ms)))
+        more, others = self.count_changes(changes)
+        return counted + more, faults + others
+
+    def count_changes(self, changes: Ints) -> tuple[int, list[Fault]]:
+        """How many of some changes are records that have not expired."""
+        if not len(changes):
+            return 0, []
+        records, faults = self._records(_no_slots(self.tree), changes)
+        return len(records), faults
+
+    def alive(self, leaves: Leaves) -> tuple[Slots, Mask, Ints, list[Fault]]:
+        """Slots, which of them are records, and the changes that are records in their place."""
+        slots, faults = self.tree.slots_in_range(leaves)
         if self.tree.old_duplicates:
             slots = expanded(self.tree, slots)
-        first, last = self._range(children)
+        first, last = self._range(leaves.children)
         changes = np.arange(first, last)
-        keys = self.overlay.key.take(changes)
-        at, same = match(self.tree, keys, slots)
-        if not self.tree.ordered:
-            changes = np.unique(at[same])
-            self._used[changes] = True
-            keys = self.overlay.key.take(changes)
-        slots = slots.take(~same & ~slots.deleted)
-        changes = changes[self.overlay.outcome[changes] != Outcome.NO_RECORD]
-        records, faults = self._records(slots, changes)
-        return records, found + faults
+        alive = ~slots.deleted
+        if self.inside is not None:
+            alive &= self.tree.in_range(slots.key, self.inside)
+        if first < last:
+            at, same = match(self.tree, self.overlay.key.take(changes), slots)
+            alive &= ~same
+            if not self.tree.ordered:
+                changes = np.unique(at[same])
+                self._used[changes] = True
+            changes = changes[self.overlay.outcome[changes] != Outcome.NO_RECORD]
+            if self.inside is not None:
+                keys = self.overlay.key.take(changes)
+                changes = changes[self.tree.in_range(keys, self.inside)]
+        return slots, alive, changes, faults
+
+    def lives(self, expires_ms: Ints) -> Mask:
+        """What has not expired."""
+        if self.now_ms is None:
+            return np.ones(len(expires_ms), np.bool_)
+        lives: Mask = (expires_ms == NO_TIME) | (expires_ms >= self.now_ms)
+        return lives
 
     def _range(self, children: Children) -> tuple[int, int]:
         """The changes of keys that these BINs are to hold."""
@@ -147,8 +180,8 @@ def _ordered(reading: Reading, keys: Spans, values: _Values, is_mixed: bool) -> 
     chosen = np.arange(len(keys))
     if is_mixed and tree.ordered:
         chosen = order_keys(keys, two_part=tree.by_parts, fast=tree.fast)
-    if reading.now_ms is not None:
-        lives = (values.expires_ms == NO_TIME) | (values.expires_ms >= reading.now_ms)
+    lives = reading.lives(values.expires_ms)
+    if not lives.all():
         chosen = chosen[lives[chosen]]
     data = Spans(tree.image.data, values.data_start, values.data_size)
     if tree.two_part:

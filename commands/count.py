@@ -1,0 +1,65 @@
+"""`je-tools count`: how many records are there?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from je_tools.commands._options import format_option, output_option
+from je_tools.commands._snapshot import (
+    SnapshotOptions,
+    choose_databases,
+    database_option,
+    internal_option,
+    open_snapshot,
+    report,
+    show_expired_option,
+    snapshot_options,
+    write_section,
+)
+
+
+class Options(SnapshotOptions):
+    """What the command line says."""
+
+    names: tuple[str, ...]
+    internal: bool
+    show_expired: bool
+    format_: str
+    output: Path | None
+
+
+@click.command("count")
+@snapshot_options
+@database_option
+@internal_option
+@show_expired_option
+@format_option("table", "jsonl", "csv")
+@output_option
+def command(**options: Unpack[Options]) -> int:
+    """Count the records of each database, as the engine would after recovery.
+
+    Without --db all databases of applications. Records that have expired (by --now) do not count;
+    data is not read, so a record counts also where only its key can be had.
+
+    \b
+    Examples:
+      je-tools count meta/bdb
+      je-tools count meta/bdb --db epochDB --format jsonl
+      je-tools count meta/bdb --internal
+      je-tools count meta/bdb --to-time 2026-11-20T10:00:00
+    """
+    from je_tools.sinks.database_tables import count_section
+    from je_tools.sinks.output import open_output
+
+    with open_snapshot(options, "count") as snapshot:
+        chosen = choose_databases(snapshot, options["names"], internal=options["internal"])
+        with open_output(options["output"], snapshot.environment) as out:
+            counts = [
+                (each, snapshot.count(each, show_expired=options["show_expired"]))
+                for each in chosen
+            ]
+            write_section(count_section(counts), out, options["format_"], options["output"])
+    return report(snapshot, options)

@@ -1,0 +1,140 @@
+"""`je-tools export`: the records, as the engine would return them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from je_tools.commands._options import data_option, format_option
+from je_tools.commands._snapshot import (
+    SnapshotOptions,
+    choose_databases,
+    database_option,
+    internal_option,
+    open_snapshot,
+    report,
+    show_expired_option,
+    snapshot_options,
+)
+from je_tools.errors import UsageError
+from je_tools.masking import DataMode
+
+if TYPE_CHECKING:
+    from je_tools.export import Export
+    from je_tools.sinks.records import RecordSink
+    from je_tools.snapshot import Database
+
+
+class Options(SnapshotOptions):
+    """What the command line says."""
+
+    names: tuple[str, ...]
+    all_: bool
+    internal: bool
+    show_expired: bool
+    format_: str
+    is_print: bool
+    key_range: str | None
+    data_mode: str
+    output: Path | None
+
+
+@click.command("export")
+@snapshot_options
+@database_option
+@click.option("--all", "all_", is_flag=True, help="All databases of applications.")
+@internal_option
+@click.option(
+    "--key-range",
+    metavar="FROM..TO",
+    help="Only these keys, both inclusive, spelled as for dump --key; one may be left out.",
+)
+@show_expired_option
+@format_option("dump", "jsonl", "csv", "parquet", default="dump")
+@click.option("--print", "is_print", is_flag=True, help="dump: visible characters as they are.")
+@data_option
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="A new file for one --db; for --all or several a new directory with a file for each.",
+)
+def command(**options: Unpack[Options]) -> int:
+    """Write the records of databases, as the engine would return them after recovery.
+
+    --format dump is the text of the engine's DbDump, which its DbLoad reads back. Records whose
+    data cannot be had are left out and told on standard error, and the exit code is then 3.
+
+    \b
+    Examples:
+      je-tools export meta/bdb --db epochDB
+      je-tools export env --all --output records
+      je-tools export env --db people --format jsonl --data hash
+      je-tools export env --db 5213 --key-range long:5485..long:5499 --format csv
+      je-tools export env --all --format parquet --output tables
+    """
+    inside = None
+    if options["key_range"] is not None:
+        from je_tools.key_ranges import parse_key_range
+
+        inside = parse_key_range("--key-range", options["key_range"])
+    _check(options)
+    from je_tools.export import Export
+    from je_tools.sinks.output import check_output
+
+    with open_snapshot(options, "export") as snapshot:
+        if options["output"] is not None:
+            check_output(options["output"], snapshot.environment)
+        chosen = choose_databases(snapshot, options["names"], internal=options["internal"])
+        export = Export(snapshot, inside, options["show_expired"])
+        _write(export, _sink(export, options), chosen, options)
+    return report(snapshot, options)
+
+
+def _check(options: Options) -> None:
+    if not options["names"] and not options["all_"]:
+        raise UsageError("which databases? Name them with --db, or give --all")
+    if options["names"] and options["all_"]:
+        raise UsageError("--db and --all: give one of them")
+    if options["internal"] and not options["all_"]:
+        raise UsageError("--internal goes with --all")
+    if options["is_print"] and options["format_"] != "dump":
+        raise UsageError("--print is for --format dump")
+    if options["format_"] == "parquet" and options["output"] is None:
+        raise UsageError("--format parquet needs --output")
+
+
+def _sink(export: Export, options: Options) -> RecordSink:
+    from je_tools.masking import Masking
+    from je_tools.sinks.records import RecordFormat, open_record_sink
+
+    return open_record_sink(
+        RecordFormat(options["format_"]),
+        Masking(DataMode(options["data_mode"])),
+        is_print=options["is_print"],
+        fast=export.snapshot.fast,
+        threads=export.snapshot.scanner.thread_count() if export.snapshot.fast else 1,
+    )
+
+
+def _write(export: Export, sink: RecordSink, chosen: list[Database], options: Options) -> None:
+    from je_tools.export import named
+    from je_tools.sinks.output import open_directory, open_output
+    from je_tools.sinks.records import write_files, write_stream
+
+    environment, output = export.snapshot.environment, options["output"]
+    sources = export.sources(chosen)
+    if output is None or (len(chosen) == 1 and not options["all_"]):
+        if sink.is_single and len(chosen) > 1:
+            raise UsageError(
+                f"--format {options['format_']} holds one database a file: name one with --db, or "
+                "a new directory with --output"
+            )
+        with open_output(output, environment) as out:
+            write_stream(sink, sources, out)
+        return
+    with open_directory(output, environment) as directory:
+        names = [named(each) for each in chosen]
+        write_files(sink, sources, names, directory, output)

@@ -1,0 +1,134 @@
+"""`je-tools get`: what is there of a key?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Unpack
+
+import click
+
+from je_tools.commands._completion import complete_databases
+from je_tools.commands._options import data_option, format_option, output_option, say
+from je_tools.commands._snapshot import (
+    SnapshotOptions,
+    choose_databases,
+    open_snapshot,
+    report,
+    show_expired_option,
+    snapshot_options,
+    write_section,
+)
+from je_tools.errors import EXIT_INPUT, EXIT_OK, UsageError
+from je_tools.masking import DataMode
+
+if TYPE_CHECKING:
+    from je_tools.masking import Masking
+    from je_tools.selection import KeyPattern
+    from je_tools.snapshot import Database, Snapshot
+
+
+class Options(SnapshotOptions):
+    """What the command line says."""
+
+    name: str
+    key: str
+    history: bool
+    show_expired: bool
+    format_: str
+    data_mode: str
+    output: Path | None
+
+
+@click.command("get")
+@snapshot_options
+@click.argument("key", metavar="KEY")
+@click.option(
+    "--db",
+    "-d",
+    "name",
+    required=True,
+    metavar="NAME",
+    shell_complete=complete_databases,
+    help="Database, by name or id (id:7).",
+)
+@click.option("--history", is_flag=True, help="Every version that is still in the log.")
+@show_expired_option
+@format_option("table", "jsonl", "csv")
+@data_option
+@output_option
+def command(**options: Unpack[Options]) -> int:
+    """Show the records of a key, as the engine would return them after recovery.
+
+    KEY is text, hex:0a1b, hex:0a* (all that begin with it), long:5485, int:7 or str:name. The tree
+    is descended; with --history the whole log is read once for every version of the key, with its
+    transaction and what became of that. Where there is nothing of the key the exit code is 4.
+
+    \b
+    Examples:
+      je-tools get meta/bdb --db epochDB hex:00
+      je-tools get env --db people user00000001 --history
+      je-tools get meta/bdb --db 5213 long:5485 --format jsonl
+      je-tools get env --db id:7 str:name --data length
+    """
+    from je_tools.masking import Masking
+    from je_tools.selection import parse_key
+    from je_tools.sinks.output import open_output
+
+    if options["history"] and options["show_expired"]:
+        raise UsageError("--history shows what has expired too; leave --show-expired out")
+    pattern = parse_key(options["key"], "KEY")
+    masking = Masking(DataMode(options["data_mode"]))
+    show = _show_history if options["history"] else _show_records
+    with open_snapshot(options, "get") as snapshot:
+        (database,) = choose_databases(snapshot, (options["name"],))
+        with open_output(options["output"], snapshot.environment) as out:
+            count = show(snapshot, database, pattern, masking, options, out)
+    code = report(snapshot, options)
+    if count:
+        return code
+    what = "no version" if options["history"] else "no record"
+    say(f"je-tools: {what} of this key in {options['name']}")
+    return EXIT_INPUT if code == EXIT_OK else code
+
+
+def _show_records(
+    snapshot: Snapshot,
+    database: Database,
+    pattern: KeyPattern,
+    masking: Masking,
+    options: Options,
+    out: BinaryIO,
+) -> int:
+    from je_tools.export import named
+    from je_tools.history import records_of_key
+    from je_tools.sinks.key_tables import record_section
+    from je_tools.sinks.records import RecordFormat, Source, open_record_sink
+
+    found = records_of_key(snapshot, database, pattern, show_expired=options["show_expired"])
+    if options["format_"] == "table":
+        section = record_section(found, masking)
+        if section.rows:
+            write_section(section, out, "table", options["output"])
+        return len(section.rows)
+    sink = open_record_sink(
+        RecordFormat(options["format_"]), masking, fast=snapshot.fast, threads=1
+    )
+    return sum(done.records for done in sink.write([Source(named(database), found)], out))
+
+
+def _show_history(
+    snapshot: Snapshot,
+    database: Database,
+    pattern: KeyPattern,
+    masking: Masking,
+    options: Options,
+    out: BinaryIO,
+) -> int:
+    from je_tools.history import versions_of_key
+    from je_tools.sinks.key_tables import version_section
+
+    found = versions_of_key(snapshot, database, pattern)
+    section = version_section(found, masking, for_people=options["format_"] == "table")
+    if found or options["format_"] != "table":
+        write_section(section, out, options["format_"], options["output"])
+    return len(found)

@@ -1,0 +1,187 @@
+"""The databases of a snapshot, and what their trees consist of.
+
+Source: je-log.md "Databases"; DatabaseImpl, DbTree, JE 7.5.11 and 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from je_tools.btree.tree import Children, Fault, Leaves
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.java import class_name
+from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.nodes import Slots
+from je_tools.formats.je.types import Family
+from je_tools.meanings import bits_of
+from je_tools.recovery.reading import Reading
+from je_tools.snapshot import Database, Snapshot
+
+
+class State(StrEnum):
+    """Whether a name and a descriptor belong together."""
+
+    WHOLE = "whole"
+    UNNAMED = "unnamed"
+    """A descriptor to which no name leads: a removal or truncation that is not finished."""
+    NO_DESCRIPTOR = "no descriptor"
+    """A name that leads nowhere."""
+
+
+@dataclass
+class Shape:
+    """What a database's tree consists of.
+
+    Attributes:
+        records: that are alive and have not expired.
+        depth: levels of nodes; 0 without a tree.
+        upper_nodes, bottom_nodes: how many.
+        node_bytes: of the log, that the nodes take, with the full versions of deltas.
+        record_bytes: of the log, that records outside of nodes take.
+    """
+
+    records: int = 0
+    depth: int = 0
+    upper_nodes: int = 0
+    bottom_nodes: int = 0
+    node_bytes: int = 0
+    record_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class DatabaseRow:
+    """One database, or a name of one.
+
+    Attributes:
+        db_id: its id.
+        name: None where none leads to it.
+        state: whether name and descriptor belong together.
+        database: None where there is no descriptor.
+        shape: of its tree; of nothing where there is no descriptor.
+    """
+
+    db_id: int
+    name: str | None
+    state: State
+    database: Database | None
+    shape: Shape
+
+    @property
+    def flags(self) -> list[str]:
+        """The bits of its descriptor that are set, in words; unnamed ones as a number."""
+        if self.database is None:
+            return []
+        bits = bits_of(Family.MAP_LN, "db_flags") or {}
+        rest = self.database.flags & ~sum(bits)
+        named = [word for bit, word in bits.items() if self.database.flags & bit]
+        return [*named, *([f"0x{rest:02x}"] if rest else [])]
+
+    @property
+    def comparators(self) -> list[str]:
+        """Classes of its comparators, those of keys first; `unknown` where it cannot be told."""
+        stored = self.database.comparators if self.database else ()
+        return [class_name(each) or "unknown" for each in stored]
+
+    @property
+    def map_ln_lsn(self) -> int | None:
+        """Of its descriptor; None for the two that the DbTree describes."""
+        lsn = self.database.map_ln_lsn if self.database else NULL_LSN
+        return None if lsn == NULL_LSN else lsn
+
+    @property
+    def root_lsn(self) -> int | None:
+        """Of its tree's root after recovery."""
+        lsn = self.database.root_lsn if self.database else NULL_LSN
+        return None if lsn == NULL_LSN else lsn
+
+    @property
+    def created_version(self) -> int | None:
+        """The log version of the engine that made it; None where that is not known."""
+        version = self.database.record.get("created_at_log_version") if self.database else None
+        return None if version is None else int(version)
+
+
+def list_databases(snapshot: Snapshot, *, internal: bool) -> Iterator[DatabaseRow]:
+    """The databases of a snapshot by name, then those whose name or descriptor is missing.
+
+    Faults of their trees are told in `snapshot.faults`.
+
+    Args:
+        snapshot: that has them.
+        internal: those of the engine too.
+    """
+    whole = [each for each in snapshot.databases.values() if each.name is not None]
+    for each in sorted(whole, key=lambda each: each.name or ""):
+        if internal or not each.is_internal:
+            yield DatabaseRow(each.db_id, each.name, State.WHOLE, each, shape_of(snapshot, each))
+    for each in snapshot.databases.values():
+        if each.name is None:
+            yield DatabaseRow(each.db_id, None, State.UNNAMED, each, shape_of(snapshot, each))
+    for db_id, name in sorted(snapshot.names.items()):
+        if db_id not in snapshot.databases:
+            yield DatabaseRow(db_id, name, State.NO_DESCRIPTOR, None, Shape())
+
+
+def shape_of(snapshot: Snapshot, database: Database) -> Shape:
+    """What a database's tree consists of; faults are told in `snapshot.faults`."""
+    shape = Shape()
+    reading = snapshot.reading(database, with_data=False, show_expired=False)
+    tree = reading.tree
+
+    def look(leaves: Leaves) -> None:
+        shape.upper_nodes += int(np.count_nonzero(leaves.nodes.good))
+        shape.node_bytes += _node_bytes(reading, leaves)
+        shape.depth = max(shape.depth, leaves.children.level)
+
+    def measure(children: Children) -> tuple[int, int, int, int, list[Fault]]:
+        leaves = tree.read(children)
+        slots, alive, changes, faults = reading.alive(leaves)
+        lives = alive & reading.lives(slots.expires_ms)
+        more, others = reading.count_changes(changes)
+        return (
+            int(np.count_nonzero(leaves.nodes.good)),
+            int(np.count_nonzero(lives)) + more,
+            _node_bytes(reading, leaves),
+            _record_bytes(reading, slots, lives) + _sizes(reading, reading.overlay.lsn[changes]),
+            faults + others,
+        )
+
+    for bottom, records, node_bytes, record_bytes, faults in snapshot.in_order(
+        tree.leaf_children(seen=look), measure
+    ):
+        shape.bottom_nodes += bottom
+        shape.records += records
+        shape.node_bytes += node_bytes
+        shape.record_bytes += record_bytes
+        snapshot.faults.extend(faults)
+    if reading.has_left:
+        shape.records += len(reading.left()[0])
+    snapshot.faults.extend(tree.faults)
+    return shape
+
+
+def _node_bytes(reading: Reading, leaves: Leaves) -> int:
+    nodes = leaves.nodes
+    total = _sizes(reading, nodes.lsn[nodes.good])
+    return total + _sizes(reading, nodes.last_full_lsn[nodes.is_delta])
+
+
+def _record_bytes(reading: Reading, slots: Slots, lives: Mask) -> int:
+    """Of the entries that slots name; data in slots, and that of duplicates, is in the nodes."""
+    if reading.tree.two_part:
+        return 0
+    outside = lives & (slots.data_size < 0)
+    known = slots.logged_size > 0
+    total = int(slots.logged_size[outside & known].sum())
+    return total + _sizes(reading, slots.lsn[outside & ~known])
+
+
+def _sizes(reading: Reading, lsns: Ints) -> int:
+    """Bytes of the entries at LSNs."""
+    found = fetch(reading.tree.image, lsns, fast=reading.tree.fast, check=False)
+    return int(found.size[found.good].sum())

@@ -1,0 +1,56 @@
+"""Records of databases for the sinks: read ahead, without those of which the data cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from je_tools.errors import UsageError
+from je_tools.key_ranges import KeyRange
+from je_tools.plain import printable
+from je_tools.records import Records
+from je_tools.sinks.record_lines import Named
+from je_tools.sinks.records import Source
+from je_tools.snapshot import Database, Snapshot
+
+
+@dataclass(frozen=True)
+class Export:
+    """Which records of a snapshot are wanted.
+
+    Attributes:
+        snapshot: that has them.
+        inside: only keys of this range.
+        show_expired: also those that have expired.
+    """
+
+    snapshot: Snapshot
+    inside: KeyRange | None = None
+    show_expired: bool = False
+
+    def sources(self, databases: Iterable[Database]) -> Iterator[Source]:
+        """What sinks write; faults are told in `snapshot.faults` as the records are read.
+
+        Raises:
+            UsageError: a range of keys is asked of a database of which the order is not known.
+        """
+        for database in databases:
+            if self.inside is not None and database.comparators:
+                raise UsageError(
+                    f"{printable(database.name or '')}: a comparator of its own orders its keys, "
+                    "so that no range of them is known; leave --key-range out"
+                )
+            yield Source(named(database), self._records(database))
+
+    def _records(self, database: Database) -> Iterator[Records]:
+        for records in self.snapshot.records(
+            database, show_expired=self.show_expired, inside=self.inside
+        ):
+            known = records.data.sizes >= 0
+            # What is left out is a fault of the snapshot.
+            yield records if known.all() else records.take(known)
+
+
+def named(database: Database) -> Named:
+    """A database as sinks know it."""
+    return Named(database.name, database.db_id, database.has_duplicates)

@@ -1,0 +1,249 @@
+"""The records of a key, and every version of them that a log still holds.
+
+Source: je-log.md "Records" and "Recovery"; LNLogEntry, TxnEnd, JE 7.5.11 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from je_tools import entries
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.je.types import ABORT_NO, COMMIT_NO, ENTRY_TYPES, Family, Group, mask_of
+from je_tools.formats.spans import Spans, starts_with
+from je_tools.key_ranges import range_of
+from je_tools.records import NO_TIME, NO_VLSN, Records
+from je_tools.selection import KeyPattern
+from je_tools.snapshot import Database, Snapshot
+
+_IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
+_IS_USER_LN = mask_of(
+    each.no for each in ENTRY_TYPES.values() if each.family in (Family.LN, Family.DEL_DUP_LN)
+)
+_IS_END = mask_of((COMMIT_NO, ABORT_NO))
+_KEYS = frozenset({"db_id", "txn_id", "key"})
+
+
+class State(StrEnum):
+    """What became of a version of a record."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNFINISHED = "unfinished"
+    """Its transaction has no end in the log."""
+    ROLLED_BACK = "rolled back"
+    """A node of a group took it back."""
+    NON_TRANSACTIONAL = "non-transactional"
+    SLOT = "in a slot only"
+    """The entry has gone with its file; the tree still holds the record."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a record, or its deletion.
+
+    Attributes:
+        lsn: NULL_LSN where no entry is known.
+        type: the engine's name of the entry's type; None where there is only a slot.
+        key: of a database with duplicates the key alone.
+        data: None for a deletion, and where it cannot be had.
+        txn_id: 0 outside transactions.
+        vlsn: NO_VLSN where it has none.
+        time_ms: of the record, else of the end of its transaction; None where neither has one.
+        state: what became of it.
+        is_current: whether a reader sees it.
+    """
+
+    lsn: int
+    type: str | None
+    key: bytes
+    data: bytes | None
+    txn_id: int
+    vlsn: int
+    time_ms: int | None
+    state: State
+    is_current: bool = False
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Commits and Aborts: int64 columns, and which are Commits."""
+
+    lsn: Ints
+    txn_id: Ints
+    time_ms: Ints
+    is_commit: Mask
+
+
+def records_of_key(
+    snapshot: Snapshot, database: Database, pattern: KeyPattern, *, show_expired: bool = False
+) -> Iterator[Records]:
+    """The records of a key, or of all that begin with its bytes, by a descent of the tree.
+
+    Where a comparator of the application orders the keys the whole database is read.
+    """
+    if not database.comparators:
+        yield from snapshot.records(database, inside=range_of(pattern), show_expired=show_expired)
+        return
+    for records in snapshot.records(database, show_expired=show_expired):
+        keep = _matches(records.key, pattern, snapshot.fast)
+        if keep.any():
+            yield records.take(keep)
+
+
+def versions_of_key(snapshot: Snapshot, database: Database, pattern: KeyPattern) -> list[Version]:
+    """Every version of a key's records in the order of the log, by one scan of it.
+
+    Versions of which only a slot is left stand at the end.
+    """
+    work = _Collect(snapshot, database, pattern)
+    found: list[Version] = []
+    ends: list[_Ends] = []
+    for part in snapshot.scanner.scan(snapshot.environment, work):
+        for versions, some in part.results:
+            found += versions
+            ends.append(some)
+    found = _with_states(snapshot, found, ends)
+    current: list[Version] = []
+    for records in records_of_key(snapshot, database, pattern, show_expired=True):
+        current += _current(records)
+    shown = {(each.lsn, each.key) for each in current}
+    known = {(each.lsn, each.key) for each in found}
+    marked = [replace(each, is_current=(each.lsn, each.key) in shown) for each in found]
+    return marked + [each for each in current if (each.lsn, each.key) not in known]
+
+
+def _matches(keys: Spans, pattern: KeyPattern, fast: bool) -> Mask:
+    return starts_with(
+        keys.data, keys.starts, keys.sizes, pattern.needle, whole=pattern.whole, fast=fast
+    )
+
+
+@dataclass(frozen=True)
+class _Collect:
+    """Work for a scan: versions of a key, and all ends of transactions."""
+
+    snapshot: Snapshot
+    database: Database
+    pattern: KeyPattern
+
+    def __call__(self, rows: Rows) -> tuple[list[Version], _Ends]:
+        types = _IS_LN if self.database.is_internal else _IS_USER_LN
+        counts = rows.good & (rows.lsn < self.snapshot.end.next_lsn)
+        versions: list[Version] = []
+        for some in _pieces(rows, counts & types[rows.type]):
+            versions += self._versions(some)
+        return versions, _ends(rows, counts & _IS_END[rows.type], self.snapshot.fast)
+
+    def _versions(self, rows: Rows) -> Iterator[Version]:
+        fast = self.snapshot.fast
+        table = entries.build_table(rows, fast=fast, wanted=_KEYS)
+        keys, _ = self._parts(rows, table)
+        hits = table.has_db & (table.db_id == self.database.db_id)
+        hits &= _matches(keys, self.pattern, fast)
+        if not hits.any():
+            return
+        rows = rows.take(np.flatnonzero(hits))
+        table = entries.build_table(rows, fast=fast)
+        keys, data = self._parts(rows, table)
+        for row in range(len(rows)):
+            time_ms = int(table.time_ms[row])
+            yield Version(
+                lsn=int(rows.lsn[row]),
+                type=ENTRY_TYPES[int(rows.type[row])].name,
+                key=keys[row] or b"",
+                data=data[row],
+                txn_id=int(table.txn_id[row]) if table.has_txn[row] else 0,
+                vlsn=int(rows.vlsn[row]) if rows.has_vlsn[row] else NO_VLSN,
+                time_ms=None if time_ms == entries.NO_TIME else time_ms,
+                state=State.ROLLED_BACK if rows.invisible[row] else State.NON_TRANSACTIONAL,
+            )
+
+    def _parts(self, rows: Rows, table: entries.EntryTable) -> tuple[Spans, Spans]:
+        """Keys and data as an application knows them."""
+        keys = Spans(rows.data, table.key_start, table.key_size)
+        data = Spans(rows.data, table.data_start, table.data_size)
+        if not self.database.has_duplicates or self.database.old_duplicates:
+            return keys, data
+        first, second = split_two_part_keys(keys, fast=self.snapshot.fast)
+        deleted = table.data_size < 0
+        return first, Spans(second.data, second.starts, np.where(deleted, -1, second.sizes))
+
+
+def _pieces(rows: Rows, wanted: Mask) -> Iterator[Rows]:
+    chosen = np.flatnonzero(wanted)
+    for first in range(0, len(chosen), MAX_ROWS):
+        yield rows.take(chosen[first : first + MAX_ROWS])
+
+
+def _ends(rows: Rows, wanted: Mask, fast: bool) -> _Ends:
+    parts = []
+    for some in _pieces(rows, wanted):
+        head = decode(some, Family.TXN_END, fast=fast).fields
+        times = head.number("time_ms") if head.has("time_ms") else np.zeros(len(some), np.int64)
+        parts.append(_Ends(some.lsn, head.number("txn_id"), times, some.type == COMMIT_NO))
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[_Ends]) -> _Ends:
+    none = np.empty(0, np.int64)
+    return _Ends(
+        np.concatenate([none, *(part.lsn for part in parts)]),
+        np.concatenate([none, *(part.txn_id for part in parts)]),
+        np.concatenate([none, *(part.time_ms for part in parts)]),
+        np.concatenate([np.empty(0, np.bool_), *(part.is_commit for part in parts)]),
+    )
+
+
+def _with_states(
+    snapshot: Snapshot, versions: list[Version], parts: Sequence[_Ends]
+) -> list[Version]:
+    """The versions in the order of the log, with what became of their transactions."""
+    ends = _joined(parts)
+    told = []
+    for version in sorted(versions, key=lambda each: each.lsn):
+        if version.txn_id == 0 or version.state is State.ROLLED_BACK:
+            told.append(version)
+            continue
+        # An id can come again, so that only the first end behind an entry is its own.
+        own = np.flatnonzero((ends.txn_id == version.txn_id) & (ends.lsn > version.lsn))
+        end = int(own[np.argmin(ends.lsn[own])]) if len(own) else None
+        told.append(_ended(snapshot, version, ends, end))
+    return told
+
+
+def _ended(snapshot: Snapshot, version: Version, ends: _Ends, end: int | None) -> Version:
+    for period in snapshot.rules.periods:
+        inside = period.matchpoint_lsn < version.lsn < period.start_lsn
+        if inside and version.txn_id in (period.txn_ids or ()):
+            return replace(version, state=State.ROLLED_BACK)
+    if end is None:
+        return replace(version, state=State.UNFINISHED)
+    state = State.COMMITTED if ends.is_commit[end] else State.ABORTED
+    time_ms = version.time_ms
+    if time_ms is None and ends.time_ms[end] > 0:
+        time_ms = int(ends.time_ms[end])
+    return replace(version, state=state, time_ms=time_ms)
+
+
+def _current(records: Records) -> Iterator[Version]:
+    for row in range(len(records)):
+        modified_ms = int(records.modified_ms[row])
+        yield Version(
+            lsn=int(records.lsn[row]),
+            type=None,
+            key=records.key[row] or b"",
+            data=records.data[row],
+            txn_id=0,
+            vlsn=int(records.vlsn[row]),
+            time_ms=None if modified_ms == NO_TIME else modified_ms,
+            state=State.SLOT,
+            is_current=True,
+        )

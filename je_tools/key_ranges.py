@@ -1,0 +1,63 @@
+"""Ranges of keys, as users write them and as B-trees are searched by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from je_tools.errors import UsageError
+from je_tools.formats.je.keys import join_two_part
+from je_tools.selection import KeyPattern, parse_key
+
+_BETWEEN = ".."
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Keys from `low` on and below `high`, by the order of their bytes; None where open."""
+
+    low: bytes | None = None
+    high: bytes | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key can lie in it."""
+        return self.low is not None and self.high is not None and self.low >= self.high
+
+    def of_two_parts(self) -> KeyRange:
+        """The same range over the two-part keys of a database with duplicates."""
+        low, high = (
+            None if bound is None else join_two_part(bound, b"") for bound in (self.low, self.high)
+        )
+        return KeyRange(low, high)
+
+
+def range_of(pattern: KeyPattern) -> KeyRange:
+    """The keys that a pattern stands for: one, or all that begin with its bytes."""
+    return KeyRange(pattern.needle, _behind(pattern))
+
+
+def parse_key_range(option: str, text: str) -> KeyRange:
+    """`FROM..TO`, both inclusive and both spelled as keys are; one of them may be left out.
+
+    A prefix (`hex:0a*`) stands for all keys that begin with it.
+
+    Raises:
+        UsageError: no `..`, not keys, or no key can lie between them.
+    """
+    first, between, last = text.partition(_BETWEEN)
+    if not between:
+        raise UsageError(f"{option} {text}: a range is written FROM{_BETWEEN}TO, as long:1..long:9")
+    low = parse_key(first, option).needle if first else None
+    high = _behind(parse_key(last, option)) if last else None
+    chosen = KeyRange(low, high)
+    if chosen.is_empty:
+        raise UsageError(f"{option} {text}: no key lies behind the first and before the second")
+    return chosen
+
+
+def _behind(pattern: KeyPattern) -> bytes | None:
+    """The first key behind all those of a pattern; None where there can be none."""
+    if pattern.whole:
+        return pattern.needle + b"\0"
+    stem = pattern.needle.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None

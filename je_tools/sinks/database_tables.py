@@ -1,0 +1,42 @@
+"""Databases and counts of their records as tables of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from je_tools.databases import DatabaseRow
+from je_tools.sinks.sections import Column, Kind, Section, section_of
+from je_tools.snapshot import Database
+
+DATABASE_COLUMNS = (
+    Column("name", "database", Kind.TEXT),
+    Column("db_id", "id", Kind.ID),
+    Column("state", "state", Kind.TEXT, rank=1),
+    Column("flags", "flags", Kind.TEXTS, rank=2),
+    Column("records", "records", cell=lambda row: row.shape.records),
+    Column("depth", "depth", rank=5, cell=lambda row: row.shape.depth),
+    Column("upper_nodes", "upper nodes", rank=6, cell=lambda row: row.shape.upper_nodes),
+    Column("bottom_nodes", "bottom nodes", rank=6, cell=lambda row: row.shape.bottom_nodes),
+    Column("node_bytes", "bytes of nodes", rank=4, cell=lambda row: row.shape.node_bytes),
+    Column("record_bytes", "of records", rank=4, cell=lambda row: row.shape.record_bytes),
+    Column("comparators", "comparators", Kind.TEXTS, rank=3),
+    Column("map_ln_lsn", "descriptor", Kind.LSN, rank=7),
+    Column("root_lsn", "root", Kind.LSN, rank=8),
+    Column("created_version", "made in version", Kind.ID, rank=9),
+)
+
+COUNT_COLUMNS = (
+    Column("name", "database", Kind.TEXT, cell=lambda item: item[0].name),
+    Column("db_id", "id", Kind.ID, cell=lambda item: item[0].db_id),
+    Column("records", "records", cell=lambda item: item[1]),
+)
+
+
+def database_section(rows: Iterable[DatabaseRow]) -> Section:
+    """One row a database."""
+    return section_of("", "", DATABASE_COLUMNS, rows)
+
+
+def count_section(counts: Iterable[tuple[Database, int]]) -> Section:
+    """One row a database and the number of its records."""
+    return section_of("", "", COUNT_COLUMNS, counts)

@@ -1,0 +1,82 @@
+"""The records of a key, and their versions, as tables of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.history import Version
+from je_tools.masking import DataMode, Masking
+from je_tools.records import NO_TIME, NO_VLSN, Records
+from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
+
+_RECORD_COLUMNS = (
+    Column("key", "key", Kind.TEXT),
+    Column("data", "data", Kind.TEXT),
+    Column("modified_ms", "modified (UTC)", Kind.TIME, rank=2),
+    Column("expires_ms", "expires (UTC)", Kind.TIME, rank=3),
+    Column("vlsn", "VLSN", Kind.ID, rank=4),
+    Column("lsn", "LSN", Kind.LSN, rank=1),
+)
+
+
+def record_section(batches: Iterable[Records], masking: Masking) -> Section:
+    """One row a record, for people."""
+    rows: list[list[Cell]] = []
+    for records in batches:
+        for row in range(len(records)):
+            lsn, vlsn = int(records.lsn[row]), int(records.vlsn[row])
+            rows.append(
+                [
+                    _shown(masking, records.key[row]),
+                    _shown(masking, records.data[row]),
+                    _time(int(records.modified_ms[row])),
+                    _time(int(records.expires_ms[row])),
+                    None if vlsn == NO_VLSN else vlsn,
+                    None if lsn == NULL_LSN else lsn,
+                ]
+            )
+    return Section("", "", _RECORD_COLUMNS, rows)
+
+
+def version_section(versions: Iterable[Version], masking: Masking, *, for_people: bool) -> Section:
+    """One row a version; bytes are hexadecimal but for people."""
+    text = partial(_shown, masking) if for_people else partial(_spelled, masking)
+    columns = (
+        Column("lsn", "LSN", Kind.LSN, cell=lambda each: _unless(each.lsn, NULL_LSN)),
+        Column("type", "type", Kind.TEXT, rank=5),
+        Column("time_ms", "time (UTC)", Kind.TIME, rank=2),
+        Column("txn_id", "transaction", Kind.ID, rank=3, cell=lambda each: each.txn_id or None),
+        Column("vlsn", "VLSN", Kind.ID, rank=4, cell=lambda each: _unless(each.vlsn, NO_VLSN)),
+        Column("state", "state", Kind.TEXT),
+        Column("current", "current", Kind.TEXT, cell=_current),
+        Column("key", "key", Kind.TEXT, rank=1, cell=lambda each: text(each.key)),
+        Column("data", "data", Kind.TEXT, cell=lambda each: text(each.data)),
+    )
+    return section_of("", "", columns, versions)
+
+
+def _unless(number: int, nothing: int) -> int | None:
+    return None if number == nothing else number
+
+
+def _current(version: Version) -> Cell:
+    return "yes" if version.is_current else "no"
+
+
+def _time(time_ms: int) -> int | None:
+    return _unless(time_ms, NO_TIME)
+
+
+def _spelled(masking: Masking, value: bytes | None) -> str | None:
+    return None if value is None else masking.text_of(value)
+
+
+def _shown(masking: Masking, value: bytes | None) -> str | None:
+    """Printable ASCII as it is, other bytes as `hex:…`, as a key can be given."""
+    if value is None or masking.mode is not DataMode.SHOW:
+        return _spelled(masking, value)
+    if value and all(32 <= byte < 127 for byte in value):
+        return value.decode("ascii")
+    return "hex:" + value.hex()
