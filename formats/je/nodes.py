@@ -98,8 +98,8 @@ class Nodes:
     Attributes:
         lsn: int64; of the entry.
         type: uint8.
-        db_id, node_id, level, booleans, max_entries, last_full_lsn: int64; as stored, 0 for what
-            a delta of the old form does not have.
+        db_id, node_id, level, booleans, max_entries, last_full_lsn, expiration_base: int64; as
+            stored, 0 for what a node of its type and log version does not have.
         identifier_key: whole; null for a delta of the old form.
         good: bool; an entry that is a node and decodes. The others have no slots, and their
             columns mean nothing.
@@ -115,6 +115,7 @@ class Nodes:
     booleans: Ints
     max_entries: Ints
     last_full_lsn: Ints
+    expiration_base: Ints
     identifier_key: Spans
     good: Mask
     first: Ints
@@ -144,7 +145,15 @@ class Nodes:
         return delta
 
 
-_NUMBERS = ("db_id", "node_id", "level", "booleans", "max_entries", "last_full_lsn")
+_NUMBERS = (
+    "db_id",
+    "node_id",
+    "level",
+    "booleans",
+    "max_entries",
+    "last_full_lsn",
+    "expiration_base",
+)
 
 
 def read_nodes(entries: Entries, *, fast: bool) -> Nodes:
