@@ -138,11 +138,14 @@ class Leaves:
         nodes: one for each of `children`.
         children: what they are by their parents' slots.
         faults: what was wrong with them.
+        logged: the same as the log has them: first those that were named, deltas not merged, then
+            the full versions of deltas.
     """
 
     nodes: Nodes
     children: Children
     faults: list[Fault]
+    logged: tuple[Nodes, Nodes]
 
 
 def bound(key: bytes | None) -> Spans:
@@ -237,6 +240,14 @@ class Tree:
         nobody = bound(None)
         lone = np.array([self.root_lsn], np.int64)
         root = Children(lone, np.array([NULL_LSN], np.int64), nobody, nobody, 0)
+        if self.root_lsn != NULL_LSN:
+            yield from self._below(self.root(), keys if self.ordered else None)
+
+    def root(self) -> Children:
+        """The root, unread; there must be one."""
+        nobody = Spans(np.empty(0, np.uint8), np.zeros(1, np.int64), np.full(1, -1, np.int64))
+        lone = np.array([self.root_lsn], np.int64)
+        return Children(lone, np.array([NULL_LSN], np.int64), nobody, nobody, 0)
 
         def choose(children: Children) -> Children:
             if keys is not None and self.ordered:
@@ -258,6 +269,9 @@ class Tree:
         if seen is not None:
             seen(leaves)
         children = choose(self._children(leaves.nodes, leaves.children))
+        children = self.children_of(leaves)
+        if keys is not None:
+            children = children.take(self._that_hold(children, keys))
         for first in range(0, len(children), NODES_AT_ONCE):
             some = children.take(slice(first, first + NODES_AT_ONCE))
             if children.level <= 1:
@@ -291,11 +305,12 @@ class Tree:
         found = search_sorted(keys, bounds, two_part=self.by_parts, fast=self.fast)
         return np.where(bounds.sizes < 0, open_end, found)
 
-    def _children(self, nodes: Nodes, parents: Children) -> Children:
+    def children_of(self, upper: Leaves) -> Children:
         """The children of some upper nodes, with the ranges of keys that follow from the slots.
 
         The first slot of a node stands for all keys below the second.
         """
+        nodes, parents = upper.nodes, upper.children
         slots, owner = nodes.slots, nodes.slot_node
         n = len(slots)
         bounds = joined_spans([slots.key, parents.low, parents.high])
@@ -316,8 +331,8 @@ class Tree:
 
     def read(self, children: Children) -> Leaves:
         """Read nodes; safe in any thread. Where the level is not known it is that of the root."""
-        nodes, found = self.newest(children.lsn)
-        nodes, no_full = self._with_full(nodes)
+        logged, found = self.newest(children.lsn)
+        nodes, no_full, fulls = self._with_full(logged)
         level = nodes.level & LEVEL_MASK
         if children.level == 0:
             children = replace(children, level=int(np.clip(level[0], 2, LEVELS_MAX)))
@@ -325,6 +340,9 @@ class Tree:
         leaves = Leaves(nodes, children, [])
         leaves.faults.extend(self._faults(leaves, found, no_full))
         return replace(leaves, nodes=nodes.without(misplaced & nodes.good))
+        faults = self._faults(children, nodes, found, no_full)
+        whole = nodes.without(misplaced & nodes.good)
+        return Leaves(whole, children, faults, (logged, fulls))
 
     def newest(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
         """Nodes, each as it was logged last, and a `Found` of each; deltas are not merged."""
@@ -332,30 +350,33 @@ class Tree:
         nodes = read_nodes(entries, fast=self.fast)
         if not len(self.replayed.node_id):
             return nodes, entries.found
-        with_ids, _ = self._with_full(nodes)
+        with_ids, _, _ = self._with_full(nodes)
         newest = np.where(nodes.good, self.replayed.newer(with_ids.node_id, lsns), lsns)
         if np.array_equal(newest, lsns):
             return nodes, entries.found
         entries = fetch(self.image, newest, fast=self.fast)
         return read_nodes(entries, fast=self.fast), entries.found
 
-    def _with_full(self, nodes: Nodes) -> tuple[Nodes, Mask]:
-        """Deltas with the slots of their full versions, and which of those cannot be had."""
+    def _with_full(self, nodes: Nodes) -> tuple[Nodes, Mask, Nodes]:
+        """Deltas with the slots of their full versions, which of those cannot be had, and those."""
         deltas = np.flatnonzero(nodes.is_delta)
         missing = np.zeros(len(nodes), np.bool_)
-        if not len(deltas):
-            return nodes, missing
         fulls = read_nodes(
             fetch(self.image, nodes.last_full_lsn[deltas], fast=self.fast), fast=self.fast
         )
-        usable = fulls.good & ~fulls.is_delta
+        if not len(deltas):
+            return nodes, missing, fulls
+        usable = fulls.good & ~fulls.is_delta & (fulls.db_id == nodes.db_id[deltas])
+        # Deltas of the old form do not say of which node they are.
+        node_ids = nodes.node_id[deltas]
+        usable &= (node_ids == 0) | (node_ids == fulls.node_id)
         of_delta = np.full(len(nodes), -1, np.int64)
         of_delta[deltas[usable]] = np.flatnonzero(usable)
         missing[deltas[~usable]] = True
         whole = merged(
             nodes, fulls, of_delta, ordered=self.ordered, two_part=self.by_parts, fast=self.fast
         )
-        return whole, missing
+        return whole, missing, fulls
 
     def _faults(self, leaves: Leaves, found: npt.NDArray[np.uint8], no_full: Mask) -> list[Fault]:
         nodes = leaves.nodes
