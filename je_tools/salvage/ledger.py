@@ -225,8 +225,8 @@ def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:
         size = sum(map(_size, some))
         what = f"{size:,} bytes" if kind is not HoleKind.NO_FILE else _files(some)
         named = sum(hole.named for hole in some)
-        holes = _counted(len(some), "hole")
-        yield f"{kind.value}: {holes}, {what}, lost entries that others name: {named:,}"
+        count = _counted(len(some), "hole")
+        yield f"{kind.value}: {count}, {what}, lost entries that others name: {named:,}"
 
 
 def _files(holes: Sequence[Hole]) -> str:

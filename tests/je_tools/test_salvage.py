@@ -149,6 +149,8 @@ def test_ledger(tmp_path: Path) -> None:
     """The ledger adds up, and its holes are where the damage is."""
     home = copied("v26-basic", tmp_path)
     damage = damage_files(home, random.Random(5), 3)
+    with (home / "00000000.jdb").open("ab") as file:
+        file.write(bytes(100))
     outcome = je_tools("salvage", home, "--output", tmp_path / "out", "--format", "jsonl")
     assert outcome.code == 3
     lines = (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()
@@ -171,6 +173,7 @@ def test_ledger(tmp_path: Path) -> None:
             n for grade, n in counts.items() if grade not in ("committed", "non-transactional")
         )
     assert (tmp_path / "out" / "summary.txt").read_bytes() == outcome.out
+    assert outcome.out.count(b"damaged: ") == outcome.out.count(b"tail: 1 hole, 100 bytes") == 1
 
 
 @pytest.mark.parametrize("form", ["dump", "jsonl", "csv", "parquet"])
