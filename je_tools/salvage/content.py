@@ -197,15 +197,18 @@ def read_content(environment: Environment, scanner: Scanner) -> Content:
     look = _Look(_Codes(), new_seed(), fast, _duplicates_before(environment, scanner))
     seen: list[_Seen] = []
     states: list[FileState] = []
+    columns = _no_columns()
     for part in scanner.scan(environment, look):
-        seen += part.results
+        for told in part.results:
+            seen.append(told)
+            _add_columns(columns, told.lns)
         if part.end is not None:
             states.append(part.end)
     kinds: dict[int, Kind] = {}
     for each in seen:
         kinds |= each.kinds
     return Content(
-        lns=_joined_lns([lns for each in seen for lns in each.lns]),
+        lns=_joined_columns(columns),
         leaves=_joined_leaves([leaves for each in seen for leaves in each.leaves]),
         db_ids=tuple(look.codes.codes),
         committed=_sorted_ids(each.ends[0] for each in seen),
@@ -396,21 +399,34 @@ def _take_lns(lns: Lns, keep: npt.NDArray[Any]) -> Lns:
 
 
 def _sorted_lns(pieces: list[Lns]) -> Lns:
-    joined = _joined_lns(pieces)
+    columns = _no_columns()
+    _add_columns(columns, pieces)
+    joined = _joined_columns(columns)
     return _take_lns(joined, np.argsort(joined.lsn, kind="stable"))
 
 
 _LN_TYPES = (np.int64, np.int64, np.int64, np.int64, np.int32, np.int32, np.uint8)
 
 
-def _joined_lns(pieces: list[Lns]) -> Lns:
-    columns = zip(Lns.__dataclass_fields__, _LN_TYPES, strict=True)
-    return Lns(
-        *(
-            np.concatenate([np.empty(0, kind), *(getattr(lns, name) for lns in pieces)])
-            for name, kind in columns
-        )
-    )
+def _no_columns() -> list[list[npt.NDArray[Any]]]:
+    return [[np.empty(0, kind)] for kind in _LN_TYPES]
+
+
+def _add_columns(columns: list[list[npt.NDArray[Any]]], pieces: list[Lns]) -> None:
+    """Move the columns of some pieces behind those that came before; the pieces are forgotten."""
+    for lns in pieces:
+        for column, name in zip(columns, Lns.__dataclass_fields__, strict=True):
+            column.append(getattr(lns, name))
+    pieces.clear()
+
+
+def _joined_columns(columns: list[list[npt.NDArray[Any]]]) -> Lns:
+    """All of them as one; at no time there is more than one column twice."""
+    made = []
+    for column in columns:
+        made.append(np.concatenate(column))
+        column.clear()
+    return Lns(*made)
 
 
 def _joined_leaves(pieces: list[Leaves]) -> Leaves:
