@@ -99,7 +99,6 @@ class Nodes:
         lsn: int64; of the entry.
         type: uint8.
         db_id, node_id, level, booleans, max_entries, last_full_lsn, expiration_base: int64; as
-            stored, 0 for what a log version, or a delta of the old form, does not have.
             stored, 0 for what a node of its type and log version does not have.
         identifier_key: whole; null for a delta of the old form.
         good: bool; an entry that is a node and decodes. The others have no slots, and their

@@ -110,9 +110,7 @@ class _Check:
     def __post_init__(self) -> None:
         self.tree: Tree = self.snapshot.tree(self.database)
         overlay = self.snapshot.overlay(self.database.db_id)
-        self.expected = Expected(
-            _family(self.database), overlay, self.notes, self.snapshot.now_ms
-        )
+        self.expected = Expected(_family(self.database), overlay, self.notes, self.snapshot.now_ms)
 
     def problems(self) -> Problems:
         """All of them, in the order of keys."""
@@ -140,9 +138,7 @@ class _Check:
         found.take(self._changes(), counts)
         return found
 
-    def _below(
-        self, parents: _Named, found: Problems, counts: Counter[str]
-    ) -> Iterator[_Named]:
+    def _below(self, parents: _Named, found: Problems, counts: Counter[str]) -> Iterator[_Named]:
         """Check upper nodes, and give the bottom nodes unread, some at a time."""
         part, problems = self._nodes(parents)
         found.take(problems, counts)
@@ -222,6 +218,4 @@ def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[Problem]:
 
 def _of_id(row: list[int], expected: str, found: str) -> Problem:
     _, lsn, parent_lsn, slot, db_id = row
-    return Problem(
-        "tree-node-id", db_id, lsn, parent_lsn, slot, expected, found, loses=False
-    )
+    return Problem("tree-node-id", db_id, lsn, parent_lsn, slot, expected, found, loses=False)

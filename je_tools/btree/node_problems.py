@@ -29,7 +29,6 @@ from je_tools.formats.je.nodes import (
     within,
 )
 from je_tools.formats.spans import Spans
-from je_tools.formats.spans import Spans
 
 MAIN_LEVELS, ID_DB_LEVELS = 0x10000, 0x20000
 """What is added to levels: in the tree of the databases' descriptors another number."""
@@ -241,9 +240,7 @@ def _order(part: Part, rules: Rules, problems: Problems) -> None:
     problems.add(
         code,
         rows,
-        lambda row: part.of_slot(
-            code, row, expected, "one outside", loses=not rules.was_crashed
-        ),
+        lambda row: part.of_slot(code, row, expected, "one outside", loses=not rules.was_crashed),
     )
 
 
@@ -371,5 +368,3 @@ def _expiration_units(part: Part, problems: Problems) -> None:
                     loses=False,
                 )
             )
-
-

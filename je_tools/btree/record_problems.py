@@ -270,5 +270,3 @@ def noted_nodes(part: Part, notes: CleanerNotes) -> Problems:
             ),
         )
     return problems
-
-

@@ -23,6 +23,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import search_sorted
 from je_tools.formats.je.nodes import (
     LEVEL_MASK,
+    OLD_DELTA_NOS,
     Nodes,
     Slots,
     joined_spans,
@@ -235,19 +236,6 @@ class Tree:
             inside: only BINs that are to hold keys of this range; ignored likewise.
             seen: called with the nodes above as they are read.
         """
-        if self.root_lsn == NULL_LSN:
-            return
-        nobody = bound(None)
-        lone = np.array([self.root_lsn], np.int64)
-        root = Children(lone, np.array([NULL_LSN], np.int64), nobody, nobody, 0)
-        if self.root_lsn != NULL_LSN:
-            yield from self._below(self.root(), keys if self.ordered else None)
-
-    def root(self) -> Children:
-        """The root, unread; there must be one."""
-        nobody = Spans(np.empty(0, np.uint8), np.zeros(1, np.int64), np.full(1, -1, np.int64))
-        lone = np.array([self.root_lsn], np.int64)
-        return Children(lone, np.array([NULL_LSN], np.int64), nobody, nobody, 0)
 
         def choose(children: Children) -> Children:
             if keys is not None and self.ordered:
@@ -256,7 +244,13 @@ class Tree:
                 children = children.take(self._that_meet(children, inside))
             return children
 
-        yield from self._below(root, choose, seen)
+        if self.root_lsn != NULL_LSN:
+            yield from self._below(self.root(), choose, seen)
+
+    def root(self) -> Children:
+        """The root, unread; there must be one."""
+        lone = np.array([self.root_lsn], np.int64)
+        return Children(lone, np.array([NULL_LSN], np.int64), bound(None), bound(None), 0)
 
     def _below(
         self,
@@ -268,10 +262,7 @@ class Tree:
         self.faults.extend(leaves.faults)
         if seen is not None:
             seen(leaves)
-        children = choose(self._children(leaves.nodes, leaves.children))
-        children = self.children_of(leaves)
-        if keys is not None:
-            children = children.take(self._that_hold(children, keys))
+        children = choose(self.children_of(leaves))
         for first in range(0, len(children), NODES_AT_ONCE):
             some = children.take(slice(first, first + NODES_AT_ONCE))
             if children.level <= 1:
@@ -337,12 +328,9 @@ class Tree:
         if children.level == 0:
             children = replace(children, level=int(np.clip(level[0], 2, LEVELS_MAX)))
         misplaced = (nodes.db_id != self.db_id) | (level != children.level)
-        leaves = Leaves(nodes, children, [])
+        leaves = Leaves(nodes, children, [], (logged, fulls))
         leaves.faults.extend(self._faults(leaves, found, no_full))
         return replace(leaves, nodes=nodes.without(misplaced & nodes.good))
-        faults = self._faults(children, nodes, found, no_full)
-        whole = nodes.without(misplaced & nodes.good)
-        return Leaves(whole, children, faults, (logged, fulls))
 
     def newest(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
         """Nodes, each as it was logged last, and a `Found` of each; deltas are not merged."""
@@ -350,8 +338,10 @@ class Tree:
         nodes = read_nodes(entries, fast=self.fast)
         if not len(self.replayed.node_id):
             return nodes, entries.found
-        with_ids, _, _ = self._with_full(nodes)
-        newest = np.where(nodes.good, self.replayed.newer(with_ids.node_id, lsns), lsns)
+        node_ids = nodes.node_id
+        if np.isin(nodes.type, OLD_DELTA_NOS).any():
+            node_ids = self._with_full(nodes)[0].node_id
+        newest = np.where(nodes.good, self.replayed.newer(node_ids, lsns), lsns)
         if np.array_equal(newest, lsns):
             return nodes, entries.found
         entries = fetch(self.image, newest, fast=self.fast)
