@@ -24,6 +24,7 @@ from je_tools.salvage.lost import INTERNAL, Lost, find_lost
 from je_tools.scan import FileState, Scanner
 from je_tools.sinks.record_lines import Marks, Named
 from je_tools.sinks.records import RecordSink, Source, Written, write_files
+from je_tools.workers import give_back_memory
 
 APART = ".unfinished"
 """In the names of files with records of unfinished transactions, in front of the suffix."""
@@ -208,6 +209,7 @@ def salvage(
     """
     fast = scanner.is_fast(environment.size)
     content = read_content(environment, scanner)
+    give_back_memory()
     grades = grade(content, content.solid.ends)
     choice = choose(content, grades, mode, scanner.thread_count(), fast=fast)
     lost, choice = find_lost(environment, scanner, content, choice, mode, internal=internal)

@@ -14,7 +14,7 @@ from je_tools.salvage.choice import Confidence, Mode
 from je_tools.salvage.lost import HoleKind
 from tests.corpus import environment, environments
 from tests.damage.running import je_tools
-from tests.je_tools.salvaging import Version, read_intact, records_back, salvaged
+from tests.je_tools.salvaging import Version, read_intact, records_back, salvaged, spared
 
 HELD = ["v26-basic", "v17-dups", "v17-crash-txn", "v8-dbops", "v15-embedded", "v6-halt", "v15-ttl"]
 FAST = pytest.mark.parametrize("fast", [False, True])
@@ -100,6 +100,50 @@ def test_what_damage_spares_comes_back(name: str, seed: int, fast: bool, tmp_pat
     assert bool(holes) or not damage
 
 
+@FAST
+@pytest.mark.parametrize(
+    ("name", "least_slots", "least_lost"),
+    [("v15-embedded", 1700, 0), ("v17-basic", 0, 400), ("v17-dups", 1000, 0), ("v8-basic", 0, 300)],
+)
+def test_slots_hold_or_name_what_is_lost(
+    name: str, least_slots: int, least_lost: int, fast: bool, tmp_path: Path
+) -> None:
+    """Half of the log is noise: all that nodes behind it say is true, and of records that are lost.
+
+    Data that are embedded, and duplicates, come back; of others the key is known.
+    """
+    home = copied(name, tmp_path)
+    log = read_intact(home)
+    path = home / "00000000.jdb"
+    data = bytearray(path.read_bytes())
+    half = len(data) // 2
+    data[100:half] = random.Random(name).randbytes(half - 100)
+    path.write_bytes(data)
+    damage = [range(100, half)]
+    gone = {
+        identity: version
+        for identity, version in log.newest().items()
+        if not version.deleted and not spared(version.lsn, version.size, damage)
+    }
+    at = {version.lsn: version for version in log.versions}
+    done = salvaged(home, fast=fast)
+    slots = [
+        row
+        for rows in records_back(done).values()
+        for row in rows
+        if row.confidence is Confidence.SLOT_ONLY
+    ]
+    for row in slots:
+        version = gone[at[row.lsn].identity]
+        assert (version.lsn, version.key, version.data) == (row.lsn, row.key, row.data)
+    named = done.lost.named.take(~done.lost.comes_back & ~done.lost.named.gone)
+    users = {one.database.db_id for one in done.databases()}
+    lost = [lsn for i, lsn in enumerate(named.records.lsn.tolist()) if named.db_id[i] in users]
+    assert all(gone[at[lsn].identity].lsn == lsn for lsn in lost)
+    assert len(slots) >= least_slots
+    assert len(lost) >= least_lost
+
+
 @pytest.mark.parametrize(
     "name", [each.name for each in environments() if len(list(each.home.glob("*.jdb"))) > 2]
 )
@@ -149,6 +193,8 @@ def test_ledger(tmp_path: Path) -> None:
     """The ledger adds up, and its holes are where the damage is."""
     home = copied("v26-basic", tmp_path)
     damage = damage_files(home, random.Random(5), 3)
+    with (home / "00000000.jdb").open("ab") as file:
+        file.write(bytes(100))
     outcome = je_tools("salvage", home, "--output", tmp_path / "out", "--format", "jsonl")
     assert outcome.code == 3
     lines = (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()
@@ -171,6 +217,7 @@ def test_ledger(tmp_path: Path) -> None:
             n for grade, n in counts.items() if grade not in ("committed", "non-transactional")
         )
     assert (tmp_path / "out" / "summary.txt").read_bytes() == outcome.out
+    assert outcome.out.count(b"damaged: ") == outcome.out.count(b"tail: 1 hole, 100 bytes") == 1
 
 
 @pytest.mark.parametrize("form", ["dump", "jsonl", "csv", "parquet"])
