@@ -37,9 +37,7 @@ class Dumped(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def dumped(
-    java: Path, je_jar: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Dumped]:
+def dumped(java: Path, je_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dumped]:
     """Every environment, dumped by one JVM."""
     classes = tmp_path_factory.mktemp("classes")
     class_path = compile_java(java, je_jar, classes, [DUMPS])
