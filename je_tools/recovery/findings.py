@@ -38,6 +38,7 @@ _WHAT = {
     FaultKind.WRONG_DATABASE: "a node of another database",
     FaultKind.WRONG_LEVEL: "a node of another level",
     FaultKind.NO_FULL_VERSION: "a delta whose full version cannot be read",
+    FaultKind.SHARED: "a node that another slot of the tree names too",
     FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
 }
 
