@@ -51,7 +51,12 @@ _FORETOLD = {
 
 def snapshot_findings(snapshot: Snapshot) -> list[Finding]:
     """Findings about a snapshot, those about trees as far as these have been read."""
-    return [*_of_log(snapshot), *_of_databases(snapshot), *_of_trees(snapshot)]
+    return [*log_findings(snapshot), *_of_trees(snapshot)]
+
+
+def log_findings(snapshot: Snapshot) -> list[Finding]:
+    """Findings about a snapshot, without those about damage in trees."""
+    return [*_of_log(snapshot), *_of_databases(snapshot)]
 
 
 def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:
