@@ -24,6 +24,7 @@ WIDTH = 100
 CRASH = "fixtures/v17-crash-txn/env"
 REPLICATED = "fixtures/v26-rep-committed/node1"
 OLD = "fixtures/v8-dbops/env"
+OTHER = "fixtures/v17-erase-after/env"
 TABLES = "--by-file --by-db --vlsn --checkpoints --txns"
 
 COMMAND_LINES = {
@@ -72,6 +73,10 @@ COMMAND_LINES = {
     "get-history-csv": f"je-tools get {CRASH} --db people user00000001 --history --format csv"
     " --data length",
     "get-nothing": f"je-tools get {CRASH} --db people nobody",
+    "diff": f"je-tools diff {CRASH} {OTHER}",
+    "diff-records": f"je-tools diff {CRASH} {OTHER} --show records --format csv --data length",
+    "diff-files": f"je-tools diff {CRASH} {OTHER} --show files",
+    "diff-wrong": f"je-tools diff {CRASH} {OTHER} --show records",
     "explain-type": "je-tools explain type:NameLN",
     "explain-exit": "je-tools explain exit:6",
     "explain-finding": "je-tools explain finding:torn-tail",
