@@ -493,7 +493,11 @@ public final class Stress {
         }
 
         static void put(
-                Database db, Transaction txn, DatabaseEntry key, DatabaseEntry data, Random random) {
+                Database db,
+                Transaction txn,
+                DatabaseEntry key,
+                DatabaseEntry data,
+                Random random) {
             boolean hours = random.nextBoolean();
             int ttl = 1 + random.nextInt(hours ? 30 : 12);
             try {
