@@ -111,7 +111,9 @@ def find_lost(
     """
     holes = list(_holes(environment, content))
     erases = len(content.kept.start) != len(content.solid.start)
-    if not erases and all(hole.kind is HoleKind.TAIL for hole in holes):
+    # Files that were named one by one may be any part of a log.
+    is_whole = environment.is_directory and not erases
+    if is_whole and all(hole.kind is HoleKind.TAIL for hole in holes):
         nothing = np.empty(0, np.bool_)
         return Lost(holes, no_named(), nothing, nothing), choice
     fast = scanner.is_fast(environment.size)
