@@ -24,6 +24,7 @@ WIDTH = 100
 CRASH = "fixtures/v17-crash-txn/env"
 REPLICATED = "fixtures/v26-rep-committed/node1"
 OLD = "fixtures/v8-dbops/env"
+OTHER = "fixtures/v17-erase-after/env"
 TABLES = "--by-file --by-db --vlsn --checkpoints --txns"
 
 COMMAND_LINES = {
@@ -56,6 +57,26 @@ COMMAND_LINES = {
     "files-old": f"je-tools files {OLD}",
     "files-jsonl": "je-tools files fixtures/v8-cleaned/env --format jsonl",
     "files-damaged": "je-tools files damaged",
+    "databases": f"je-tools databases {OLD}",
+    "databases-jsonl": f"je-tools databases {CRASH} --internal --format jsonl",
+    "count": f"je-tools count {OLD}",
+    "count-csv": f"je-tools count {CRASH} --internal --format csv",
+    "export-dump": f"je-tools export {CRASH} --db people --print --key-range ..user00000005",
+    "export-jsonl": f"je-tools export {REPLICATED} --all --format jsonl --data length"
+    " --key-range user00000010..user00000012",
+    "export-csv": f"je-tools export {CRASH} --db people --format csv"
+    " --key-range hex:757365723030303030303033*..user00000004",
+    "export-wrong": f"je-tools export {CRASH}",
+    "get": f"je-tools get {CRASH} --db people user00000001",
+    "get-jsonl": f"je-tools get {CRASH} --db people user00000001 --format jsonl --data hash",
+    "get-history": f"je-tools get {CRASH} --db people user00000001 --history",
+    "get-history-csv": f"je-tools get {CRASH} --db people user00000001 --history --format csv"
+    " --data length",
+    "get-nothing": f"je-tools get {CRASH} --db people nobody",
+    "diff": f"je-tools diff {CRASH} {OTHER}",
+    "diff-records": f"je-tools diff {CRASH} {OTHER} --show records --format csv --data length",
+    "diff-files": f"je-tools diff {CRASH} {OTHER} --show files",
+    "diff-wrong": f"je-tools diff {CRASH} {OTHER} --show records",
     "explain-type": "je-tools explain type:NameLN",
     "explain-exit": "je-tools explain exit:6",
     "explain-finding": "je-tools explain finding:torn-tail",

@@ -211,7 +211,7 @@ def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[Problem]:
     last = snapshot.checkpoint.fields.get("last_local_node_id")
     if last is None:
         return
-    known = rows[:, 1] < snapshot.checkpoint.start_lsn
+    known = rows[:, 1] < snapshot.checkpoint.end_lsn
     for row in rows[known & (rows[:, 0] > last)].tolist():
         yield _of_id(row, f"a node id up to {last}, the last one of the checkpoint", f"{row[0]}")
 

@@ -62,8 +62,12 @@ class CleanerNotes:
         """Which LSNs are noted as obsolete."""
         if not len(self.obsolete):
             return np.zeros(len(lsns), np.bool_)
-        at = np.minimum(np.searchsorted(self.obsolete, lsns), len(self.obsolete) - 1)
-        noted: Mask = self.obsolete[at] == lsns
+        # Needles that ascend are found several times faster.
+        order = np.argsort(lsns)
+        needles = lsns[order]
+        at = np.minimum(np.searchsorted(self.obsolete, needles), len(self.obsolete) - 1)
+        noted = np.zeros(len(lsns), np.bool_)
+        noted[order] = self.obsolete[at] == needles
         return noted
 
     def is_reserved(self, lsns: Ints) -> Mask:

@@ -6,6 +6,7 @@ Source: je-log.md "Nodes"; BtreeVerifier, JE 25.3.17.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -330,9 +331,7 @@ def _states(part: Part, problems: Problems) -> None:
         problems.add(
             "tree-state",
             np.flatnonzero(wrong),
-            lambda row, expected=expected, found=found: part.of_slot(
-                "tree-state", row, expected, found, loses=True
-            ),
+            partial(part.of_slot, "tree-state", expected=expected, found=found, loses=True),
         )
     _clean_slots_of_deltas(part, problems)
 

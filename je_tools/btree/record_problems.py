@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +122,8 @@ def _chosen(part: Part, overlay: Overlay) -> _Slots:
     tree, slots = part.tree, part.nodes.slots
     _, changed = match(tree, overlay.key, slots)
     live = ~slots.deleted & ~changed & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
+    # Of bytes that are no key and data nobody knows the key.
+    live &= (slots.state & SLOT_EMBEDDED == 0) | (slots.data_size >= 0)
     row = np.flatnonzero(live)
     slots = slots.take(row)
     if tree.old_duplicates:
@@ -245,9 +248,7 @@ def _noted(
         problems.add(
             code,
             np.flatnonzero(active & noted),
-            lambda row, code=code, found=found: _problem(
-                code, part, chosen, row, "a record that is kept", found
-            ),
+            partial(_problem, code, part, chosen, expected="a record that is kept", found=found),
         )
 
 
@@ -264,9 +265,7 @@ def noted_nodes(part: Part, notes: CleanerNotes) -> Problems:
     ):
         problems.add(
             code,
-            np.flatnonzero(noted),
-            lambda at, code=code, found=found: part.of_node(
-                code, int(rows[at]), "a node that is kept", found, loses=True
-            ),
+            rows[noted],
+            partial(part.of_node, code, expected="a node that is kept", found=found, loses=True),
         )
     return problems

@@ -51,6 +51,8 @@ class FaultKind(StrEnum):
     WRONG_LEVEL = "wrong-level"
     NO_FULL_VERSION = "no-full-version"
     NOT_A_RECORD = "not-a-record"
+    SHARED = "shared"
+    """A node that another slot names too: of a tree there is one way to each."""
     STRAY_SLOTS = "stray-slots"
     """A BIN has keys that its parent does not give it: a crash can leave that."""
     EXPIRATION_UNIT = "expiration-unit"
@@ -98,6 +100,46 @@ class Replayed:
 
 
 NOTHING_REPLAYED = Replayed(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass
+class _Known:
+    """Numbers that have come before: sorted arrays, each at most half as long as the one before."""
+
+    arrays: list[Ints] = field(default_factory=list)
+
+    def first_times(self, numbers: Ints) -> Mask:
+        """Where numbers come for the first time; from then on they are known."""
+        fresh, rows = np.unique(numbers, return_index=True)
+        new = np.ones(len(fresh), np.bool_)
+        for array in self.arrays:
+            at = np.minimum(np.searchsorted(array, fresh), len(array) - 1)
+            new &= array[at] != fresh
+        if new.any():
+            self.arrays.append(fresh[new])
+        while len(self.arrays) > 1 and len(self.arrays[-2]) < 2 * len(self.arrays[-1]):
+            last = self.arrays.pop()
+            self.arrays[-1] = np.sort(np.concatenate((self.arrays[-1], last)))
+        first = np.zeros(len(numbers), np.bool_)
+        first[rows[new]] = True
+        return first
+
+
+@dataclass
+class _Way:
+    """How `leaf_children` goes down.
+
+    Attributes:
+        choose: gives the children to which it goes on.
+        seen: told of the upper nodes that were read.
+        read, named: LSNs of these, and of all that was chosen; without them the ways through a
+            damaged tree would be more than anybody can go.
+    """
+
+    choose: Callable[[Children], Children]
+    seen: Callable[[Leaves], None] | None
+    read: _Known = field(default_factory=_Known)
+    named: _Known = field(default_factory=_Known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,30 +287,45 @@ class Tree:
             return children
 
         if self.root_lsn != NULL_LSN:
-            yield from self._below(self.root(), choose, seen)
+            yield from self._below(self.root(), _Way(choose, seen))
 
     def root(self) -> Children:
         """The root, unread; there must be one."""
         lone = np.array([self.root_lsn], np.int64)
         return Children(lone, np.array([NULL_LSN], np.int64), bound(None), bound(None), 0)
 
-    def _below(
-        self,
-        parents: Children,
-        choose: Callable[[Children], Children],
-        seen: Callable[[Leaves], None] | None,
-    ) -> Iterator[Children]:
+    def _below(self, parents: Children, way: _Way) -> Iterator[Children]:
         leaves = self.read(parents)
         self.faults.extend(leaves.faults)
-        if seen is not None:
-            seen(leaves)
-        children = choose(self.children_of(leaves))
+        if way.seen is not None:
+            way.seen(leaves)
+        again = leaves.nodes.good & ~way.read.first_times(leaves.nodes.lsn)
+        self.faults.extend(self._shared(leaves.nodes.lsn, leaves.children, again))
+        upper = replace(leaves, nodes=leaves.nodes.without(again))
+        children = way.choose(self.children_of(upper))
+        new = way.named.first_times(children.lsn) | (children.lsn == NULL_LSN)
+        self.faults.extend(self._shared(children.lsn, children, ~new))
+        children = children.take(new)
         for first in range(0, len(children), NODES_AT_ONCE):
             some = children.take(slice(first, first + NODES_AT_ONCE))
             if children.level <= 1:
                 yield some
             else:
-                yield from self._below(some, choose, seen)
+                yield from self._below(some, way)
+
+    def _shared(self, lsns: Ints, children: Children, again: Mask) -> list[Fault]:
+        """Faults for nodes to which there is more than one way, each told once."""
+        found = {}
+        for row in np.flatnonzero(again).tolist():
+            found[int(lsns[row])] = Fault(
+                FaultKind.SHARED,
+                self.db_id,
+                int(lsns[row]),
+                int(children.parent_lsn[row]),
+                children.low[row],
+                children.high[row],
+            )
+        return list(found.values())
 
     def _that_hold(self, children: Children, keys: Spans) -> Mask:
         """Which children have one of these keys in their range."""
@@ -351,9 +408,12 @@ class Tree:
         """Deltas with the slots of their full versions, which of those cannot be had, and those."""
         deltas = np.flatnonzero(nodes.is_delta)
         missing = np.zeros(len(nodes), np.bool_)
-        fulls = read_nodes(
-            fetch(self.image, nodes.last_full_lsn[deltas], fast=self.fast), fast=self.fast
-        )
+        full_lsns = nodes.last_full_lsn[deltas]
+        # A full version that several deltas name is read once: what is damaged may name it often.
+        others = np.ones(len(deltas), np.bool_)
+        others[np.unique(full_lsns, return_index=True)[1]] = False
+        full_lsns = np.where(others, NULL_LSN, full_lsns)
+        fulls = read_nodes(fetch(self.image, full_lsns, fast=self.fast), fast=self.fast)
         if not len(deltas):
             return nodes, missing, fulls
         usable = fulls.good & ~fulls.is_delta & (fulls.db_id == nodes.db_id[deltas])

@@ -274,6 +274,8 @@ def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -
             family, wanted, fast=reading.tree.fast, wanted=_DATA_FIELDS
         ):
             head, to = decoded.fields, rows[some]
+            if not head.has("data"):
+                continue
             start, size = head.span("data")
             values.data_start[to], values.data_size[to] = start, size
             values.lsn[to], values.vlsn[to] = entries.lsn[some], entries.vlsn[some]
