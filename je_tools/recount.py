@@ -3,7 +3,8 @@
 One walk over the headers of all entries, and one over the trees as they are after recovery; no
 record is looked up by its key.
 
-Source: UtilizationFileReader.processEntry, isLNActive, isINActive, JE 25.3.17.
+Source: je-log.md "Utilization"; UtilizationFileReader.processEntry, isLNActive, isINActive,
+JE 25.3.17.
 """
 
 from __future__ import annotations

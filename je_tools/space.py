@@ -3,7 +3,7 @@
 Utilization is what the engine has counted itself, or counted anew (`recount`). The disk limits are
 those of `je.properties`; what a program sets is not known here.
 
-Source: je-log.md "Cleaner"; DbSpace, DbDeleteReservedFiles, Cleaner.recalcLogSizeStats,
+Source: je-log.md "Utilization"; DbSpace, DbDeleteReservedFiles, Cleaner.recalcLogSizeStats,
 FileProtector.getLogSizeStats, JE 25.3.17.
 """
 
@@ -52,24 +52,24 @@ class State(StrEnum):
     """The one that is written to."""
     RESERVED = "reserved"
     """Cleaned; it goes when space is needed."""
-    BEHIND = "behind the end"
+    BEHIND = "behind-end"
     """Not part of the log that recovery would leave."""
 
 
 class Reason(StrEnum):
     """Why a file is still there."""
 
-    LAST = "last file"
-    INTERVAL = "recovery interval"
-    LIVE = "live entries"
-    DELTA_BASE = "bases of deltas"
-    OPEN_TRANSACTION = "open transaction"
-    TOO_YOUNG = "too young to be cleaned"
-    VLSN_INDEX = "VLSN index"
-    TTL = "TTL not passed"
-    HARD_LINK = "hard link"
+    LAST = "last-file"
+    INTERVAL = "recovery-interval"
+    LIVE = "live-entries"
+    DELTA_BASE = "delta-bases"
+    OPEN_TRANSACTION = "open-transaction"
+    TOO_YOUNG = "too-young"
+    VLSN_INDEX = "vlsn-index"
+    TTL = "ttl-not-passed"
+    HARD_LINK = "hard-link"
     RESERVED = "reserved"
-    UNCOUNTED = "no summary"
+    UNCOUNTED = "no-summary"
     """The engine has not counted it yet."""
 
 

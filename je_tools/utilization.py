@@ -4,8 +4,8 @@ The engine counts what becomes obsolete as it happens, and logs the counts with 
 some records it does not know the size, and takes the average. Sizes are computed in 32-bit floats,
 as there.
 
-Source: FileSummary.getObsoleteSize and utilization, UtilizationProfile.populateCache,
-JE 7.5.11 and 25.3.17.
+Source: je-log.md "Utilization"; FileSummary.getObsoleteSize and utilization,
+UtilizationProfile.populateCache, JE 7.5.11 and 25.3.17.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def space_sections(space: Space, chosen: Iterable[FileSpace]) -> list[Section]:
 
 
 def _facts(space: Space) -> Iterator[tuple[str, str]]:
-    yield "as the engine has counted", _used(space.total)
+    yield "counted", _used(space.total)
     if space.recounted_total is not None:
         yield "counted anew", _used(space.recounted_total)
     disk = space.disk
@@ -89,16 +89,15 @@ def _facts(space: Space) -> Iterator[tuple[str, str]]:
         return
     yield "free on disk", f"{disk.free_size:,} bytes"
     if disk.prohibits_writes:
-        yield "the engine", "would prohibit writes: no space within the limits, reserved files gone"
+        yield "the engine", "would prohibit writes: its limits leave no space"
     else:
         yield "the engine", f"may write {disk.available_size:,} bytes, reserved files gone"
 
 
 def _used(used: Utilization) -> str:
-    return (
-        f"{used.average} % of {used.total_size:,} bytes used, {used.obsolete_size:,} obsolete, "
-        f"{used.expired_size:,} expired"
-    )
+    expired = f", {used.expired_size:,} expired" if used.expired_size else ""
+    obsolete = f"{used.obsolete_size:,} obsolete"
+    return f"{used.average} % of {used.total_size:,} bytes used, {obsolete}{expired}"
 
 
 def _limit(size: int) -> str:
