@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-MAKER = Path(__file__).parent / "make" / "MakeLog.java"
+MAKERS = Path(__file__).parent / "make"
 ONE_FILE = 1 << 30
 """The largest file the engine writes, in bytes."""
 
@@ -21,6 +21,29 @@ class LogKind:
     name: str
     megabytes: int
     file_max: int = 10_000_000
+    maker: str = "MakeLog.java"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What the maker is told behind the directory."""
+        return str(self.megabytes), "1", str(self.file_max)
+
+
+@dataclass(frozen=True)
+class RecordsKind:
+    """A log of one database: how many records, how often one is written, how long values are."""
+
+    name: str
+    records: int
+    writes: int
+    value_bytes: int
+    end: str
+    maker: str = "MakeRecords.java"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What the maker is told behind the directory."""
+        return str(self.records), str(self.writes), str(self.value_bytes), self.end
 
 
 MB_1 = LogKind("1m", 1)
@@ -28,6 +51,8 @@ MB_64 = LogKind("64m", 64)
 GB_1 = LogKind("1g", 1024)
 GB_4 = LogKind("4g", 4096)
 GB_1_ONE_FILE = LogKind("1g-onefile", 1024, ONE_FILE)
+RECORDS_2M = RecordsKind("records-2m", 2_200_000, 2_200_000, 440, "closed")
+CRASHED_1M = RecordsKind("crashed-1m", 800_000, 1_000_000, 220, "crashed")
 
 
 def default_folder() -> Path:
@@ -36,14 +61,14 @@ def default_folder() -> Path:
     return Path(chosen) if chosen else Path(tempfile.gettempdir()) / "je-tools-bench"
 
 
-def ensure(kind: LogKind, folder: Path, java: Path, jar: Path) -> Path:
+def ensure(kind: LogKind | RecordsKind, folder: Path, java: Path, jar: Path) -> Path:
     """The directory of this log, made when it is missing or was left half made."""
     home = folder / kind.name
     made = folder / f"{kind.name}.made"
     if not made.is_file():
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
-        program = [java, "-cp", jar, MAKER, home, str(kind.megabytes), "1", str(kind.file_max)]
+        program = [java, "-cp", jar, MAKERS / kind.maker, home, *kind.arguments]
         told = subprocess.run(program, check=True, capture_output=True, text=True)
         made.write_text(told.stdout, encoding="utf-8")
     return home

@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "count": "Count the records of each database, as they are after recovery.",
     "export": "Write records of databases as DbDump's text, JSON lines, CSV or Parquet.",
     "get": "Show the records of a key, or every version of it that the log still holds.",
+    "diff": "Hold two environments against each other, or an environment and its backup.",
     "salvage": "Write the records that are left of a broken log, and a ledger of what is not.",
     "audit": "Verify and count every environment below directories, on Spark: tables, a report.",
     "explain": "Explain an entry type, a finding, an exit code, or one entry byte by byte.",

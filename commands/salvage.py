@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from je_tools.commands._options import (
+    data_option,
     environment_argument,
     exit_zero_option,
+    format_option,
     progress_bar,
     say,
     threads_option,
@@ -31,7 +33,7 @@ class Options(TypedDict):
     output: Path
     mode: str
     format_: str
-    print_: bool
+    is_print: bool
     data_mode: str
     internal: bool
     threads: int
@@ -54,25 +56,9 @@ class Options(TypedDict):
     show_default=True,
     help="The newest committed version of each record, or every version there is.",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["dump", "jsonl", "csv", "parquet"]),
-    default="dump",
-    show_default=True,
-    help="How records are written; dump is the text that the engine's DbLoad reads.",
-)
-@click.option(
-    "--print", "-p", "print_", is_flag=True, help="In dump text leave visible characters as such."
-)
-@click.option(
-    "--data",
-    "data_mode",
-    type=click.Choice([mode.value for mode in DataMode]),
-    default=DataMode.SHOW.value,
-    show_default=True,
-    help="What stands in the place of keys and data.",
-)
+@format_option("dump", "jsonl", "csv", "parquet", default="dump")
+@click.option("--print", "is_print", is_flag=True, help="dump: visible characters as they are.")
+@data_option
 @click.option("--internal", is_flag=True, help="Also the engine's own databases.")
 @threads_option
 @exit_zero_option
@@ -96,7 +82,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.scan import Scanner
     from je_tools.sinks.output import open_directory
 
-    if options["print_"] and options["format_"] != "dump":
+    if options["is_print"] and options["format_"] != "dump":
         raise UsageError("--print is for --format dump")
     environment = open_environment(options["paths"])
     with ExitStack() as stack:
@@ -140,7 +126,7 @@ def _sink(salvaged: Salvage, masking: Masking, options: Options) -> RecordSink:
         RecordFormat(options["format_"]),
         masking,
         confidence_marks(),
-        is_print=options["print_"],
+        is_print=options["is_print"],
         fast=salvaged.fast,
         threads=options["threads"],
     )

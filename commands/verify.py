@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 
@@ -21,6 +24,7 @@ from je_tools.commands._options import (
     terminal_width,
     threads_option,
 )
+from je_tools.commands._snapshot import now_option
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +39,9 @@ class Options(TypedDict):
 
     paths: tuple[Path, ...]
     everything: bool
+    tree: bool
+    utilization: bool
+    now: str | None
     stats: Path | None
     manifest: Path | None
     format_: str
@@ -46,6 +53,15 @@ class Options(TypedDict):
 @click.command("verify")
 @environment_argument
 @click.option("--all", "everything", is_flag=True, help="Also say which files end as they should.")
+@click.option(
+    "--tree", is_flag=True, help="Also check the B-trees: every node, slot and record; one ENV_DIR."
+)
+@click.option(
+    "--utilization",
+    is_flag=True,
+    help="With --tree, also compare the engine's totals of each file with a count.",
+)
+@now_option
 @click.option(
     "--stats",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -68,11 +84,15 @@ def command(**options: Unpack[Options]) -> int:
     file is a note and no damage. Nothing is printed for an intact log; the verdict goes to
     standard error. The exit code is 3 when there are errors.
 
+    With --tree the B-trees are checked too, as recovery would leave them: every node, slot and
+    record, with the place of each fault in its tree and the keys that it costs.
+
     \b
     Examples:
       je-tools verify meta/bdb
       je-tools verify meta/bdb --format jsonl --output findings.jsonl --stats totals.json
       je-tools verify 00000003.jdb --all
+      je-tools verify meta/bdb --tree
       je-tools verify evidence/env --manifest manifest.json
       je-tools verify /var/lib/app/env --exit-zero
     """
@@ -83,6 +103,7 @@ def command(**options: Unpack[Options]) -> int:
 
     started = datetime.now(UTC)
     environment = open_environment(options["paths"])
+    _check_tree_options(environment, options)
     _check_outputs(environment, options)
     totals = Totals(environment.name)
     with ExitStack() as stack:
@@ -90,9 +111,40 @@ def command(**options: Unpack[Options]) -> int:
         progress = stack.enter_context(progress_bar(environment.size, "verify"))
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         findings = verify(environment, scanner, totals, everything=options["everything"])
+        if options["tree"]:
+            findings = chain(findings, _of_trees(environment, scanner, totals, options))
         _write(findings, out, options)
     _report(environment, totals, scanner, started, options)
     return EXIT_DAMAGE if totals.errors and not options["exit_zero"] else EXIT_OK
+
+
+def _check_tree_options(environment: Environment, options: Options) -> None:
+    """Refuse what `--tree` cannot do.
+
+    Raises:
+        UsageError: single files, which are no tree; an option that needs `--tree`.
+    """
+    if options["tree"] and not environment.is_directory:
+        raise UsageError("--tree: name the environment's home, the directory it lies in")
+    for name in ("utilization", "now"):
+        if options[name] and not options["tree"]:
+            raise UsageError(f"--{name} is for --tree")
+
+
+def _of_trees(
+    environment: Environment, scanner: Scanner, totals: Totals, options: Options
+) -> Iterator[Finding]:
+    """What is wrong with the B-trees, counted with the rest."""
+    from je_tools.btree.check_findings import Wanted, tree_findings
+    from je_tools.times import parse_time
+
+    now = options["now"]
+    now_ms = parse_time(now) if now else time.time_ns() // 1_000_000
+    # The progress bar is that of the log, which has been read.
+    quiet = replace(scanner, progress=None)
+    for found in tree_findings(environment, quiet, Wanted(now_ms, options["utilization"])):
+        totals.count(found)
+        yield found
 
 
 def _check_outputs(environment: Environment, options: Options) -> None:

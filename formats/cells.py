@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints
+from je_tools.formats.hexes import put_hex
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.source import Bytes, as_plain
 from je_tools.formats.spans import Spans
@@ -148,16 +149,6 @@ def _put(buf: Any, start: int, size: int, out: Any, at: int) -> int:
 
 
 @kernel
-def _put_hex(buf: Any, start: int, size: int, out: Any, at: int) -> int:
-    for i in range(size):
-        high = buf[start + i] // 16
-        low = buf[start + i] & 15
-        out[at + 2 * i] = high + (48 if high < 10 else 87)
-        out[at + 2 * i + 1] = low + (48 if low < 10 else 87)
-    return at + 2 * size
-
-
-@kernel
 def _put_printed(buf: Any, start: int, size: int, out: Any, at: int) -> int:
     for i in range(size):
         byte = buf[start + i]
@@ -169,7 +160,7 @@ def _put_printed(buf: Any, start: int, size: int, out: Any, at: int) -> int:
             at += 1
         else:
             out[at] = 92
-            at = _put_hex(buf, start + i, 1, out, at + 1)
+            at = put_hex(buf, start + i, 1, out, at + 1)
     return at
 
 
@@ -221,7 +212,7 @@ def _put_lsn(lsn: int, out: Any, at: int) -> int:
 @kernel
 def _put_bytes(spelling: int, buf: Any, start: int, size: int, out: Any, at: int) -> int:
     if spelling == _HEX:
-        return _put_hex(buf, start, size, out, at)
+        return put_hex(buf, start, size, out, at)
     if spelling == _PRINT:
         return _put_printed(buf, start, size, out, at)
     return _put(buf, start, size, out, at)

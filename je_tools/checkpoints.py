@@ -9,10 +9,8 @@ DbLsn.getWithCleaningDistance, JE 18.3.12 and 25.3.17.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -23,14 +21,12 @@ import numpy as np
 from je_tools.environment import Environment
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import BY_NAME, CKPT_END_NO, CKPT_START_NO, ENTRY_TYPES, mask_of
+from je_tools.properties import FILE_MAX, Settings, read_settings
 
 LN_TXN, LN, MAP_LN_TXN, MAP_LN = range(4)
 """What is counted in an interval: user records in and outside transactions, MapLNs likewise."""
 
 Counts = tuple[int, int, int, int]
-
-DEFAULT_FILE_SIZE = 10_000_000
-"""`je.log.fileMax` where an environment does not set it."""
 
 _LARGEST_FILE_SINCE = 18
 """Log version since which the engine takes its largest file, and not what is configured."""
@@ -229,17 +225,8 @@ def _file_size(environment: Environment) -> int:
     """How long the engine that wrote the log takes a file between two LSNs to be."""
     if environment.files[-1].version >= _LARGEST_FILE_SINCE:
         return max(file.size for file in environment.files)
-    properties = Path(environment.name) / "je.properties"
-    text = ""
-    if environment.is_directory:
-        # Where it cannot be read, the engine's own default is what is left.
-        with suppress(OSError):
-            text = properties.read_text(errors="replace") if properties.is_file() else ""
-    configured = _CONFIGURED.findall(text)
-    return int(configured[-1]) if configured else DEFAULT_FILE_SIZE
-
-
-_CONFIGURED = re.compile(r"^[ \t]*je\.log\.fileMax[ \t]*[=:][ \t]*([0-9]+)[ \t]*$", re.MULTILINE)
+    settings = read_settings(Path(environment.name)) if environment.is_directory else Settings()
+    return settings.number(FILE_MAX)
 
 
 def _counters(parts: Iterable[CheckpointPart]) -> tuple[list[_Counter], int | None]:

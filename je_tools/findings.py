@@ -243,8 +243,122 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "more-tree-damage",
         Severity.ERROR,
-        "There is more damage in B-trees than is told one by one.",
-        "See `je-tools verify --tree`.",
+        "There is more damage in B-trees than is told one by one. It is a warning where nothing "
+        "of it is an error.",
+        "`je-tools missing` lists what is lost with files; else mend what is told first.",
+    ),
+    (
+        "tree-node",
+        Severity.ERROR,
+        "A slot of an upper node, or a database's descriptor, does not lead to the node that it "
+        "should: the file is missing, the entry is damaged, erased, no node, a node of another "
+        "database, or one for other keys. The keys that it held cannot be reached.",
+        "Look for the file in a backup or on another node. `je-tools salvage` gets records out "
+        "without the tree.",
+    ),
+    (
+        "tree-level",
+        Severity.ERROR,
+        "A node has another level than its place in the tree asks for, or is marked as a root "
+        "without being one, or the reverse.",
+        "Look at it with `je-tools explain LSN --env ENV`. `je-tools salvage` gets records out "
+        "without the tree.",
+    ),
+    (
+        "tree-delta",
+        Severity.ERROR,
+        "A BIN-delta, which holds the changed slots of a BIN, names a full version that cannot be "
+        "read, or that is one of another node. Only the changed slots are left.",
+        "Look for the file of the full version in a backup or on another node.",
+    ),
+    (
+        "tree-record",
+        Severity.ERROR,
+        "A slot's LSN does not lead to the record of its key: the file is missing, the entry is "
+        "damaged, erased, no record, or one of another database or key, or a deletion.",
+        "Look for the file in a backup or on another node; `je-tools salvage` may find an older "
+        "version of the record.",
+    ),
+    (
+        "tree-order",
+        Severity.ERROR,
+        "The keys of a node do not ascend. The engine's searches miss keys on either side.",
+        "`je-tools salvage` gets the records out without searches; load them into a new database.",
+    ),
+    (
+        "tree-bounds",
+        Severity.ERROR,
+        "A node holds a key outside of the range that its parents' slots give to it. The engine's "
+        "searches do not find it.",
+        "`je-tools salvage` gets the records out without searches; load them into a new database.",
+    ),
+    (
+        "tree-stray",
+        Severity.WARNING,
+        "A node holds a key outside of the range that its parents' slots give to it, in a log "
+        "that was not closed: a crash can leave such slots, which are stale copies. Searches "
+        "never see them, but a scan by the engine may return records twice, bring deleted ones "
+        "back, pass over others, or fail.",
+        "Export the database with `je-tools export`, which leaves such slots out, and compare it "
+        "with a scan by the engine.",
+    ),
+    (
+        "tree-identifier",
+        Severity.ERROR,
+        "The identifier key of a node, by which recovery finds its place in the tree, is outside "
+        "of the node's range, or in none of its slots. Its records can be read, but recovery may "
+        "put the node in a wrong place, or fail.",
+        "Export the database and load it into a new one.",
+    ),
+    (
+        "tree-node-id",
+        Severity.ERROR,
+        "Two nodes have the same id, or one has an id that the last checkpoint does not know yet. "
+        "Recovery takes the newer of two nodes for the newest version of both.",
+        "Export the databases and load them into a new environment.",
+    ),
+    (
+        "tree-state",
+        Severity.ERROR,
+        "A slot is in a state that engines do not write: without an LSN and not deleted, embedded "
+        "data where there can be none, or a bottom node's state in an upper node.",
+        "Look at the node with `je-tools explain LSN --env ENV`.",
+    ),
+    (
+        "tree-expiration",
+        Severity.WARNING,
+        "The expiration in a slot is not that of its record, or a node says that its expirations "
+        "are in hours while they are in days, or the reverse. Engines up to 18.3 leave such slots "
+        "behind; records expire too early, too late, or never.",
+        "Write the records anew with the time to live that they should have.",
+    ),
+    (
+        "tree-name",
+        Severity.ERROR,
+        "A name of a database leads to a descriptor that is not there. It is a warning in a log "
+        "that was not closed: a crash while the database was made leaves that.",
+        "Remove the database by its name, or look for what is missing in a backup.",
+    ),
+    (
+        "tree-obsolete",
+        Severity.ERROR,
+        "The cleaner has noted an entry as obsolete that a tree still needs. It will delete the "
+        "file without moving the entry.",
+        "Copy the log before the engine's cleaner runs. Export what is concerned and load it anew.",
+    ),
+    (
+        "tree-reserved",
+        Severity.ERROR,
+        "A tree needs an entry in a file that is reserved: cleaned, and to be deleted as soon as "
+        "space is wanted.",
+        "Copy the file before the engine deletes it. Export what is concerned and load it anew.",
+    ),
+    (
+        "utilization",
+        Severity.WARNING,
+        "The totals of entries and bytes that the engine keeps of a file are not those that the "
+        "file has. The cleaner chooses files by them; no record depends on them.",
+        "Nothing, where the difference is small; `je-tools space --recount` has the right figures.",
     ),
     (
         "stray-slots",
@@ -285,8 +399,67 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     ),
 )
 
+_KEY_SHOWN = 32
+
 CODES: dict[str, Code] = {row[0]: Code(*row) for row in _TABLE}
 """Every finding code, in the order of the documentation."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreePlace:
+    """Where in a B-tree something is wrong, and which keys that costs.
+
+    Attributes:
+        database: its name, or `id:7` where it has none.
+        parent_lsn: of the node whose slot leads there, or is at fault; None for a root.
+        slot: of that node; None for all of it.
+        low, high: keys that are lost, from `low` on and below `high`, None where open; the same
+            twice for one key.
+        loses: whether any are.
+    """
+
+    database: str
+    parent_lsn: int | None
+    slot: int | None
+    low: bytes | None
+    high: bytes | None
+    loses: bool
+
+    @property
+    def path(self) -> str:
+        """The place in words."""
+        if self.parent_lsn is None:
+            return f"database {self.database}"
+        slot = "" if self.slot is None else f"slot {self.slot} of "
+        return f"database {self.database}, {slot}the node at {lsn_text(self.parent_lsn)}"
+
+    @property
+    def lost(self) -> str:
+        """The keys in words, empty for none."""
+        if not self.loses:
+            return ""
+        if self.low is not None and self.low == self.high:
+            return f"key {_key(self.low)}"
+        low = "the first key" if self.low is None else f"key {_key(self.low)}"
+        high = "the last key" if self.high is None else f"before key {_key(self.high)}"
+        return f"from {low} to {high}"
+
+    def row(self) -> dict[str, str | int | None]:
+        """The place as columns of text outputs, keys in hexadecimal."""
+        row: dict[str, str | int | None] = {
+            "database": self.database,
+            "parent_lsn": None if self.parent_lsn is None else lsn_text(self.parent_lsn),
+            "slot": self.slot,
+        }
+        if self.loses:
+            row["lost_from"] = None if self.low is None else self.low.hex()
+            row["lost_to"] = None if self.high is None else self.high.hex()
+            row["is_one_key"] = self.low is not None and self.low == self.high
+        return row
+
+
+def _key(key: bytes) -> str:
+    return f"hex:{key[:_KEY_SHOWN].hex()}" + ("..." if len(key) > _KEY_SHOWN else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +476,7 @@ class Finding:
         resume_offset: where good entries go on behind it, or None.
         expected, found: what should be there and what is.
         hint: what to do next.
+        tree: the place in a B-tree, for what is wrong with one.
     """
 
     code: str
@@ -315,6 +489,7 @@ class Finding:
     expected: str | None = None
     found: str | None = None
     hint: str | None = None
+    tree: TreePlace | None = None
 
     @property
     def lsn(self) -> int | None:
@@ -342,10 +517,14 @@ class Finding:
         """The finding in one line: what, where, what should be there, what is, what to do."""
         parts = [f"{self.severity.value}: {self.code}"]
         parts[0] += f" at {self.where}" if self.where else ""
+        if self.tree is not None:
+            parts.append(f"in {self.tree.path}")
         if self.expected:
             parts.append(f"expected {self.expected}")
         if self.found:
             parts.append(f"found {self.found}")
+        if self.tree is not None and self.tree.lost:
+            parts.append(f"lost {self.tree.lost}")
         if self.resume_lsn is not None:
             parts.append(f"entries go on at {lsn_text(self.resume_lsn)}")
         return "; ".join([*parts, self.hint] if self.hint else parts)
@@ -364,4 +543,5 @@ class Finding:
             "expected": self.expected,
             "found": self.found,
             "hint": self.hint,
+            **({} if self.tree is None else self.tree.row()),
         }

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from je_tools.formats.arrays import Ints
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import fetch, fetch_entry
-from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.nodes import read_nodes
 from je_tools.key_ranges import KeyRange
 from je_tools.records import Records
@@ -39,6 +38,7 @@ ID_DB, NAME_DB = 0, 1
 DUPLICATES, REPLICATED_DB, PREFIXING = 0x01, 0x04, 0x10
 """Bits of a database's flags. Source: DatabaseImpl, JE 7.5.11."""
 
+_FILE_NO_MAX = (1 << 31) - 1
 _INTERNAL_PREFIX = "_je"
 
 T = TypeVar("T")
@@ -306,9 +306,11 @@ def take_snapshot(
         to_lsn: take the log to end with the entry there.
 
     Raises:
-        InputError: there is no root in what the log holds, so that there is nothing to show.
+        InputError: there is no root in what the log holds, so that there is nothing to show; or
+            file numbers are higher than any log's.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
+    _check_numbers(environment)
     end = find_end(environment, scanner, to_lsn)
     if end.refusal in (Refusal.NO_FILES, Refusal.BAD_FILE_HEADER):
         raise _no_tree(environment, end.refusal)
@@ -351,6 +353,16 @@ def take_snapshot(
     return snapshot
 
 
+def _check_numbers(environment: Environment) -> None:
+    """LSNs are compared as signed numbers, in the order of the log up to here."""
+    if environment.files and environment.files[-1].file_no > _FILE_NO_MAX:
+        path = environment.files[-1].path
+        raise InputError(
+            f"{path}: the number of the file is above {_FILE_NO_MAX:08x}, and no log has come so "
+            "far. If it is not of this log, look at a copy without it; `je-tools dump` reads it."
+        )
+
+
 def _first_lsn(end: LogEnd, checkpoint: Checkpoint) -> int:
     """Of the first entry that recovery reads."""
     begin = end.files[0].file_no << 32
@@ -381,9 +393,12 @@ def _no_tree(environment: Environment, why: Refusal) -> InputError:
 def _find_databases(snapshot: Snapshot) -> None:
     """The databases, by the tree of their descriptors and that of their names."""
     tree = snapshot.entry(snapshot.checkpoint.root_lsn)
-    if tree is None:
-        where = Path(snapshot.environment.name)
-        raise InputError(f"{where}: the DbTree that the checkpoint names cannot be read")
+    if tree is None or "id_database" not in tree.fields:
+        raise InputError(
+            f"{snapshot.environment.name}: the root of the databases, which is to be at "
+            f"{lsn_text(snapshot.checkpoint.root_lsn)}, cannot be read, so the engine would not "
+            "open the log either. `je-tools salvage` gets records out without a tree."
+        )
     for db_id, name, group in (
         (ID_DB, "_jeIdMap", "id_database"),
         (NAME_DB, "_jeNameMap", "name_database"),

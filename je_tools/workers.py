@@ -106,6 +106,11 @@ def keep_little_memory() -> None:
     import pyarrow
 
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+    give_back_memory()
+
+
+def give_back_memory() -> None:
+    """Give back what threads have freed, and malloc keeps for them."""
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if give_back is not None:
         give_back(0)

@@ -48,6 +48,9 @@ OLD_DELTA_NOS = (BY_NAME["BINDelta"].no, BY_NAME["DupBINDelta"].no)
 
 _IS_DELTA = mask_of([DELTA_NO, *OLD_DELTA_NOS])
 
+KEYS_MAX = 1 << 29
+"""Bytes of whole keys of nodes that are read together: prefixes multiply, and may be damaged."""
+
 _TRANSIENT = 0x44
 _STATES_SINCE = 9
 
@@ -99,7 +102,7 @@ class Nodes:
         lsn: int64; of the entry.
         type: uint8.
         db_id, node_id, level, booleans, max_entries, last_full_lsn, expiration_base: int64; as
-            stored, 0 for what a log version, or a delta of the old form, does not have.
+            stored, 0 for what a node of its type and log version does not have.
         identifier_key: whole; null for a delta of the old form.
         good: bool; an entry that is a node and decodes. The others have no slots, and their
             columns mean nothing.
@@ -192,11 +195,12 @@ def read_nodes(entries: Entries, *, fast: bool) -> Nodes:
                 numbers["last_full_lsn"][rows[own]] = head.number("delta_last_full_lsn")[own]
             if head.has("identifier_key"):
                 key_start[rows], key_size[rows] = head.span("identifier_key")
-            good[rows] = ~decoded.bad
-            slots = _slots(decoded, int(entries.version[rows[0]]), fast=fast)
-            counts[rows] = np.where(decoded.bad, 0, np.diff(decoded.slot_first))
+            usable = ~decoded.bad & _fits(decoded)
+            good[rows] = usable
+            slots = _slots(decoded, usable, int(entries.version[rows[0]]), fast=fast)
+            counts[rows] = np.where(usable, np.diff(decoded.slot_first), 0)
             owner = np.repeat(np.arange(len(rows)), np.diff(decoded.slot_first))
-            kept = ~decoded.bad[owner]
+            kept = usable[owner]
             parts.append(slots if kept.all() else slots.take(kept))
             rows_of.append(rows[owner[kept]])
     first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
@@ -216,13 +220,24 @@ def read_nodes(entries: Entries, *, fast: bool) -> Nodes:
     )
 
 
-def _slots(decoded: Decoded, version: int, *, fast: bool) -> Slots:
-    """The slots of nodes of one log version."""
+def _fits(decoded: Decoded) -> Mask:
+    """Which nodes' prefixes come to no more than KEYS_MAX together with those before."""
+    head = decoded.fields
+    if not head.has("key_prefix") or head.is_empty("key_prefix"):
+        return np.ones(len(decoded.bad), np.bool_)
+    sizes = np.maximum(head.span("key_prefix")[1], 0) * np.diff(decoded.slot_first)
+    fitting: Mask = ~decoded.bad & (sizes <= KEYS_MAX)
+    fitting &= np.cumsum(np.where(fitting, sizes, 0)) <= KEYS_MAX
+    return fitting
+
+
+def _slots(decoded: Decoded, usable: Mask, version: int, *, fast: bool) -> Slots:
+    """The slots of nodes of one log version; keys have their prefix in nodes that are usable."""
     head, slots = decoded.fields, decoded.slots
     assert slots is not None
     counts = np.diff(decoded.slot_first)
     starts, suffixes, data_starts, data_sizes = split_embedded(slots, fast=fast)
-    key = _whole_keys(head, slots, decoded.slot_first, starts, suffixes, fast=fast)
+    key = _whole_keys(head, usable, slots, decoded.slot_first, starts, suffixes, fast=fast)
     lsn, state = slots.number("lsn"), slots.number("state")
     if version < _STATES_SINCE:
         state = state & ~_TRANSIENT | np.where(lsn == NULL_LSN, KNOWN_DELETED, 0)
@@ -290,13 +305,20 @@ def _join_keys(
 
 
 def _whole_keys(
-    head: Columns, slots: Columns, first: Ints, starts: Ints, sizes: Ints, *, fast: bool
+    head: Columns,
+    usable: Mask,
+    slots: Columns,
+    first: Ints,
+    starts: Ints,
+    sizes: Ints,
+    *,
+    fast: bool,
 ) -> Spans:
     sizes = np.maximum(sizes, 0)
     if not head.has("key_prefix") or head.is_empty("key_prefix"):
         return Spans(slots.data, starts, sizes)
     prefix_starts, prefix_sizes = head.span("key_prefix")
-    prefix_sizes = np.maximum(prefix_sizes, 0)
+    prefix_sizes = np.where(usable, np.maximum(prefix_sizes, 0), 0)
     whole = sizes + np.repeat(prefix_sizes, np.diff(first))
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(whole)))
     out = np.empty(int(offsets[-1]), np.uint8)

@@ -23,6 +23,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import search_sorted
 from je_tools.formats.je.nodes import (
     LEVEL_MASK,
+    OLD_DELTA_NOS,
     Nodes,
     Slots,
     joined_spans,
@@ -50,6 +51,8 @@ class FaultKind(StrEnum):
     WRONG_LEVEL = "wrong-level"
     NO_FULL_VERSION = "no-full-version"
     NOT_A_RECORD = "not-a-record"
+    SHARED = "shared"
+    """A node that another slot names too: of a tree there is one way to each."""
     STRAY_SLOTS = "stray-slots"
     """A BIN has keys that its parent does not give it: a crash can leave that."""
     EXPIRATION_UNIT = "expiration-unit"
@@ -99,6 +102,46 @@ class Replayed:
 NOTHING_REPLAYED = Replayed(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
+@dataclass
+class _Known:
+    """Numbers that have come before: sorted arrays, each at most half as long as the one before."""
+
+    arrays: list[Ints] = field(default_factory=list)
+
+    def first_times(self, numbers: Ints) -> Mask:
+        """Where numbers come for the first time; from then on they are known."""
+        fresh, rows = np.unique(numbers, return_index=True)
+        new = np.ones(len(fresh), np.bool_)
+        for array in self.arrays:
+            at = np.minimum(np.searchsorted(array, fresh), len(array) - 1)
+            new &= array[at] != fresh
+        if new.any():
+            self.arrays.append(fresh[new])
+        while len(self.arrays) > 1 and len(self.arrays[-2]) < 2 * len(self.arrays[-1]):
+            last = self.arrays.pop()
+            self.arrays[-1] = np.sort(np.concatenate((self.arrays[-1], last)))
+        first = np.zeros(len(numbers), np.bool_)
+        first[rows[new]] = True
+        return first
+
+
+@dataclass
+class _Way:
+    """How `leaf_children` goes down.
+
+    Attributes:
+        choose: gives the children to which it goes on.
+        seen: told of the upper nodes that were read.
+        read, named: LSNs of these, and of all that was chosen; without them the ways through a
+            damaged tree would be more than anybody can go.
+    """
+
+    choose: Callable[[Children], Children]
+    seen: Callable[[Leaves], None] | None
+    read: _Known = field(default_factory=_Known)
+    named: _Known = field(default_factory=_Known)
+
+
 @dataclass(frozen=True, slots=True)
 class Children:
     """Nodes that are named but not read, in the order of their keys.
@@ -138,11 +181,14 @@ class Leaves:
         nodes: one for each of `children`.
         children: what they are by their parents' slots.
         faults: what was wrong with them.
+        logged: the same as the log has them: first those that were named, deltas not merged, then
+            the full versions of deltas.
     """
 
     nodes: Nodes
     children: Children
     faults: list[Fault]
+    logged: tuple[Nodes, Nodes]
 
 
 def bound(key: bytes | None) -> Spans:
@@ -232,11 +278,6 @@ class Tree:
             inside: only BINs that are to hold keys of this range; ignored likewise.
             seen: called with the nodes above as they are read.
         """
-        if self.root_lsn == NULL_LSN:
-            return
-        nobody = bound(None)
-        lone = np.array([self.root_lsn], np.int64)
-        root = Children(lone, np.array([NULL_LSN], np.int64), nobody, nobody, 0)
 
         def choose(children: Children) -> Children:
             if keys is not None and self.ordered:
@@ -245,25 +286,46 @@ class Tree:
                 children = children.take(self._that_meet(children, inside))
             return children
 
-        yield from self._below(root, choose, seen)
+        if self.root_lsn != NULL_LSN:
+            yield from self._below(self.root(), _Way(choose, seen))
 
-    def _below(
-        self,
-        parents: Children,
-        choose: Callable[[Children], Children],
-        seen: Callable[[Leaves], None] | None,
-    ) -> Iterator[Children]:
+    def root(self) -> Children:
+        """The root, unread; there must be one."""
+        lone = np.array([self.root_lsn], np.int64)
+        return Children(lone, np.array([NULL_LSN], np.int64), bound(None), bound(None), 0)
+
+    def _below(self, parents: Children, way: _Way) -> Iterator[Children]:
         leaves = self.read(parents)
         self.faults.extend(leaves.faults)
-        if seen is not None:
-            seen(leaves)
-        children = choose(self._children(leaves.nodes, leaves.children))
+        if way.seen is not None:
+            way.seen(leaves)
+        again = leaves.nodes.good & ~way.read.first_times(leaves.nodes.lsn)
+        self.faults.extend(self._shared(leaves.nodes.lsn, leaves.children, again))
+        upper = replace(leaves, nodes=leaves.nodes.without(again))
+        children = way.choose(self.children_of(upper))
+        new = way.named.first_times(children.lsn) | (children.lsn == NULL_LSN)
+        self.faults.extend(self._shared(children.lsn, children, ~new))
+        children = children.take(new)
         for first in range(0, len(children), NODES_AT_ONCE):
             some = children.take(slice(first, first + NODES_AT_ONCE))
             if children.level <= 1:
                 yield some
             else:
-                yield from self._below(some, choose, seen)
+                yield from self._below(some, way)
+
+    def _shared(self, lsns: Ints, children: Children, again: Mask) -> list[Fault]:
+        """Faults for nodes to which there is more than one way, each told once."""
+        found = {}
+        for row in np.flatnonzero(again).tolist():
+            found[int(lsns[row])] = Fault(
+                FaultKind.SHARED,
+                self.db_id,
+                int(lsns[row]),
+                int(children.parent_lsn[row]),
+                children.low[row],
+                children.high[row],
+            )
+        return list(found.values())
 
     def _that_hold(self, children: Children, keys: Spans) -> Mask:
         """Which children have one of these keys in their range."""
@@ -291,11 +353,12 @@ class Tree:
         found = search_sorted(keys, bounds, two_part=self.by_parts, fast=self.fast)
         return np.where(bounds.sizes < 0, open_end, found)
 
-    def _children(self, nodes: Nodes, parents: Children) -> Children:
+    def children_of(self, upper: Leaves) -> Children:
         """The children of some upper nodes, with the ranges of keys that follow from the slots.
 
         The first slot of a node stands for all keys below the second.
         """
+        nodes, parents = upper.nodes, upper.children
         slots, owner = nodes.slots, nodes.slot_node
         n = len(slots)
         bounds = joined_spans([slots.key, parents.low, parents.high])
@@ -316,13 +379,13 @@ class Tree:
 
     def read(self, children: Children) -> Leaves:
         """Read nodes; safe in any thread. Where the level is not known it is that of the root."""
-        nodes, found = self.newest(children.lsn)
-        nodes, no_full = self._with_full(nodes)
+        logged, found = self.newest(children.lsn)
+        nodes, no_full, fulls = self._with_full(logged)
         level = nodes.level & LEVEL_MASK
         if children.level == 0:
             children = replace(children, level=int(np.clip(level[0], 2, LEVELS_MAX)))
         misplaced = (nodes.db_id != self.db_id) | (level != children.level)
-        leaves = Leaves(nodes, children, [])
+        leaves = Leaves(nodes, children, [], (logged, fulls))
         leaves.faults.extend(self._faults(leaves, found, no_full))
         return replace(leaves, nodes=nodes.without(misplaced & nodes.good))
 
@@ -332,30 +395,38 @@ class Tree:
         nodes = read_nodes(entries, fast=self.fast)
         if not len(self.replayed.node_id):
             return nodes, entries.found
-        with_ids, _ = self._with_full(nodes)
-        newest = np.where(nodes.good, self.replayed.newer(with_ids.node_id, lsns), lsns)
+        node_ids = nodes.node_id
+        if np.isin(nodes.type, OLD_DELTA_NOS).any():
+            node_ids = self._with_full(nodes)[0].node_id
+        newest = np.where(nodes.good, self.replayed.newer(node_ids, lsns), lsns)
         if np.array_equal(newest, lsns):
             return nodes, entries.found
         entries = fetch(self.image, newest, fast=self.fast)
         return read_nodes(entries, fast=self.fast), entries.found
 
-    def _with_full(self, nodes: Nodes) -> tuple[Nodes, Mask]:
-        """Deltas with the slots of their full versions, and which of those cannot be had."""
+    def _with_full(self, nodes: Nodes) -> tuple[Nodes, Mask, Nodes]:
+        """Deltas with the slots of their full versions, which of those cannot be had, and those."""
         deltas = np.flatnonzero(nodes.is_delta)
         missing = np.zeros(len(nodes), np.bool_)
+        full_lsns = nodes.last_full_lsn[deltas]
+        # A full version that several deltas name is read once: what is damaged may name it often.
+        others = np.ones(len(deltas), np.bool_)
+        others[np.unique(full_lsns, return_index=True)[1]] = False
+        full_lsns = np.where(others, NULL_LSN, full_lsns)
+        fulls = read_nodes(fetch(self.image, full_lsns, fast=self.fast), fast=self.fast)
         if not len(deltas):
-            return nodes, missing
-        fulls = read_nodes(
-            fetch(self.image, nodes.last_full_lsn[deltas], fast=self.fast), fast=self.fast
-        )
-        usable = fulls.good & ~fulls.is_delta
+            return nodes, missing, fulls
+        usable = fulls.good & ~fulls.is_delta & (fulls.db_id == nodes.db_id[deltas])
+        # Deltas of the old form do not say of which node they are.
+        node_ids = nodes.node_id[deltas]
+        usable &= (node_ids == 0) | (node_ids == fulls.node_id)
         of_delta = np.full(len(nodes), -1, np.int64)
         of_delta[deltas[usable]] = np.flatnonzero(usable)
         missing[deltas[~usable]] = True
         whole = merged(
             nodes, fulls, of_delta, ordered=self.ordered, two_part=self.by_parts, fast=self.fast
         )
-        return whole, missing
+        return whole, missing, fulls
 
     def _faults(self, leaves: Leaves, found: npt.NDArray[np.uint8], no_full: Mask) -> list[Fault]:
         nodes = leaves.nodes

@@ -283,7 +283,7 @@ def find_checkpoint(
 
     Files before the last are read only where that one holds no CkptEnd.
     """
-    marks = list(end.marks)
+    marks = _usable(end.marks)
     roots = [mark for mark in marks if mark.type_no == DB_TREE_NO]
     behind: list[Mark] = []
     refusal = None
@@ -296,7 +296,7 @@ def find_checkpoint(
         if file.file_no != expected:
             refusal, expected = Refusal.MISSING_FILE, file.file_no
         parts, _, _ = _read_file(environment, file, scanner, _NO_END)
-        marks = [mark for part in parts for mark in part.marks]
+        marks = _usable([mark for part in parts for mark in part.marks])
     at = max((i for i, m in enumerate(marks) if m.type_no == CKPT_END_NO), default=-1)
     later = marks[at + 1 :] + behind
     if at < 0:
@@ -317,3 +317,10 @@ def find_checkpoint(
     if root == NULL_LSN and refusal is None:
         refusal = Refusal.NO_ROOT
     return checkpoint, refusal
+
+
+def _usable(marks: Sequence[Mark]) -> list[Mark]:
+    """Marks without CkptEnds that do not decode, which no engine writes."""
+    return [
+        mark for mark in marks if "ckpt_start_lsn" in mark.fields or mark.type_no != CKPT_END_NO
+    ]

@@ -38,6 +38,7 @@ _WHAT = {
     FaultKind.WRONG_DATABASE: "a node of another database",
     FaultKind.WRONG_LEVEL: "a node of another level",
     FaultKind.NO_FULL_VERSION: "a delta whose full version cannot be read",
+    FaultKind.SHARED: "a node that another slot of the tree names too",
     FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
 }
 
@@ -50,7 +51,12 @@ _FORETOLD = {
 
 def snapshot_findings(snapshot: Snapshot) -> list[Finding]:
     """Findings about a snapshot, those about trees as far as these have been read."""
-    return [*_of_log(snapshot), *_of_databases(snapshot), *_of_trees(snapshot)]
+    return [*log_findings(snapshot), *_of_trees(snapshot)]
+
+
+def log_findings(snapshot: Snapshot) -> list[Finding]:
+    """Findings about a snapshot, without those about damage in trees."""
+    return [*_of_log(snapshot), *_of_databases(snapshot)]
 
 
 def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:

@@ -332,7 +332,7 @@ def _periods(
     """Rollback periods out of RollbackStarts and RollbackEnds, in the order of the log."""
     found: dict[int, RollbackPeriod] = {}
     for lsn, type_no, said in rollbacks:
-        if not said:
+        if "matchpoint_lsn" not in said:
             continue
         matchpoint = int(str(said["matchpoint_lsn"]))
         if type_no == ROLLBACK_START_NO:

@@ -160,6 +160,12 @@ class Reading:
         rows = np.flatnonzero(~self._used & (self.overlay.outcome != Outcome.NO_RECORD))
         return self._records(_no_slots(self.tree), rows)
 
+    def faults_of_changes(self, first: int, stop: int) -> list[Fault]:
+        """What is wrong with the records of some changes, by their places in the overlay."""
+        rows = np.arange(first, min(stop, len(self.overlay)))
+        rows = rows[self.overlay.outcome[rows] != Outcome.NO_RECORD]
+        return self._records(_no_slots(self.tree), rows)[1]
+
     def _records(self, slots: Slots, changes: Ints) -> tuple[Records, list[Fault]]:
         n = len(slots)
         values = _Values.empty(n + len(changes))
@@ -268,6 +274,8 @@ def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -
             family, wanted, fast=reading.tree.fast, wanted=_DATA_FIELDS
         ):
             head, to = decoded.fields, rows[some]
+            if not head.has("data"):
+                continue
             start, size = head.span("data")
             values.data_start[to], values.data_size[to] = start, size
             values.lsn[to], values.vlsn[to] = entries.lsn[some], entries.vlsn[some]

@@ -6,6 +6,7 @@ bytes for each, whatever its key and data are.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.environment import Environment
-from je_tools.formats.arrays import Ints
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
 from je_tools.formats.je.identity import identities, new_seed
 from je_tools.formats.je.keys import join_two_part
@@ -26,6 +27,8 @@ from je_tools.formats.je.types import (
     COMMIT_NO,
     ENTRY_TYPES,
     ERASED_NO,
+    PAYLOAD_VERSION_MIN,
+    EntryType,
     Family,
     mask_of,
 )
@@ -42,20 +45,12 @@ DELETED, INVISIBLE = 1, 2
 KEYED_VERSION = 8
 """From this log version on a duplicate's key holds its data: both tell it from others."""
 
-RECORDS = mask_of(
-    each.no for each in ENTRY_TYPES.values() if each.family is Family.LN and each.user_ln
-)
-"""Types of entries that write a record of an application, or of an internal database like one."""
-
-_DEL_DUPS = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.DEL_DUP_LN)
 _DELETIONS = mask_of(
     BY_NAME[name].no for name in ("DEL_LN_TX", "DEL_LN", "DEL_LN_TX_WITH_BEFORE_IMAGE")
 )
 _TXN_ENDS = mask_of((COMMIT_NO, ABORT_NO))
 _BIN, _DBIN, _DELTA = BY_NAME["BIN"].no, BY_NAME["DBIN"].no, BY_NAME["NewBINDelta"].no
-LEAVES = mask_of((_BIN, _DBIN, _DELTA))
-"""Types of bottom nodes, in full or as a delta."""
-
+_LEAVES = frozenset((_BIN, _DBIN, _DELTA))
 _MAP_LNS = mask_of((BY_NAME["MapLN"].no, BY_NAME["MapLN_TX"].no))
 
 _LN_FIELDS = frozenset({"db_id", "txn_id", "key", "data"})
@@ -202,15 +197,18 @@ def read_content(environment: Environment, scanner: Scanner) -> Content:
     look = _Look(_Codes(), new_seed(), fast, _duplicates_before(environment, scanner))
     seen: list[_Seen] = []
     states: list[FileState] = []
+    columns = _no_columns()
     for part in scanner.scan(environment, look):
-        seen += part.results
+        for told in part.results:
+            seen.append(told)
+            _add_columns(columns, told.lns)
         if part.end is not None:
             states.append(part.end)
     kinds: dict[int, Kind] = {}
     for each in seen:
         kinds |= each.kinds
     return Content(
-        lns=_joined_lns([lns for each in seen for lns in each.lns]),
+        lns=_joined_columns(columns),
         leaves=_joined_leaves([leaves for each in seen for leaves in each.leaves]),
         db_ids=tuple(look.codes.codes),
         committed=_sorted_ids(each.ends[0] for each in seen),
@@ -249,20 +247,23 @@ class _Look:
             kept = solid_part(rows, good & ~erased)
         lns: list[Lns] = []
         undecodable = 0
-        for family, mask in ((Family.LN, RECORDS), (Family.DEL_DUP_LN, _DEL_DUPS)):
-            for some in pieces_of_rows(rows, mask[rows.type] & good):
+        del_dups = records_of(rows.version, Family.DEL_DUP_LN)[rows.type] & good
+        masks = (records_of(rows.version)[rows.type] & good, del_dups)
+        for family, mask in zip((Family.LN, Family.DEL_DUP_LN), masks, strict=True):
+            for some in pieces_of_rows(rows, mask):
                 found = self._lns(some, family)
                 lns.append(found)
                 undecodable += len(some) - len(found)
-        if _DEL_DUPS[rows.type].any():
+        if del_dups.any():
             lns = [_sorted_lns(lns)]
-        leaves = [self._leaves(some) for some in pieces_of_rows(rows, LEAVES[rows.type] & good)]
+        nodes = leaves_of(rows.version)[rows.type] & good
+        leaves = [self._leaves(some) for some in pieces_of_rows(rows, nodes)]
         kinds = _kinds(rows.take(np.flatnonzero(_MAP_LNS[rows.type] & good & ~rows.invisible)))
         names = collect_names(rows, fast=self.fast)
         return _Seen(lns, leaves, self._ends(rows), names, kinds, solid, kept, undecodable)
 
     def _lns(self, rows: Rows, family: Family) -> Lns:
-        is_old = 6 <= rows.version < KEYED_VERSION
+        is_old = PAYLOAD_VERSION_MIN <= rows.version < KEYED_VERSION
         wanted = _LN_FIELDS if family is Family.LN else _LN_FIELDS | {"data_as_key"}
         decoded = decode(rows, family, fast=self.fast, wanted=wanted)
         fields = decoded.fields
@@ -334,6 +335,29 @@ class _Look:
         return np.concatenate([none, *ends[0]]), np.concatenate([none, *ends[1]])
 
 
+@functools.cache
+def records_of(version: int, family: Family = Family.LN) -> Mask:
+    """Types of entries that write records of applications (or of the engine, like those).
+
+    Only those that this log version has: of others it is not known what they hold.
+    """
+    kinds = _kinds_of(version)
+    return mask_of(each.no for each in kinds if each.family is family and each.user_ln)
+
+
+@functools.cache
+def leaves_of(version: int) -> Mask:
+    """Types of bottom nodes that this log version has, in full or as a delta."""
+    return mask_of(each.no for each in _kinds_of(version) if each.no in _LEAVES)
+
+
+def _kinds_of(version: int) -> list[EntryType]:
+    every = ENTRY_TYPES.values()
+    known = [each for each in every if each.first_version <= version <= each.last_version]
+    is_old = version < PAYLOAD_VERSION_MIN
+    return [each for each in known if each.family is Family.LN] if is_old else known
+
+
 def pieces_of_rows(rows: Rows, mask: npt.NDArray[np.bool_], most: int = MAX_ROWS) -> Iterator[Rows]:
     """The rows that a mask takes, at most `most` at once."""
     index = np.flatnonzero(mask)
@@ -375,21 +399,34 @@ def _take_lns(lns: Lns, keep: npt.NDArray[Any]) -> Lns:
 
 
 def _sorted_lns(pieces: list[Lns]) -> Lns:
-    joined = _joined_lns(pieces)
+    columns = _no_columns()
+    _add_columns(columns, pieces)
+    joined = _joined_columns(columns)
     return _take_lns(joined, np.argsort(joined.lsn, kind="stable"))
 
 
 _LN_TYPES = (np.int64, np.int64, np.int64, np.int64, np.int32, np.int32, np.uint8)
 
 
-def _joined_lns(pieces: list[Lns]) -> Lns:
-    columns = zip(Lns.__dataclass_fields__, _LN_TYPES, strict=True)
-    return Lns(
-        *(
-            np.concatenate([np.empty(0, kind), *(getattr(lns, name) for lns in pieces)])
-            for name, kind in columns
-        )
-    )
+def _no_columns() -> list[list[npt.NDArray[Any]]]:
+    return [[np.empty(0, kind)] for kind in _LN_TYPES]
+
+
+def _add_columns(columns: list[list[npt.NDArray[Any]]], pieces: list[Lns]) -> None:
+    """Move the columns of some pieces behind those that came before; the pieces are forgotten."""
+    for lns in pieces:
+        for column, name in zip(columns, Lns.__dataclass_fields__, strict=True):
+            column.append(getattr(lns, name))
+    pieces.clear()
+
+
+def _joined_columns(columns: list[list[npt.NDArray[Any]]]) -> Lns:
+    """All of them as one; at no time there is more than one column twice."""
+    made = []
+    for column in columns:
+        made.append(np.concatenate(column))
+        column.clear()
+    return Lns(*made)
 
 
 def _joined_leaves(pieces: list[Leaves]) -> Leaves:

@@ -22,7 +22,7 @@ from je_tools.masking import DataMode, Masking
 from je_tools.plain import clean_text, printable
 from je_tools.salvage.batches import Graded
 from je_tools.salvage.choice import Confidence
-from je_tools.salvage.lost import Hole, HoleKind
+from je_tools.salvage.lost import INTERNAL, NAMES_ID, Hole, HoleKind
 from je_tools.salvage.run import Described, Output, Salvage
 from je_tools.salvage.solid import NO_TYPE
 from je_tools.sinks.record_lines import masked
@@ -58,6 +58,8 @@ def write_ledger(
         files = {"file": written.file, "unfinished_file": apart.get(one.database.db_id)}
         row = _database_row(one) | {"left_out": written.left_out}
         _write(out, {"kind": "database", **row, **files})
+    for name in _lost_names(salvaged):
+        _write(out, {"kind": "lost-name", **name})
     for one in databases:
         for lines in _record_lines(salvaged, one, masking):
             out.write(lines.data)
@@ -120,6 +122,17 @@ def _database_row(one: Described) -> dict[str, Any]:
         "undecided": one.undecided,
         "lost_keys": one.lost,
     }
+
+
+def _lost_names(salvaged: Salvage) -> Iterator[dict[str, Any]]:
+    """Names of databases that slots hold, and of which it is lost whose they are."""
+    named = salvaged.lost.named
+    known = {name for each in salvaged.content.databases.values() for name in each.names}
+    for row in np.flatnonzero((named.db_id == NAMES_ID) & ~named.gone).tolist():
+        name = (named.records.key[row] or b"").decode("utf-8", "surrogateescape")
+        if name not in known and not name.startswith(INTERNAL):
+            lsn = lsn_text(int(named.records.lsn[row]))
+            yield {"name": clean_text(name), "lsn": lsn}
 
 
 def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
@@ -197,7 +210,8 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
     """The same for people, without single records."""
     row = _log_row(salvaged)
     lines = [
-        f"{printable(salvaged.environment.name)}: {row['files']:,} files, {row['bytes']:,} bytes, "
+        f"{printable(salvaged.environment.name)}: {_counted(row['files'], 'file')}, "
+        f"{row['bytes']:,} bytes, "
         f"{row['versions']:,} versions of records, {row['committed']:,} commits",
         *_hole_texts(salvaged.lost.holes),
         "",
@@ -224,11 +238,16 @@ def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:
         size = sum(map(_size, some))
         what = f"{size:,} bytes" if kind is not HoleKind.NO_FILE else _files(some)
         named = sum(hole.named for hole in some)
-        yield f"{kind.value}: {len(some):,} holes, {what}, {named:,} lost entries are named"
+        count = _counted(len(some), "hole")
+        yield f"{kind.value}: {count}, {what}, lost entries that others name: {named:,}"
 
 
 def _files(holes: Sequence[Hole]) -> str:
-    return f"{sum((hole.stop - hole.start) >> 32 for hole in holes):,} files"
+    return _counted(sum((hole.stop - hole.start) >> 32 for hole in holes), "file")
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' * (number != 1)}"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

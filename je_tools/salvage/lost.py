@@ -19,6 +19,9 @@ from je_tools.salvage.solid import NO_TYPE
 from je_tools.scan import Scanner
 
 _FILE = 1 << 32
+NAMES_ID = 1
+"""Id of the database whose keys are the names of all others."""
+
 INTERNAL = "_je"
 """What the names of the engine's own databases begin with."""
 
@@ -130,7 +133,8 @@ def newest_leaves(content: Content, *, fast: bool) -> Ints:
 
 def _excluded(content: Content, mode: Mode, internal: bool) -> Ints:
     """Databases of which nothing comes back."""
-    found = set(FIXED_NAMES) - ({-1} if internal else set())
+    # The slots of the database of names are asked: their keys are the names.
+    found = set(FIXED_NAMES) - {NAMES_ID} - ({-1} if internal else set())
     for db_id, database in content.databases.items():
         is_internal = database.name.startswith(INTERNAL)
         is_gone = database.removed and mode is Mode.COMMITTED

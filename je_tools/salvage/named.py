@@ -27,7 +27,7 @@ from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
 from je_tools.formats.spans import Spans, gather
 from je_tools.records import NO_TIME, NO_VLSN, Records, no_records
 from je_tools.salvage.batches import DAY_MS, HOUR_MS, expires_ms, joined
-from je_tools.salvage.content import KEYED_VERSION, LEAVES, RECORDS, Content, pieces_of_rows
+from je_tools.salvage.content import KEYED_VERSION, Content, leaves_of, pieces_of_rows, records_of
 
 NODES_AT_ONCE = 512
 """Nodes that are decoded at once: each has up to some hundred slots."""
@@ -139,7 +139,7 @@ class FindNamed:
         named: list[Named] = []
         lsns: list[Ints] = [np.empty(0, np.int64)]
         good = rows.good & ~rows.invisible
-        nodes = good & LEAVES[rows.type]
+        nodes = good & leaves_of(rows.version)[rows.type]
         nodes[nodes] = _is_in(rows.lsn[nodes], self.leaves)
         for some in pieces_of_rows(rows, nodes, NODES_AT_ONCE):
             decoded = decode(some, Family.NODE, fast=self.fast)
@@ -147,7 +147,7 @@ class FindNamed:
         for some in pieces_of_rows(rows, good & (rows.type == OLD_BIN_DELTA_NO), NODES_AT_ONCE):
             decoded = decode(some, Family.OLD_DELTA, fast=self.fast)
             named += self._slots(some, decoded, lsns)
-        for some in pieces_of_rows(rows, good & RECORDS[rows.type]):
+        for some in pieces_of_rows(rows, good & records_of(rows.version)[rows.type]):
             named += self._entries(some, lsns)
         return NamedPart(named, np.unique(np.concatenate(lsns)))
 

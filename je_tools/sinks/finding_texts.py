@@ -67,9 +67,12 @@ def _finding_lines(found: Finding, width: int) -> Iterator[Text]:
         yield from _wrapped(place, "", width)
     resume = "" if found.resume_lsn is None else lsn_text(found.resume_lsn)
     hint = "" if found.hint == CODES[found.code].hint else found.hint or ""
+    tree = found.tree
     texts = (
+        ("in       ", tree.path if tree else ""),
         ("expected ", found.expected or ""),
         ("found    ", found.found or ""),
+        ("lost     ", tree.lost if tree else ""),
         ("goes on  ", f"at {resume}" if resume else ""),
         ("", hint.removesuffix(CODES[found.code].hint).strip()),
     )

@@ -42,7 +42,7 @@ def record_section(batches: Iterable[Records], masking: Masking) -> Section:
 
 def version_section(versions: Iterable[Version], masking: Masking, *, for_people: bool) -> Section:
     """One row a version; bytes are hexadecimal but for people."""
-    text = partial(_shown, masking) if for_people else partial(_spelled, masking)
+    text = partial(_shown, masking) if for_people else partial(spelled, masking)
     columns = (
         Column("lsn", "LSN", Kind.LSN, cell=lambda each: _unless(each.lsn, NULL_LSN)),
         Column("type", "type", Kind.TEXT, rank=5),
@@ -69,14 +69,15 @@ def _time(time_ms: int) -> int | None:
     return _unless(time_ms, NO_TIME)
 
 
-def _spelled(masking: Masking, value: bytes | None) -> str | None:
+def spelled(masking: Masking, value: bytes | None) -> str | None:
+    """Bytes in hexadecimal, or what masking makes of them."""
     return None if value is None else masking.text_of(value)
 
 
 def _shown(masking: Masking, value: bytes | None) -> str | None:
     """Printable ASCII as it is, other bytes as `hex:…`, as a key can be given."""
     if value is None or masking.mode is not DataMode.SHOW:
-        return _spelled(masking, value)
+        return spelled(masking, value)
     if value and all(32 <= byte < 127 for byte in value):
         return value.decode("ascii")
     return "hex:" + value.hex()

@@ -67,9 +67,9 @@ class ParquetRecords:
         ) as writer:
             for source in sources:
                 count = 0
-                for batch in in_order(self._tasks(source), self.threads):
-                    writer.write_batch(batch, row_group_size=GROUP_ROWS)
-                    count += batch.num_rows
+                for group in _groups(in_order(self._tasks(source), self.threads)):
+                    writer.write_table(group, row_group_size=group.num_rows)
+                    count += group.num_rows
                 written.append(Written(source.database, None, count, 0))
         return written
 
@@ -82,6 +82,24 @@ class ParquetRecords:
     def _encode(self, database: Named, batch: Records | Callable[[], Records]) -> pa.RecordBatch:
         records = batch() if callable(batch) else batch
         return record_batch(database, records, self.masking, self.marks, fast=self.fast)
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches put together as far as they fit into one row group."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        is_full = rows + batch.num_rows > GROUP_ROWS or size + batch.nbytes > GROUP_BYTES
+        if waiting and is_full:
+            yield pa.Table.from_batches(waiting)
+            waiting.clear()
+            rows = size = 0
+        if batch.num_rows:
+            waiting.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def record_schema(marks: Marks | None = None) -> pa.Schema:

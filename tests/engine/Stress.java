@@ -33,11 +33,12 @@ import java.util.concurrent.atomic.AtomicLong;
  * <p>Options, all numbers: seed; threads; transactions (of each thread); load (records that each
  * database gets at first); keys (how many there are to choose from); nodeMax, fileMax, cache,
  * buffers, embedded (as in the engine's configuration); daemons (1: evictor, checkpointer, cleaner
- * and compressor run); checkpoints (by hand); clean (1: the cleaner is called with each); structure
- * (1: databases are made, renamed, emptied and removed); extinct (1: what is left of removed ones
- * goes); large (the largest value); ttl (1: records that expire); jumps (how often the clock goes
- * on by an hour); deferred (1: a database with deferred writes); unclosed (transactions that each
- * thread leaves open); end (0: halt when all threads are done, 1: halt while they write, 2: close).
+ * and compressor run); checkpoints (by hand); clean (1: the cleaner is called with each); expunge
+ * (0: files that the cleaner gives up are only renamed); structure (1: databases are made, renamed,
+ * emptied and removed); extinct (1: what is left of removed ones goes); large (the largest value);
+ * ttl (1: records that expire); jumps (how often the clock goes on by an hour); deferred (1: a
+ * database with deferred writes); unclosed (transactions that each thread leaves open); end (0:
+ * halt when all threads are done, 1: halt while they write, 2: close).
  *
  * <p>What happens is told by the seed but for the order in which threads meet. An environment that
  * is there already is opened and written on. Prints the number of transactions of each fate.
@@ -142,6 +143,7 @@ public final class Stress {
         // JE 18.3.12 fails when it has evicted a database that is on its way out.
         config.setConfigParam("je.env.dbEviction", "false");
         config.setConfigParam("je.checkpointer.bytesInterval", "200000");
+        config.setConfigParam("je.cleaner.expunge", "" + (option("expunge", 1) == 1));
         config.setConfigParam("je.cleaner.minUtilization", "80");
         config.setConfigParam("je.cleaner.minFileUtilization", "50");
         config.setConfigParam("je.cleaner.bytesInterval", "300000");

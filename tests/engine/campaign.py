@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -155,7 +155,7 @@ class Judge:
 
 
 def run_campaign(
-    judge: Judge, snapshot: Snapshot, seeds: range, crashes: int, *, small: bool = False
+    judge: Judge, snapshot: Snapshot, seeds: Sequence[int], crashes: int, *, small: bool = False
 ) -> Report:
     """Crash an environment of each seed at so many places, and compare.
 
@@ -169,7 +169,7 @@ def run_campaign(
         crashes: of each.
         small: write little in each.
     """
-    report = Report(f"seeds {seeds.start} to {seeds.stop - 1}, {crashes} crashes each")
+    report = Report(f"seeds {seeds[0]} to {seeds[-1]}, {crashes} crashes each")
     with Engine(judge.java, judge.class_path) as engine:
         for seed in seeds:
             home = judge.folder / f"workload-{seed}"

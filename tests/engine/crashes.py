@@ -13,6 +13,9 @@ from tests.builders.logs import LogFile
 from tests.truth.headers import Header
 from tests.truth.log_end import HEADER_SIZE, good_entries
 
+RESTORED_SHARE = 0.7
+"""Most of what is crashed was written before the cleaner went over it."""
+
 _CKPT_START, _CKPT_END = 19, 20
 
 
@@ -22,10 +25,12 @@ class Source:
 
     Attributes:
         files: bytes of its log files by number.
+        removed: files that the engine's cleaner has given up, and only renamed.
     """
 
     home: Path
     files: dict[int, bytes]
+    removed: frozenset[int] = frozenset()
 
     @cached_property
     def last(self) -> int:
@@ -46,18 +51,20 @@ class Crash:
         detail: where.
         files: bytes of the files that are not those of the source, by number.
         gone: files of the source that are not there.
+        restored: files that the cleaner had given up, and that are there again.
     """
 
     kind: str
     detail: str
     files: dict[int, bytes]
     gone: frozenset[int] = frozenset()
+    restored: frozenset[int] = frozenset()
 
 
 def read_source(home: Path) -> Source:
     """An environment's log."""
-    paths = sorted(home.glob("*.jdb"))
-    return Source(home, {int(path.stem, 16): path.read_bytes() for path in paths})
+    files = {int(path.stem, 16): path.read_bytes() for path in sorted(home.glob("*.jdb"))}
+    return Source(home, files, frozenset(int(path.stem, 16) for path in home.glob("*.del")))
 
 
 def make_crash(source: Source, rng: random.Random) -> Crash:
@@ -67,6 +74,11 @@ def make_crash(source: Source, rng: random.Random) -> Crash:
         crash = KINDS[kind][1](source, rng)
         if crash is not None:
             crash.kind = kind
+            last = max((source.files.keys() - crash.gone) | crash.files.keys())
+            earlier = frozenset(no for no in source.removed if no < last)
+            if earlier and rng.random() < RESTORED_SHARE:
+                crash.restored = earlier
+                crash.detail += ", removed files restored"
             return crash
 
 
@@ -81,6 +93,8 @@ def write_crash(source: Source, crash: Crash, home: Path) -> None:
             (home / name).write_bytes(source.files[file_no])
         else:
             os.link(source.home / name, home / name)
+    for file_no in crash.restored:
+        os.link(source.home / f"{file_no:08x}.del", home / f"{file_no:08x}.jdb")
     for file_no, data in crash.files.items():
         (home / f"{file_no:08x}.jdb").write_bytes(data)
 

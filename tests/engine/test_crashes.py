@@ -52,6 +52,27 @@ def test_directories(source: Source, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in source.home.iterdir()} == before
 
 
+def test_files_that_the_cleaner_gave_up(source: Source, tmp_path: Path) -> None:
+    """They are there again, or they are not; never behind the end of the log."""
+    first, _, later, _ = sorted(source.files)
+    for file_no in (first, later):
+        path = source.home / f"{file_no:08x}.jdb"
+        path.rename(path.with_suffix(".del"))
+    source = read_source(source.home)
+    assert source.removed == {first, later}
+    seen = set()
+    for number in range(60):
+        crash = made(source, number)
+        home = tmp_path / f"crash-{number}"
+        write_crash(source, crash, home)
+        there = frozenset(source.removed & read_source(home).files.keys())
+        assert there == crash.restored
+        assert not there or max(there) < max(read_source(home).files)
+        assert bool(there) == ("restored" in crash.detail)
+        seen.add(there)
+    assert seen == {frozenset(), frozenset({first}), frozenset({first, later})}
+
+
 def number_of(path: Path) -> int:
     return int(path.stem, 16)
 

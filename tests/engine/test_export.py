@@ -15,7 +15,7 @@ from je_tools.masking import Masking
 from je_tools.sinks.records import RecordFormat, open_record_sink, write_stream
 from tests.corpus import Environment, environments
 from tests.engine.recovered import QUICK_START, compile_java
-from tests.je_tools.snapshots import database_named, snapshot_of
+from tests.je_tools.corpus_snapshots import database_named, snapshot_of
 
 pytestmark = pytest.mark.engine
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.recovered import RECORDS, STRESS, Engine, compile_java
+from tests.engine.workloads import CLOSE, sessions_of, write_environment
 from tests.truth.contents import Refusal
 
 _FAKE = f"""#!{sys.executable}
@@ -51,13 +52,11 @@ def test_a_bad_case_loses_no_other(fake: Path, tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_what_stress_writes_is_read(java: Path, je_jar: Path, tmp_path: Path) -> None:
     """Written, closed, read without a change, read and written, and not there at all."""
-    from tests.engine.workloads import CLOSE, sessions_of, write_environment
-
     classes = tmp_path / "classes"
     classes.mkdir()
     class_path = compile_java(java, je_jar, classes, [RECORDS, STRESS])
     home = tmp_path / "home"
-    session = sessions_of(1)[0] | {"end": CLOSE, "ttl": 0, "structure": 1, "threads": 3}
+    session = sessions_of(1, small=True)[0] | {"end": CLOSE, "ttl": 0, "structure": 1, "threads": 3}
     write_environment(java, class_path, home, [session])
     logged = {path.name: path.read_bytes() for path in home.glob("*.jdb")}
     with Engine(java, class_path) as engine:

@@ -58,6 +58,7 @@ def _options(rng: random.Random, ttl: bool) -> Options:
         "daemons": int(daemons),
         "checkpoints": rng.choice([0, 0, 1, 3, 8]),
         "clean": int(rng.random() < 0.2),
+        "expunge": int(rng.random() < 0.3),
         "structure": int(rng.random() < 0.6),
         "large": rng.choice([0, 2_000, 20_000]),
         "ttl": int(expires),

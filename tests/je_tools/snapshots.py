@@ -1,56 +1,58 @@
-"""Snapshots of environments for tests, and their records as plain values."""
+"""Snapshots of directories, and what they hold as plain Python."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
-
-from je_tools.entries import NO_TIME, build_table
 from je_tools.environment import open_environment
-from je_tools.formats.je.columns import MAX_ROWS
-from je_tools.formats.je.reader import Rows
-from je_tools.records import Records
+from je_tools.formats.spans import Spans
+from je_tools.recovery.findings import snapshot_findings
 from je_tools.scan import Scanner
 from je_tools.snapshot import Database, Snapshot, take_snapshot
+from tests.truth.contents import Contents
 
-_TIMES = frozenset({"time_ms", "modified_ms", "created_ms"})
-
-
-@functools.cache
-def newest_ms(home: Path) -> int:
-    """The newest time that a log tells, by which records of fixed logs are true."""
-
-    def newest(rows: Rows) -> int:
-        latest = NO_TIME
-        for first in range(0, len(rows), MAX_ROWS):
-            some = rows.take(np.arange(first, min(first + MAX_ROWS, len(rows))))
-            latest = max(latest, int(build_table(some, fast=True, wanted=_TIMES).time_ms.max()))
-        return latest
-
-    parts = Scanner(fast=True, threads=1).scan(open_environment([home]), newest)
-    return max(time_ms for part in parts for time_ms in part.results)
+NOW_MS = 1_700_000_000_000
 
 
-def snapshot_of(home: Path, *, fast: bool = False, now_ms: int | None = None) -> Snapshot:
-    """The snapshot of an environment at its newest time."""
-    scanner = Scanner(fast=fast, wide=True)
-    when = newest_ms(home) if now_ms is None else now_ms
-    return take_snapshot(open_environment([home]), scanner, now_ms=when)
+def snapshot_of(
+    home: Path,
+    *,
+    now_ms: int = NOW_MS,
+    to_lsn: int | None = None,
+    fast: bool | None = False,
+    threads: int = 1,
+) -> Snapshot:
+    """A snapshot of a directory."""
+    scanner = Scanner(threads=threads, fast=fast)
+    return take_snapshot(open_environment([home]), scanner, now_ms=now_ms, to_lsn=to_lsn)
 
 
-def database_named(snapshot: Snapshot, name: str) -> Database:
-    """The database of this name."""
-    (found,) = (each for each in snapshot.databases.values() if each.name == name)
+def contents_of(snapshot: Snapshot) -> Contents:
+    """The records of all databases that applications made."""
+    return {
+        each.name: records_of(snapshot, each)
+        for each in snapshot.databases.values()
+        if each.name is not None and not each.is_internal
+    }
+
+
+def records_of(snapshot: Snapshot, database: Database) -> list[tuple[bytes, bytes]]:
+    """Key and data of each record, in the order in which they come."""
+    found: list[tuple[bytes, bytes]] = []
+    for batch in snapshot.records(database):
+        keys, data = strings_of(batch.key), strings_of(batch.data)
+        assert None not in keys
+        found += [(key or b"", each or b"") for key, each in zip(keys, data, strict=True)]
     return found
 
 
-def pairs_of(batches: Iterable[Records]) -> list[tuple[bytes, bytes | None]]:
-    """Keys and data."""
-    return [
-        (records.key[row] or b"", records.data[row])
-        for records in batches
-        for row in range(len(records))
-    ]
+def strings_of(spans: Spans) -> list[bytes | None]:
+    """Each of a column, None for null."""
+    data = spans.data.tobytes()
+    pairs = zip(spans.starts.tolist(), spans.sizes.tolist(), strict=True)
+    return [None if size < 0 else data[start : start + size] for start, size in pairs]
+
+
+def codes_of(snapshot: Snapshot) -> list[str]:
+    """Codes of the findings about what has been read, in order."""
+    return [finding.code for finding in snapshot_findings(snapshot)]

@@ -15,7 +15,7 @@ from je_tools.key_ranges import KeyRange
 from je_tools.selection import KeyPattern
 from je_tools.snapshot import Database, Snapshot
 from tests.corpus import Environment, recorded_environments
-from tests.je_tools.snapshots import pairs_of, snapshot_of
+from tests.je_tools.corpus_snapshots import pairs_of, snapshot_of
 from tests.truth.contents import Contents, read_contents
 
 RECORDED = [

@@ -15,6 +15,7 @@ from je_tools.errors import RefusedError, UsageError
 from je_tools.formats.je.header import lsn_text
 from je_tools.masking import DataMode, Masking
 from je_tools.records import NO_TIME, NO_VLSN, no_records
+from je_tools.sinks import record_tables
 from je_tools.sinks import records as sink
 from je_tools.sinks.record_lines import RECORD_COLUMNS, Named
 from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_files, write_stream
@@ -153,6 +154,26 @@ def test_a_file_for_each_database(tmp_path: Path) -> None:
     again = Source(names[0], [records_of(ROWS)])
     with pytest.raises(RefusedError, match="exists"):
         write_files(made, [again], names, tmp_path, tmp_path)
+
+
+def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever the batches are: small ones are put together, large ones cut."""
+    monkeypatch.setattr(record_tables, "GROUP_ROWS", 10)
+    monkeypatch.setattr(record_tables, "GROUP_BYTES", 5000)
+    rows = [Row(b"%d" % i, b"x" * 10) for i in range(35)] + [Row(b"big", b"y" * 6000)] * 2
+    sizes = [1, 2, 3, 20, 4, 7]
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    batches = [records_of(rows[at : at + n]) for at, n in zip(starts, sizes, strict=True)]
+    path = tmp_path / "records.parquet"
+    made = open_record_sink(RecordFormat.PARQUET, Masking(), threads=2, fast=False)
+    with path.open("wb") as out:
+        write_stream(made, [Source(PEOPLE, batches)], out)
+    file = pq.ParquetFile(path)
+    groups = [file.read_row_group(i).num_rows for i in range(file.num_row_groups)]
+    assert max(groups) <= 10
+    assert groups[-2:] == [1, 1]
+    assert len(groups) < len(batches) + 3
+    assert file.read()["key"].to_pylist() == [row.key for row in rows]
 
 
 def test_an_error_of_the_records_passes_through(tmp_path: Path) -> None:

@@ -131,14 +131,14 @@ def test_properties_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monk
         for path in (FIXTURES / name / "env").glob("*.jdb"):
             (home / path.name).write_bytes(path.read_bytes())
         (home / "je.properties").write_text("je.log.fileMax=5000000")
-    read_text = Path.read_text
+    read_bytes = Path.read_bytes
 
-    def refusing(path: Path, *arguments: Any, **named: Any) -> str:
+    def refusing(path: Path) -> bytes:
         if path.name == "je.properties":
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-        return read_text(path, *arguments, **named)
+        return read_bytes(path)
 
-    monkeypatch.setattr(Path, "read_text", refusing)
+    monkeypatch.setattr(Path, "read_bytes", refusing)
     tables = audit_fleet(find_fleet([tmp_path]), tmp_path / "out")
     assert {row["code"] for row in tables["findings"]} <= {"old-form-to-replay"}
     assert len({row["env"] for row in tables["checkpoints"]}) == 2

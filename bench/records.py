@@ -1,0 +1,110 @@
+"""Measures what is claimed of the commands on records, and writes bench/RECORDS.md.
+
+    python -m bench.records [--quick] [--logs DIR] [--runs N] [--je-tools PATH]
+
+As `bench.run`: whole processes with a warm page cache, the two sides in turns, the median of the
+runs. The engine opens logs read-only, so that they stay as they are.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import logs, report
+from bench.measure import Command, peak_anonymous_bytes, time_in_turns, warm
+from bench.report import Row
+from bench.run import Bench, options
+from tests.engine.jars import JE_18, engine_jar
+from tests.engine.java import find_java
+
+PEER = Path(__file__).parent / "make" / "Peer.java"
+BYTES_PER_LN = 150
+EXPORT_MEMORY = 500e6
+
+
+def measure(bench: Bench) -> None:
+    """All claims on records."""
+    full, crashed = logs.RECORDS_2M.name, logs.CRASHED_1M.name
+    home, out = bench.folder / full, bench.output
+    db = ("--db", "records")
+    dump = bench.engine(home, "DbDump", "-s", "records", "-f", str(out / "engine.dump"))
+    text = out / "ours.dump"
+    _compare(bench, "export dump", full, 8, bench.ours(home, "export", *db, writes=text), dump)
+    table = bench.ours(home, "export", *db, "--format", "parquet", writes=out / "ours.parquet")
+    _compare(bench, "export parquet", full, 15, table, dump)
+    (out / "salvage").mkdir()
+    salvage = bench.engine(home, "DbDump", "-r", "-d", str(out / "salvage"))
+    ours = bench.ours(home, "salvage", writes=out / "ours.salvage")
+    _compare(bench, "salvage", full, 8, ours, salvage)
+    verify = bench.ours(home, "verify", "--tree")
+    _compare(bench, "verify --tree", full, 2, verify, bench.engine(home, "DbVerify"))
+    space = bench.ours(home, "space", "--recount")
+    _compare(bench, "space --recount", full, 5, space, bench.engine(home, "DbSpace", "-r"))
+    count = _peer(bench, home, "records")
+    _compare(bench, "count", full, 4, bench.ours(home, "count", *db), count)
+    torn = bench.folder / crashed
+    _compare(bench, "recover", crashed, 3, bench.ours(torn, "recover"), _peer(bench, torn))
+    _memory(bench, "export dump", full, bench.ours(home, "export", *db, writes=text))
+    _memory(bench, "export parquet", full, table)
+    _memory_of_recovery(bench, torn)
+
+
+def _peer(bench: Bench, home: Path, *arguments: str) -> Command:
+    return Command([str(bench.java), "-cp", str(bench.jar), str(PEER), str(home), *arguments])
+
+
+def _compare(
+    bench: Bench, what: str, log: str, at_least: float, ours: Command, engine: Command
+) -> None:
+    time_in_turns([ours], 1)
+    mine, theirs = time_in_turns([ours, engine], bench.runs)
+    ratio = theirs.median / mine.median
+    told = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
+    bench.add(Row(what, log, *told, f"≥ {at_least:g} ×", ratio >= at_least))
+
+
+def _memory(bench: Bench, what: str, log: str, command: Command) -> None:
+    code, peak = peak_anonymous_bytes(command)
+    told = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
+    is_met = code == 0 and 0 < peak < EXPORT_MEMORY
+    bench.add(Row(f"{what}, peak memory", log, told, "", "", "< 500 MB", is_met))
+
+
+def _memory_of_recovery(bench: Bench, home: Path) -> None:
+    """Bytes for each LN of the interval, above what a command without one takes."""
+    small = bench.folder / logs.MB_64.name
+    code, idle = peak_anonymous_bytes(bench.ours(small, "recover"))
+    other, peak = peak_anonymous_bytes(bench.ours(home, "recover"))
+    each = (peak - idle) / logs.CRASHED_1M.writes
+    told = f"{each:.0f} bytes an LN" if not code and not other else "failed"
+    is_met = not code and not other and each <= BYTES_PER_LN
+    target = f"≤ {BYTES_PER_LN} bytes an LN"
+    bench.add(Row("recover, peak memory", home.name, told, "", "", target, is_met))
+
+
+def main() -> int:
+    chosen = options()
+    je_tools = shutil.which(chosen.je_tools)
+    if je_tools is None:
+        print(f"no je-tools at {chosen.je_tools}: give --je-tools PATH", file=sys.stderr)
+        return 2
+    runs = 1 if chosen.quick else chosen.runs
+    with tempfile.TemporaryDirectory(dir=chosen.output) as output:
+        bench = Bench(je_tools, find_java(), engine_jar(JE_18), chosen.logs, Path(output), runs)
+        for kind in (logs.MB_64, logs.RECORDS_2M, logs.CRASHED_1M):
+            home = logs.ensure(kind, bench.folder, bench.java, bench.jar)
+            bench.bytes_of[kind.name] = warm(home)
+        print(Row.head(), flush=True)
+        measure(bench)
+    if not chosen.quick:
+        entries = dict.fromkeys(bench.bytes_of, 0)
+        text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
+        report.write(Path(__file__).with_name("RECORDS.md"), text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

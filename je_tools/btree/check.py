@@ -1,0 +1,221 @@
+"""Whether the B-trees of a log hold together: every node, every slot, every record that one names.
+
+The trees are those that recovery would leave. Each is read from its root down, its bottom nodes
+in threads; what is wrong is told place by place, and reading goes on behind it.
+
+Source: je-log.md "Nodes"; BtreeVerifier, JE 25.3.17.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from je_tools.btree.live import UTILIZATION_DB, CleanerNotes
+from je_tools.btree.node_problems import Part, Rules, node_problems, part_of
+from je_tools.btree.problems import Problem, Problems
+from je_tools.btree.record_problems import Expected, noted_nodes, record_problems
+from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, Tree
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.types import Family
+from je_tools.recovery.reading import Reading
+from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot
+
+_IDENTIFIERS_SINCE = 15
+"""Initial log version from which on a BIN's identifier key is always that of a slot."""
+
+_CHANGES_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Unread nodes, and which slot of its parent names each; -1 for a root."""
+
+    children: Children
+    slot: Ints
+
+    def take(self, keep: Ints) -> _Named:
+        return _Named(self.children.take(keep), self.slot[keep])
+
+
+@dataclass
+class _Ids:
+    """Ids of nodes and where these are named, one row a node."""
+
+    rows: list[Ints] = field(default_factory=list)
+
+    def take(self, part: Part) -> None:
+        nodes = part.nodes
+        columns = (
+            nodes.node_id,
+            nodes.lsn,
+            part.children.parent_lsn,
+            part.slot,
+            np.full(len(nodes), part.tree.db_id, np.int64),
+        )
+        self.rows.append(np.stack(columns, axis=1)[nodes.good])
+
+
+def check_trees(snapshot: Snapshot, notes: CleanerNotes) -> Iterator[tuple[Database, Problems]]:
+    """What is wrong with each database's tree, the engine's own included.
+
+    Ids of nodes are compared at the end, and told with the databases again.
+    """
+    ids = _Ids()
+    rules = _rules(snapshot)
+    with ThreadPoolExecutor(max(snapshot.scanner.thread_count(), 1)) as pool:
+        for database in list(snapshot.databases.values()):
+            check = _Check(snapshot, database, rules, notes, ids, pool)
+            yield database, check.problems()
+    by_db: dict[int, Problems] = {}
+    for problem in _of_ids(snapshot, ids):
+        by_db.setdefault(problem.db_id, Problems()).listed.append(problem)
+    for db_id, problems in by_db.items():
+        yield snapshot.databases[db_id], problems
+
+
+def _rules(snapshot: Snapshot) -> Rules:
+    root = snapshot.entry(snapshot.checkpoint.root_lsn)
+    version = root.fields.get("initial_log_version", -1) if root is not None else -1
+    return Rules(was_crashed(snapshot), version >= _IDENTIFIERS_SINCE)
+
+
+def was_crashed(snapshot: Snapshot) -> bool:
+    """Whether recovery has something to do, or was the last to write a checkpoint."""
+    if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
+        return True
+    if snapshot.checkpoint.fields.get("invoker") == "recovery":
+        return True
+    ids = np.unique(snapshot.interval.lns.db_id).tolist()
+    known = [snapshot.databases[db_id] for db_id in ids if db_id in snapshot.databases]
+    return any(not database.is_internal for database in known)
+
+
+@dataclass
+class _Check:
+    """The check of one tree."""
+
+    snapshot: Snapshot
+    database: Database
+    rules: Rules
+    notes: CleanerNotes
+    ids: _Ids
+    pool: ThreadPoolExecutor
+
+    def __post_init__(self) -> None:
+        self.tree: Tree = self.snapshot.tree(self.database)
+        overlay = self.snapshot.overlay(self.database.db_id)
+        self.expected = Expected(_family(self.database), overlay, self.notes, self.snapshot.now_ms)
+
+    def problems(self) -> Problems:
+        """All of them, in the order of keys."""
+        found = Problems()
+        counts: Counter[str] = Counter()
+        coming: deque[Future[tuple[Part, Problems]]] = deque()
+
+        def settle(most: int) -> None:
+            while len(coming) > most:
+                part, some = coming.popleft().result()
+                self.ids.take(part)
+                found.take(some, counts)
+
+        if self.tree.root_lsn != NULL_LSN:
+            root = _Named(self.tree.root(), np.full(1, -1, np.int64))
+            for named in self._below(root, found, counts):
+                if self.snapshot.fast:
+                    coming.append(self.pool.submit(self._leaves, named))
+                    settle(2 * self.snapshot.scanner.thread_count())
+                else:
+                    part, some = self._leaves(named)
+                    self.ids.take(part)
+                    found.take(some, counts)
+        settle(0)
+        found.take(self._changes(), counts)
+        return found
+
+    def _below(self, parents: _Named, found: Problems, counts: Counter[str]) -> Iterator[_Named]:
+        """Check upper nodes, and give the bottom nodes unread, some at a time."""
+        part, problems = self._nodes(parents)
+        found.take(problems, counts)
+        self.ids.take(part)
+        nodes = part.nodes
+        children = self.tree.children_of(part.leaves)
+        slot = np.arange(len(children)) - nodes.first[nodes.slot_node]
+        # That a slot names nothing has been said.
+        named = _Named(children, slot).take(np.flatnonzero(children.lsn != NULL_LSN))
+        for first in range(0, len(named.children), NODES_AT_ONCE):
+            some = named.take(np.arange(first, min(first + NODES_AT_ONCE, len(named.children))))
+            if children.level <= 1:
+                yield some
+            else:
+                yield from self._below(some, found, counts)
+
+    def _nodes(self, named: _Named) -> tuple[Part, Problems]:
+        leaves = self.tree.read(named.children)
+        part, problems = node_problems(part_of(self.tree, leaves, named.slot), self.rules)
+        problems.take(noted_nodes(part, self.notes), Counter())
+        return part, problems
+
+    def _leaves(self, named: _Named) -> tuple[Part, Problems]:
+        part, problems = self._nodes(named)
+        problems.take(record_problems(part, self.expected), Counter())
+        return part, problems
+
+    def _changes(self) -> Problems:
+        """Records that undo and redo bring back, and that cannot be had."""
+        problems = Problems()
+        reading = Reading(self.tree, self.expected.overlay, with_data=True, now_ms=None)
+        for first in range(0, len(self.expected.overlay), _CHANGES_AT_ONCE):
+            for fault in reading.faults_of_changes(first, first + _CHANGES_AT_ONCE):
+                problems.listed.append(_of_change(fault))
+        return problems
+
+
+def _of_change(fault: Fault) -> Problem:
+    return Problem(
+        "tree-record",
+        fault.db_id,
+        fault.lsn,
+        NULL_LSN,
+        -1,
+        "the record to which recovery goes back",
+        f"none: {fault.kind.value}",
+        fault.low,
+        fault.high,
+    )
+
+
+def _family(database: Database) -> Family:
+    """What the records of a database are."""
+    if database.db_id == ID_DB:
+        return Family.MAP_LN
+    if database.db_id == NAME_DB:
+        return Family.NAME_LN
+    return Family.FILE_SUMMARY_LN if database.name == UTILIZATION_DB else Family.LN
+
+
+def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[Problem]:
+    """Ids that several nodes have, or that the last checkpoint does not know yet."""
+    rows = np.concatenate([np.empty((0, 5), np.int64), *ids.rows])
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    for place in np.flatnonzero(np.diff(rows[:, 0]) == 0).tolist():
+        first, second = rows[place].tolist(), rows[place + 1].tolist()
+        where = "a root" if first[2] == NULL_LSN else f"slot {first[3]} of {lsn_text(first[2])}"
+        found = f"id {second[0]} of the node of {where}, at {lsn_text(first[1])}"
+        yield _of_id(second, "a node id of its own", found)
+    last = snapshot.checkpoint.fields.get("last_local_node_id")
+    if last is None:
+        return
+    known = rows[:, 1] < snapshot.checkpoint.end_lsn
+    for row in rows[known & (rows[:, 0] > last)].tolist():
+        yield _of_id(row, f"a node id up to {last}, the last one of the checkpoint", f"{row[0]}")
+
+
+def _of_id(row: list[int], expected: str, found: str) -> Problem:
+    _, lsn, parent_lsn, slot, db_id = row
+    return Problem("tree-node-id", db_id, lsn, parent_lsn, slot, expected, found, loses=False)

@@ -1,0 +1,147 @@
+"""What `verify --tree` says: the B-trees of a log, and what its engine has noted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from je_tools.btree.check import check_trees, was_crashed
+from je_tools.btree.live import CleanerNotes, cleaner_notes
+from je_tools.btree.problems import LISTED, Problem, Problems
+from je_tools.btree.utilization import wrong_totals
+from je_tools.environment import Environment
+from je_tools.errors import InputError
+from je_tools.findings import CODES, Finding, Severity, TreePlace
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.plain import printable
+from je_tools.recovery.findings import log_findings
+from je_tools.scan import Scanner
+from je_tools.snapshot import NAME_DB, Database, Snapshot, take_snapshot
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be checked.
+
+    Attributes:
+        now_ms: what has expired by then may be gone.
+        utilization: also compare totals of files with a count.
+    """
+
+    now_ms: int
+    utilization: bool = False
+
+
+def tree_findings(environment: Environment, scanner: Scanner, wanted: Wanted) -> Iterator[Finding]:
+    """What is wrong with the B-trees of a log.
+
+    Args:
+        environment: a whole directory.
+        scanner: how it is read.
+        wanted: what is to be checked.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    try:
+        snapshot = take_snapshot(environment, scanner, now_ms=wanted.now_ms)
+    except InputError as error:
+        known = CODES["recovery-refused"]
+        yield Finding(
+            known.name, known.severity, environment.name, found=str(error), hint=known.hint
+        )
+        return
+    yield from log_findings(snapshot)
+    notes = cleaner_notes(snapshot)
+    yield from _of_names(snapshot)
+    for database, problems in check_trees(snapshot, notes):
+        yield from _of_problems(snapshot, database, problems)
+    if wanted.utilization:
+        yield from _of_totals(environment, scanner, notes)
+
+
+def _made(environment: Environment, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:
+    known = CODES[code]
+    place: dict[str, Any] = {}
+    if lsn != NULL_LSN:
+        place = {"file_no": lsn >> 32 & 0xFFFFFFFF, "offset": lsn & 0xFFFFFFFF}
+    severity = more.pop("severity", known.severity)
+    return Finding(code, severity, environment.name, hint=known.hint, **place, **more)
+
+
+def shown_name(database: Database) -> str:
+    """A database's name, or its id where it has none."""
+    return f"id:{database.db_id}" if database.name is None else printable(database.name)
+
+
+def _of_problems(snapshot: Snapshot, database: Database, problems: Problems) -> Iterator[Finding]:
+    for problem in problems.listed:
+        yield _of_problem(snapshot, database, problem)
+    for code, count in sorted(problems.unlisted.items()):
+        found = f"{count:,} more {code} in database {shown_name(database)}"
+        severity = CODES[code].severity
+        yield _made(snapshot.environment, "more-tree-damage", found=found, severity=severity)
+
+
+def _of_problem(snapshot: Snapshot, database: Database, problem: Problem) -> Finding:
+    place = TreePlace(
+        shown_name(database),
+        None if problem.parent_lsn == NULL_LSN else problem.parent_lsn,
+        None if problem.slot < 0 else problem.slot,
+        problem.low,
+        problem.high,
+        problem.loses,
+    )
+    return _made(
+        snapshot.environment,
+        problem.code,
+        problem.lsn,
+        expected=problem.expected,
+        found=problem.found,
+        tree=place,
+    )
+
+
+def _of_names(snapshot: Snapshot) -> Iterator[Finding]:
+    """Names of databases that have no descriptor."""
+    severity = Severity.WARNING if was_crashed(snapshot) else Severity.ERROR
+    names = snapshot.databases[NAME_DB]
+    told = 0
+    for batch in snapshot.records(names, with_data=False):
+        for row in range(len(batch)):
+            entry = snapshot.entry(int(batch.lsn[row]))
+            db_id = entry.fields.get("name_db_id") if entry is not None else None
+            if entry is None or db_id is None or db_id in snapshot.databases:
+                continue
+            told += 1
+            if told > LISTED:
+                return
+            key = batch.key[row] or b""
+            place = TreePlace(shown_name(names), None, None, key, key, loses=True)
+            yield _made(
+                snapshot.environment,
+                "tree-name",
+                int(batch.lsn[row]),
+                expected=f"the descriptor of database id:{db_id}",
+                found="none",
+                tree=place,
+                severity=severity,
+            )
+
+
+def _of_totals(
+    environment: Environment, scanner: Scanner, notes: CleanerNotes
+) -> Iterator[Finding]:
+    for difference in wrong_totals(environment, scanner, notes):
+        yield _made(
+            environment,
+            "utilization",
+            difference.lsn,
+            expected=f"of file {difference.file_no:08x}.jdb {_totals(difference.counted)}",
+            found=_totals(difference.kept),
+        )
+
+
+def _totals(totals: dict[str, int]) -> str:
+    return ", ".join(f"{name} {value:,}" for name, value in totals.items())

@@ -1,0 +1,89 @@
+"""A file's totals as the engine keeps them, against a count of what the file holds.
+
+Source: je-log.md "Records"; FileSummary, UtilizationTracker.countNewLogEntry, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from je_tools.btree.live import TOTALS, CleanerNotes
+from je_tools.environment import Environment
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, FILE_HEADER_NO, Family, Group, mask_of
+from je_tools.scan import Scanner
+
+_IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
+_IS_NODE = mask_of(
+    each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
+)
+_ERASED_PLACE = len(TOTALS)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A file whose totals are wrong.
+
+    Attributes:
+        file_no: its number.
+        lsn: of the summary.
+        kept, counted: totals by name, those that differ.
+    """
+
+    file_no: int
+    lsn: int
+    kept: dict[str, int]
+    counted: dict[str, int]
+
+
+def count_rows(rows: Rows) -> tuple[int, Ints]:
+    """What a summary counts of some entries: number of the file, and int64 (totals + 1,).
+
+    The last element counts erased entries, of which nobody knows what they were.
+    """
+    types, sizes = rows.type, rows.size.astype(np.int64)
+    counted = types != FILE_HEADER_NO
+    totals = np.zeros(_ERASED_PLACE + 1, np.int64)
+    for place, mask in enumerate((counted, _IS_NODE[types], _IS_LN[types])):
+        totals[2 * place] = np.count_nonzero(mask)
+        totals[2 * place + 1] = sizes[mask].sum()
+    totals[_ERASED_PLACE] = np.count_nonzero(types == ERASED_NO)
+    return rows.file_no, totals
+
+
+def wrong_totals(
+    environment: Environment, scanner: Scanner, notes: CleanerNotes
+) -> Iterator[Difference]:
+    """Files whose totals differ from a count of their entries.
+
+    A summary that was written before its file was complete is one of part of it, and may only be
+    less. Entries of erased types count as entries alone.
+    """
+    counts: dict[int, Ints] = {}
+    for part in replace(scanner, check=False, progress=None).scan(environment, count_rows):
+        for file_no, totals in part.results:
+            counts[file_no] = counts.get(file_no, np.zeros(_ERASED_PLACE + 1, np.int64)) + totals
+    for file_no, totals in counts.items():
+        summary = notes.summaries.get(file_no)
+        if summary is None:
+            continue
+        known = TOTALS if not totals[_ERASED_PLACE] else TOTALS[:2]
+        counted = dict(zip(TOTALS, totals.tolist(), strict=False))
+        is_whole = summary.lsn >> 32 > file_no
+        wrong = [
+            name
+            for name in known
+            if summary.totals[name] > counted[name]
+            or (is_whole and summary.totals[name] < counted[name])
+        ]
+        if wrong:
+            yield Difference(
+                file_no,
+                summary.lsn,
+                {name: summary.totals[name] for name in wrong},
+                {name: counted[name] for name in wrong},
+            )

@@ -1,0 +1,1 @@
+"""Two environments held against each other: their records, or their files."""

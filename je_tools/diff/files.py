@@ -1,0 +1,101 @@
+"""The files of an environment held against those of a copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from je_tools.environment import Environment, LogFile, reopened
+
+PIECE = 16 << 20
+
+
+class FileState(StrEnum):
+    """How a file of the copy is to that of the environment."""
+
+    SAME = "same"
+    SHORTER = "shorter"
+    """The copy is the beginning: the environment has written on since."""
+    LONGER = "longer"
+    """The environment's file is the beginning: the copy was opened, or the log was cut."""
+    CHANGED = "changed"
+    """Bytes differ."""
+    NOT_COPIED = "not-copied"
+    """The environment had it when the copy was made, and the copy lacks it."""
+    NEWER = "newer"
+    """It was begun behind the last file of the copy."""
+    GONE = "gone"
+    """The environment does not have it any more."""
+    AHEAD = "ahead"
+    """It is behind the last file of the environment: the copy was opened and written to."""
+
+
+WRONG = frozenset({FileState.CHANGED, FileState.NOT_COPIED, FileState.LONGER, FileState.AHEAD})
+"""States of which a copy that was never opened has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePair:
+    """A file of both.
+
+    Attributes:
+        file_no: its number.
+        state: how they are to each other.
+        size_a, size_b: bytes; None where it is not there.
+        differ_offset: of the first byte that differs; None where none does.
+    """
+
+    file_no: int
+    state: FileState
+    size_a: int | None
+    size_b: int | None
+    differ_offset: int | None = None
+
+
+def compare_files(environment: Environment, copy: Environment) -> Iterator[FilePair]:
+    """Each file of either, in their order.
+
+    Raises:
+        StoppedError: a file shrank or vanished meanwhile.
+        InputError: one cannot be read.
+    """
+    ours = {file.file_no: file for file in environment.files}
+    theirs = {file.file_no: file for file in copy.files}
+    last_a, last_b = max(ours, default=-1), max(theirs, default=-1)
+    for number in sorted(ours | theirs):
+        a, b = ours.get(number), theirs.get(number)
+        if a is None and b is not None:
+            state = FileState.AHEAD if number > last_a else FileState.GONE
+            yield FilePair(number, state, None, b.size)
+        elif a is not None and b is None:
+            state = FileState.NOT_COPIED if number < last_b else FileState.NEWER
+            yield FilePair(number, state, a.size, None)
+        elif a is not None and b is not None:
+            yield _compare(a, b)
+
+
+def _compare(a: LogFile, b: LogFile) -> FilePair:
+    common = min(a.size, b.size)
+    at = first_difference(a.path, b.path, common)
+    if at is not None:
+        return FilePair(a.file_no, FileState.CHANGED, a.size, b.size, at)
+    state = FileState.SAME
+    if a.size != b.size:
+        state = FileState.SHORTER if b.size < a.size else FileState.LONGER
+    return FilePair(a.file_no, state, a.size, b.size)
+
+
+def first_difference(one: Path, other: Path, size: int) -> int | None:
+    """Offset of the first of `size` bytes in which two files differ; None where they do not."""
+    with reopened(one, size) as a, reopened(other, size) as b:
+        for start in range(0, size, PIECE):
+            stop = min(start + PIECE, size)
+            left = a.read(start, stop).copy()
+            differs = left != b.read(start, stop)
+            if differs.any():
+                return start + int(np.argmax(differs))
+    return None

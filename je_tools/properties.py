@@ -1,0 +1,207 @@
+"""`je.properties` of an environment: what the engine takes from it, and its defaults.
+
+What a program sets is not in the log; this file overrides it. A value that the engine refuses is
+reported, and the default stands in its place.
+
+Source: DbConfigManager.applyFileConfig, EnvironmentParams, LongConfigParam.validateValue,
+BooleanConfigParam.validateValue, JE 7.5.11 and 25.3.17; java.util.Properties.load, Java 17.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FILE_NAME = "je.properties"
+
+FILE_MAX = "je.log.fileMax"
+DATA_DIRECTORIES = "je.log.nDataDirectories"
+MAX_DISK = "je.maxDisk"
+FREE_DISK = "je.freeDisk"
+RESERVED_DISK = "je.reservedDisk"
+RUN_CLEANER = "je.env.runCleaner"
+MIN_UTILIZATION = "je.cleaner.minUtilization"
+MIN_FILE_UTILIZATION = "je.cleaner.minFileUtilization"
+MIN_AGE = "je.cleaner.minAge"
+EXPUNGE = "je.cleaner.expunge"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A parameter that is a number.
+
+    Attributes:
+        default: where it is not set.
+        least, most: what the engine takes; no bound above where `most` is None.
+        unit: of it.
+    """
+
+    default: int
+    least: int
+    most: int | None
+    unit: str
+
+
+NUMBERS = {
+    FILE_MAX: Number(10_000_000, 1_000_000, 1 << 30, "bytes"),
+    DATA_DIRECTORIES: Number(0, 0, 256, "folders"),
+    MAX_DISK: Number(0, 0, None, "bytes"),
+    FREE_DISK: Number(5 << 30, 0, None, "bytes"),
+    RESERVED_DISK: Number(0, 0, None, "bytes"),
+    MIN_UTILIZATION: Number(50, 0, 90, "percent"),
+    MIN_FILE_UTILIZATION: Number(5, 0, 50, "percent"),
+    # The newer engines want 2 at least.
+    MIN_AGE: Number(2, 1, 1000, "files"),
+}
+
+SWITCHES = {RUN_CLEANER: True, EXPUNGE: True}
+"""Parameters that are on or off, and their defaults."""
+
+_LONG_MAX = (1 << 63) - 1
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+_BLANK = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_HEX_DIGITS = re.compile(r"[0-9a-fA-F]{4}")
+
+
+class PropertiesError(ValueError):
+    """Text that is no properties file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an environment's `je.properties` says.
+
+    Attributes:
+        texts: every property that is set, by name.
+        refused: what the engine does not take, each a sentence; it then does not open.
+        unreadable: why the file could not be read; None where it was, or is not there.
+    """
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+    unreadable: str | None = None
+
+    def is_set(self, name: str) -> bool:
+        """Whether a parameter is in the file."""
+        return name in self.texts
+
+    def number(self, name: str) -> int:
+        """A parameter of NUMBERS: as set, else its default."""
+        text = self.texts.get(name)
+        if text is None or _refusal(name, text) is not None:
+            return NUMBERS[name].default
+        return int(text)
+
+    def switch(self, name: str) -> bool:
+        """A parameter of SWITCHES: as set, else its default."""
+        text = self.texts.get(name)
+        if text is None or _refusal(name, text) is not None:
+            return SWITCHES[name]
+        return text.strip().lower() == "true"
+
+
+def read_settings(home: Path) -> Settings:
+    """What the `je.properties` of an environment says; the defaults where there is none."""
+    try:
+        data = (home / FILE_NAME).read_bytes()
+    except FileNotFoundError:
+        return Settings()
+    except OSError as error:
+        return Settings(unreadable=error.strerror or type(error).__name__)
+    try:
+        texts = parse_properties(data)
+    except PropertiesError as error:
+        return Settings(refused=(f"{error}",))
+    refusals = (_refusal(name, text) for name, text in texts.items())
+    return Settings(texts, tuple(each for each in refusals if each is not None))
+
+
+def parse_properties(data: bytes) -> dict[str, str]:
+    r"""Names and values of a properties file, in its order; of a name set twice the last value.
+
+    Raises:
+        PropertiesError: `\u` without four hexadecimal digits.
+    """
+    found = {}
+    for line in _logical_lines(data.decode("latin-1")):
+        key_end, value_start = _split(line)
+        found[_unescaped(line[:key_end])] = _unescaped(line[value_start:])
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines with those that continue them, without comments and blank ones."""
+    line = ""
+    for natural in re.split("\r\n|\r|\n", text):
+        stripped = natural.lstrip(_BLANK)
+        if not line and stripped[:1] in ("", "#", "!"):
+            continue
+        line += stripped
+        backslashes = len(stripped) - len(stripped.rstrip("\\"))
+        if backslashes % 2:
+            line = line[:-1]
+            continue
+        yield line
+        line = ""
+    if line:
+        yield line
+
+
+def _split(line: str) -> tuple[int, int]:
+    """Where the name ends, and where the value begins."""
+    at = 0
+    while at < len(line) and line[at] not in "=:" + _BLANK:
+        at += 2 if line[at] == "\\" else 1
+    end = min(at, len(line))
+    at = end
+    while at < len(line) and line[at] in _BLANK:
+        at += 1
+    if at < len(line) and line[at] in "=:":
+        at += 1
+        while at < len(line) and line[at] in _BLANK:
+            at += 1
+    return end, at
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        at += 1
+        if char != "\\":
+            out.append(char)
+            continue
+        escaped = text[at : at + 1]
+        at += 1
+        if escaped != "u":
+            out.append(_ESCAPES.get(escaped, escaped))
+            continue
+        digits = text[at : at + 4]
+        if not _HEX_DIGITS.fullmatch(digits):
+            raise PropertiesError(f"\\u{digits} in {FILE_NAME} is not four hexadecimal digits")
+        out.append(chr(int(digits, 16)))
+        at += 4
+    return "".join(out)
+
+
+def _refusal(name: str, text: str) -> str | None:
+    """Why the engine does not take a value; None where it does, or the parameter is another."""
+    said = f"{FILE_NAME} sets {name} to {text!r}"
+    if name in SWITCHES:
+        # Blanks around a number are refused, around a word they are not.
+        return None if text.strip().lower() in ("true", "false") else f"{said}, which is no boolean"
+    if name not in NUMBERS:
+        return None
+    bounds = NUMBERS[name]
+    if not _NUMBER.fullmatch(text) or not -_LONG_MAX <= int(text) <= _LONG_MAX:
+        return f"{said}, which is no whole number"
+    most = _LONG_MAX if bounds.most is None else bounds.most
+    if not bounds.least <= int(text) <= most:
+        return f"{said}, which is not from {bounds.least:,} to {most:,}"
+    return None

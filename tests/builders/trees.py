@@ -1,0 +1,213 @@
+"""Whole environments with trees, entry by entry: good ones, and ones that no engine writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from je_tools.formats.je.entries import Entry, Header, encode_entry
+from je_tools.formats.je.types import BY_NAME
+from tests.builders.logs import CREATED_MS, LogFile, write_log
+
+VERSION = 17
+NULL = -1
+DEBUG_ID, FIRST_ID = 5, 6
+LEVEL = 0x10000
+"""What levels of nodes have set, and those of the database of ids twice."""
+
+PROVISIONAL, BEFORE_CKPT_END = 0x80, 0x40
+
+
+def lsn_of(file_no: int, offset: int) -> int:
+    """An LSN as a signed number of 64 bits, as slots hold it."""
+    lsn = file_no << 32 | offset
+    return lsn - (1 << 64) if lsn >> 63 else lsn
+
+
+def slot(key: bytes, lsn: int, state: int = 0) -> dict[str, Any]:
+    """A slot without an embedded record."""
+    return {"key": key, "lsn": lsn, "state": state, "logged_size": 0}
+
+
+@dataclass
+class TreeLog:
+    """A log that grows; what is put into it gives its LSN.
+
+    Attributes:
+        files: the last one grows.
+        mapped, named: slots of the databases' descriptors and names.
+    """
+
+    files: list[LogFile] = field(default_factory=lambda: [LogFile(0, VERSION)])
+    mapped: list[dict[str, Any]] = field(default_factory=list)
+    named: list[dict[str, Any]] = field(default_factory=list)
+    _node_id: int = 100
+
+    @property
+    def file(self) -> LogFile:
+        """That grows."""
+        return self.files[-1]
+
+    @property
+    def here(self) -> int:
+        """The LSN of what comes next."""
+        return lsn_of(self.file.no, len(self.file.data))
+
+    def next_file(self) -> None:
+        """Begin another file."""
+        self.files.append(self.file.follower())
+
+    def put(
+        self, name: str, fields: Mapping[str, Any], *, flags: int = 0, vlsn: int | None = None
+    ) -> int:
+        """Append an entry."""
+        lsn = self.here
+        header = Header(0, BY_NAME[name].no, flags, 0, 0, None)
+        item = encode_entry(Entry(header, VERSION, fields))[14:]
+        self.file.add(header.type_no, item, flags=flags, vlsn=vlsn)
+        return lsn
+
+    def ln(
+        self, key: bytes, data: bytes | None, *, txn: int = 0, db: int = FIRST_ID, **more: Any
+    ) -> int:
+        """A record, or its deletion; inside a transaction where one is named."""
+        head = {"flags": 0, "flags2": 0, "db_id": db, "abort_lsn": more.pop("abort_lsn", NULL)}
+        head["flags"] = (0 if head["abort_lsn"] == NULL else 0x20) | more.pop("flags", 0)
+        if head["abort_lsn"] == NULL:
+            del head["abort_lsn"]
+        kind = "UPD_LN" if data is not None else "DEL_LN"
+        entry = {"flags": more.pop("entry_flags", 0), "vlsn": more.pop("vlsn", None)}
+        ends: dict[str, Any] = {"data": data, "key": key}
+        if txn:
+            kind += "_TX"
+            head |= {"txn_id": txn, "txn_prev_lsn": NULL}
+        return self.put(kind, head | more | ends, **entry)
+
+    def end(self, txn: int, *, name: str = "Commit", time_ms: int = CREATED_MS) -> int:
+        """A Commit, or an Abort."""
+        return self.put(
+            name,
+            {
+                "last_lsn": NULL,
+                "txn_id": txn,
+                "time_ms": time_ms,
+                "master_node_id": 0,
+                "dtvlsn": 0,
+            },
+        )
+
+    def node(
+        self,
+        slots: Sequence[Mapping[str, Any]],
+        *,
+        level: int = 1,
+        db: int = FIRST_ID,
+        is_root: bool = False,
+        node_id: int | None = None,
+        flags: int = 0,
+        **more: Any,
+    ) -> int:
+        """A node: an IN, or a BIN where the level is 1."""
+        self._node_id += 1
+        is_bin = level == 1
+        fields: dict[str, Any] = {"db_id": db, "last_full_lsn": NULL, "last_delta_lsn": NULL}
+        fields |= {"expiration_base": -1} if is_bin else {}
+        fields |= {
+            "node_id": self._node_id if node_id is None else node_id,
+            "identifier_key": slots[0]["key"] if slots else b"",
+            "booleans": int(is_root),
+            "slot_count": len(slots),
+            "level": level | (LEVEL if db else 2 * LEVEL),
+            "max_entries": 128,
+            "compact_lsns": 0,
+        }
+        kept = [dict(each) for each in slots]
+        for each in kept if not is_bin else ():
+            each.pop("logged_size", None)
+        return self.put("BIN" if is_bin else "IN", fields | more | {"slots": kept}, flags=flags)
+
+    def tree(self, slots: Sequence[Mapping[str, Any]], *, db: int = FIRST_ID, **more: Any) -> int:
+        """A root and the one BIN under it."""
+        child = self.node(slots, db=db, **more)
+        return self.node([slot(b"", child)], level=2, db=db, is_root=True)
+
+    def database(self, name: bytes, root_lsn: int, *, db: int = FIRST_ID, **more: Any) -> None:
+        """Describe a database and name it."""
+        ident = str(db).encode()
+        lsn = self.put("MapLN", descriptor_ln(name, root_lsn, db, **more))
+        self.mapped.append(slot(ident, lsn))
+        fields = {"flags": 0, "flags2": 0, "db_id": 1, "data": b"", "name_db_id": db}
+        named = self.put("NameLN", fields | {"deleted": 0, "key": name, "operation": 0})
+        self.named.append(slot(name, named))
+
+    def checkpoint(self, *, first_active_lsn: int | None = None, ends: bool = True) -> int:
+        """A checkpoint of the databases' descriptors and names; gives where it begins."""
+        start = self.put("CkptStart", {"time_ms": CREATED_MS, "ckpt_id": 1, "invoker": "test"})
+        self.mapped.sort(key=lambda each: bytes(each["key"]))
+        self.named.sort(key=lambda each: bytes(each["key"]))
+        root = self.db_tree(self.tree(self.mapped, db=0), self.tree(self.named, db=1))
+        if ends:
+            self.ckpt_end(start, root, first_active_lsn)
+        return start
+
+    def db_tree(self, ids_root: int, names_root: int) -> int:
+        """The root of all databases."""
+        return self.put(
+            "DbTree",
+            {
+                "last_local_db_id": 6,
+                "last_replicated_db_id": -256,
+                "id_database": descriptor(None, ids_root, 0),
+                "name_database": descriptor(None, names_root, 1),
+                "flags": 4,
+                "initial_log_version": VERSION,
+            },
+        )
+
+    def ckpt_end(self, start: int, root: int, first_active_lsn: int | None = None) -> int:
+        """The end of a checkpoint."""
+        kinds = ("node", "db", "txn", "extinction")
+        last = {f"last_{where}_{kind}_id": 0 for kind in kinds for where in ("local", "replicated")}
+        fields = {"invoker": "test", "time_ms": CREATED_MS, "ckpt_start_lsn": start, "flags": 1}
+        fields |= {"root_lsn": root, "first_active_lsn": start, "ckpt_id": 1}
+        if first_active_lsn is not None:
+            fields["first_active_lsn"] = first_active_lsn
+        return self.put("CkptEnd", fields | last)
+
+    def write(self, folder: Path) -> Path:
+        """The environment's home."""
+        return write_log(folder, self.files)
+
+
+def descriptor(name: bytes | None, root_lsn: int, db: int, **more: Any) -> dict[str, Any]:
+    """What a DbTree and MapLNs say of a database."""
+    fields: dict[str, Any] = {"id": db}
+    if name is not None:
+        fields["name"] = name.decode()
+    if root_lsn != NULL:
+        fields |= {"tree_exists": 1, "root_key": b"", "root_lsn": root_lsn, "root_state": 0}
+    else:
+        fields |= {"tree_exists": 0}
+    fields |= {"db_flags": 0, "btree_comparator": b"", "dup_comparator": b"", "max_entries": 128}
+    fields |= {"created_at_log_version": VERSION, "trigger_count": 0, "triggers": []}
+    if name is not None:
+        fields |= {"file_utilization_count": 0, "file_utilization": []}
+    return fields | more
+
+
+def descriptor_ln(name: bytes, root_lsn: int, db: int, **more: Any) -> dict[str, Any]:
+    """The fields of a MapLN."""
+    head = {"flags": 0, "flags2": 0, "db_id": 0, "data": b"", "deleted": 0}
+    key = str(db).encode()
+    return head | {"database": descriptor(name, root_lsn, db, **more), "key": key}
+
+
+def simple(records: Mapping[bytes, bytes]) -> TreeLog:
+    """A log with one database, `db`, behind a checkpoint that holds these records."""
+    log = TreeLog()
+    slots = [slot(key, log.ln(key, data)) for key, data in sorted(records.items())]
+    log.database(b"db", log.tree(slots))
+    log.checkpoint()
+    return log

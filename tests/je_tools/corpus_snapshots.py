@@ -1,0 +1,56 @@
+"""Snapshots of environments for tests, and their records as plain values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from je_tools.entries import NO_TIME, build_table
+from je_tools.environment import open_environment
+from je_tools.formats.je.columns import MAX_ROWS
+from je_tools.formats.je.reader import Rows
+from je_tools.records import Records
+from je_tools.scan import Scanner
+from je_tools.snapshot import Database, Snapshot, take_snapshot
+
+_TIMES = frozenset({"time_ms", "modified_ms", "created_ms"})
+
+
+@functools.cache
+def newest_ms(home: Path) -> int:
+    """The newest time that a log tells, by which records of fixed logs are true."""
+
+    def newest(rows: Rows) -> int:
+        latest = NO_TIME
+        for first in range(0, len(rows), MAX_ROWS):
+            some = rows.take(np.arange(first, min(first + MAX_ROWS, len(rows))))
+            latest = max(latest, int(build_table(some, fast=True, wanted=_TIMES).time_ms.max()))
+        return latest
+
+    parts = Scanner(fast=True, threads=1).scan(open_environment([home]), newest)
+    return max(time_ms for part in parts for time_ms in part.results)
+
+
+def snapshot_of(home: Path, *, fast: bool = False, now_ms: int | None = None) -> Snapshot:
+    """The snapshot of an environment at its newest time."""
+    scanner = Scanner(fast=fast, wide=True)
+    when = newest_ms(home) if now_ms is None else now_ms
+    return take_snapshot(open_environment([home]), scanner, now_ms=when)
+
+
+def database_named(snapshot: Snapshot, name: str) -> Database:
+    """The database of this name."""
+    (found,) = (each for each in snapshot.databases.values() if each.name == name)
+    return found
+
+
+def pairs_of(batches: Iterable[Records]) -> list[tuple[bytes, bytes | None]]:
+    """Keys and data."""
+    return [
+        (records.key[row] or b"", records.data[row])
+        for records in batches
+        for row in range(len(records))
+    ]

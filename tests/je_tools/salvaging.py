@@ -1,0 +1,150 @@
+"""An oracle for salvages: what the entries of a log mean, one by one and in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from je_tools.environment import open_environment
+from je_tools.formats.je.keys import join_two_part, split_two_part
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ENTRY_TYPES, Family, type_name
+from je_tools.salvage.choice import Confidence, Mode
+from je_tools.salvage.run import Salvage, salvage
+from je_tools.scan import Scanner
+
+DELETES = ("DEL_LN_TX", "DEL_LN", "DEL_LN_TX_WITH_BEFORE_IMAGE", "DelDupLN_TX", "DelDupLN")
+Identity = tuple[int, bytes]
+
+
+@dataclass(frozen=True)
+class Version:
+    """A record as one entry wrote it; `identity` is what tells it from others."""
+
+    lsn: int
+    size: int
+    identity: Identity
+    txn: int | None
+    deleted: bool
+    key: bytes
+    data: bytes
+
+
+@dataclass
+class Log:
+    """The entries of an intact log that matter.
+
+    Attributes:
+        versions: in log order.
+        commits: (LSN, size, txn).
+        descriptors: database id to whether it has duplicates.
+    """
+
+    versions: list[Version] = field(default_factory=list)
+    commits: list[tuple[int, int, int]] = field(default_factory=list)
+    duplicates: set[int] = field(default_factory=set)
+
+    def newest(self, damage: Iterable[range] = ()) -> dict[Identity, Version]:
+        """The newest version of each record that counts, by the entries that damage spares."""
+        spots = list(damage)
+        done = {txn for lsn, size, txn in self.commits if spared(lsn, size, spots)}
+        found: dict[Identity, Version] = {}
+        for version in self.versions:
+            counts = version.txn is None or version.txn in done
+            if counts and spared(version.lsn, version.size, spots):
+                found[version.identity] = version
+        return found
+
+
+def spared(lsn: int, size: int, damage: list[range]) -> bool:
+    """Whether no damaged byte lies in an entry."""
+    return not any(spot.start < lsn + size and lsn < spot.stop for spot in damage)
+
+
+def read_intact(home: Path) -> Log:
+    """Every entry decoded by itself."""
+    environment = open_environment([home])
+    pieces: list[list[tuple[int, int, int, bool, int, dict[str, object]]]] = []
+
+    def look(rows: Rows) -> list[tuple[int, int, int, bool, int, dict[str, object]]]:
+        return [
+            (
+                int(rows.lsn[i]),
+                rows.size_of(i),
+                int(rows.type[i]),
+                bool(rows.invisible[i]),
+                rows.version,
+                dict(rows.fields(i)),
+            )
+            for i in range(len(rows))
+            if ENTRY_TYPES[int(rows.type[i])].family
+            in (Family.LN, Family.DEL_DUP_LN, Family.MAP_LN, Family.TXN_END)
+        ]
+
+    for part in Scanner(fast=False).scan(environment, look):
+        pieces += part.results
+    log = Log()
+    entries = [entry for piece in pieces for entry in piece]
+    for *_, fields in entries:
+        database = fields.get("database")
+        if isinstance(database, dict) and fields["data"] is not None and database["db_flags"] & 1:
+            log.duplicates.add(database["id"])
+    for entry in entries:
+        _add(log, *entry)
+    return log
+
+
+def _add(
+    log: Log, lsn: int, size: int, no: int, invisible: bool, version: int, fields: dict[str, object]
+) -> None:
+    name = type_name(no)
+    if name == "Commit" and not invisible:
+        log.commits.append((lsn, size, fields["txn_id"]))  # type: ignore[arg-type]
+    if not ENTRY_TYPES[no].user_ln or invisible:
+        return
+    db_id, key, data = fields["db_id"], fields["key"], fields.get("data")
+    assert isinstance(db_id, int)
+    assert isinstance(key, bytes)
+    deleted = name in DELETES or data is None
+    if ENTRY_TYPES[no].family is Family.DEL_DUP_LN:
+        data = fields["data_as_key"]
+    assert data is None or isinstance(data, bytes)
+    txn = fields.get("txn_id")
+    assert txn is None or isinstance(txn, int)
+    identity = key
+    if db_id in log.duplicates:
+        if version < 8:
+            identity = key if data is None else join_two_part(key, data)
+        else:
+            key, data = split_two_part(key)
+    found = Version(lsn, size, (db_id, identity), txn, deleted, key, data or b"")
+    log.versions.append(found)
+
+
+@dataclass(frozen=True)
+class Back:
+    """A record that came back."""
+
+    key: bytes
+    data: bytes | None
+    lsn: int
+    confidence: Confidence
+
+
+def salvaged(home: Path, mode: Mode = Mode.COMMITTED, *, fast: bool | None = None) -> Salvage:
+    return salvage(open_environment([home]), Scanner(fast=fast, wide=True), mode)
+
+
+def records_back(done: Salvage) -> dict[int, list[Back]]:
+    """What came back, by the id of its database."""
+    found: dict[int, list[Back]] = {}
+    for one in done.databases():
+        rows = found.setdefault(one.database.db_id, [])
+        batches = [read() for read in done.batches(one, done.choice.taken)]
+        for batch in [*batches, *done.named_batches(one)]:
+            for i in range(len(batch)):
+                data = batch.data[i]
+                grade = Confidence(int(batch.confidence[i]))
+                rows.append(Back(batch.key[i] or b"", data, int(batch.lsn[i]), grade))
+    return found

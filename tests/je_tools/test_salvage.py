@@ -1,0 +1,243 @@
+"""Salvage: intact logs come back whole, damaged ones but for what the damage hit."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from je_tools.salvage.choice import Confidence, Mode
+from je_tools.salvage.lost import HoleKind
+from tests.corpus import environment, environments
+from tests.damage.running import je_tools
+from tests.je_tools.salvaging import Version, read_intact, records_back, salvaged, spared
+
+HELD = ["v26-basic", "v17-dups", "v17-crash-txn", "v8-dbops", "v15-embedded", "v6-halt", "v15-ttl"]
+FAST = pytest.mark.parametrize("fast", [False, True])
+SURE = (Confidence.COMMITTED, Confidence.NON_TRANSACTIONAL)
+
+
+def copied(name: str, folder: Path) -> Path:
+    home = folder / "env"
+    home.mkdir()
+    for path in environment(name).home.glob("*.jdb"):
+        shutil.copyfile(path, home / path.name)
+    return home
+
+
+def damage_files(home: Path, rng: random.Random, spots: int) -> list[range]:
+    """Overwrite some bytes in one file, in several places; the LSNs of the bytes that changed."""
+    path = rng.choice(sorted(home.glob("*.jdb")))
+    file_no = int(path.stem, 16) << 32
+    data = bytearray(path.read_bytes())
+    changed = []
+    for _ in range(spots):
+        start = rng.randrange(38, len(data))
+        noise = rng.randbytes(min(rng.choice([1, 3, 40, 700]), len(data) - start))
+        changed += [
+            range(file_no + start + i, file_no + start + i + 1)
+            for i, byte in enumerate(noise)
+            if data[start + i] != byte
+        ]
+        data[start : start + len(noise)] = noise
+    path.write_bytes(data)
+    return changed
+
+
+@FAST
+@pytest.mark.parametrize("name", HELD)
+def test_an_intact_log_comes_back_whole(name: str, fast: bool) -> None:
+    home = environment(name).home
+    done = salvaged(home, fast=fast)
+    expected = Counter(
+        (version.identity[0], version.key, version.data)
+        for version in read_intact(home).newest().values()
+        if not version.deleted
+    )
+    wanted = {one.database.db_id for one in done.databases()}
+    found = Counter(
+        (db_id, row.key, row.data) for db_id, rows in records_back(done).items() for row in rows
+    )
+    assert found == Counter({k: n for k, n in expected.items() if k[0] in wanted})
+    assert not [hole for hole in done.lost.holes if hole.is_damage]
+
+
+@FAST
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", HELD)
+def test_what_damage_spares_comes_back(name: str, seed: int, fast: bool, tmp_path: Path) -> None:
+    """Two and more damaged spots in one file: all that lies outside of them, and nothing made up.
+
+    A record that an entry holds is the newest of those whose entry and commit are whole. One that
+    a slot holds is what the entry at its LSN wrote.
+    """
+    home = copied(name, tmp_path)
+    log = read_intact(home)
+    live = {one.database.db_id for one in salvaged(home, fast=fast).databases()}
+    damage = damage_files(home, random.Random(f"{name} {seed}"), 2 + seed)
+    left = log.newest(damage)
+    written: dict[int, Version] = {version.lsn: version for version in log.versions}
+    done = salvaged(home, fast=fast)
+    back = records_back(done)
+    for db_id in live:
+        rows = {(db_id, row.key, row.data or b"", row.lsn): row for row in back.get(db_id, [])}
+        assert len(rows) == len(back.get(db_id, []))
+        from_slots = {r.lsn for r in rows.values() if r.confidence is Confidence.SLOT_ONLY}
+        replaced = {written[lsn].identity for lsn in from_slots}
+        for row in rows.values():
+            version = written[row.lsn]
+            assert (version.key, version.data) == (row.key, row.data)
+            if row.confidence is not Confidence.SLOT_ONLY:
+                assert left[version.identity] is version
+        for identity, version in left.items():
+            if identity[0] == db_id and not version.deleted and identity not in replaced:
+                assert (db_id, version.key, version.data, version.lsn) in rows
+    holes = [hole for hole in done.lost.holes if hole.is_damage or hole.kind is HoleKind.TAIL]
+    assert bool(holes) or not damage
+
+
+@FAST
+@pytest.mark.parametrize(
+    ("name", "least_slots", "least_lost"),
+    [("v15-embedded", 1700, 0), ("v17-basic", 0, 400), ("v17-dups", 1000, 0), ("v8-basic", 0, 300)],
+)
+def test_slots_hold_or_name_what_is_lost(
+    name: str, least_slots: int, least_lost: int, fast: bool, tmp_path: Path
+) -> None:
+    """Half of the log is noise: all that nodes behind it say is true, and of records that are lost.
+
+    Data that are embedded, and duplicates, come back; of others the key is known.
+    """
+    home = copied(name, tmp_path)
+    log = read_intact(home)
+    path = home / "00000000.jdb"
+    data = bytearray(path.read_bytes())
+    half = len(data) // 2
+    data[100:half] = random.Random(name).randbytes(half - 100)
+    path.write_bytes(data)
+    damage = [range(100, half)]
+    gone = {
+        identity: version
+        for identity, version in log.newest().items()
+        if not version.deleted and not spared(version.lsn, version.size, damage)
+    }
+    at = {version.lsn: version for version in log.versions}
+    done = salvaged(home, fast=fast)
+    slots = [
+        row
+        for rows in records_back(done).values()
+        for row in rows
+        if row.confidence is Confidence.SLOT_ONLY
+    ]
+    for row in slots:
+        version = gone[at[row.lsn].identity]
+        assert (version.lsn, version.key, version.data) == (row.lsn, row.key, row.data)
+    named = done.lost.named.take(~done.lost.comes_back & ~done.lost.named.gone)
+    users = {one.database.db_id for one in done.databases()}
+    lost = [lsn for i, lsn in enumerate(named.records.lsn.tolist()) if named.db_id[i] in users]
+    assert all(gone[at[lsn].identity].lsn == lsn for lsn in lost)
+    assert len(slots) >= least_slots
+    assert len(lost) >= least_lost
+
+
+@pytest.mark.parametrize(
+    "name", [each.name for each in environments() if len(list(each.home.glob("*.jdb"))) > 2]
+)
+def test_files_that_are_missing(name: str, tmp_path: Path) -> None:
+    """Without the first, a middle or the last file: what the others hold, and the keys it had."""
+    intact = environment(name).home
+    log = read_intact(intact)
+    live = {one.database.db_id for one in salvaged(intact).databases()}
+    paths = sorted(intact.glob("*.jdb"))
+    for gone in {paths[0], paths[len(paths) // 2], paths[-1]}:
+        home = tmp_path / gone.stem
+        home.mkdir()
+        for path in paths:
+            if path != gone:
+                shutil.copyfile(path, home / path.name)
+        base = int(gone.stem, 16) << 32
+        left = log.newest([range(base, base + (1 << 32))])
+        done = salvaged(home)
+        back = records_back(done)
+        written = {version.lsn: version for version in log.versions}
+        for db_id in live & back.keys():
+            slots = [r for r in back[db_id] if r.confidence is Confidence.SLOT_ONLY]
+            known = {r.lsn for r in back[db_id]} - {r.lsn for r in slots}
+            replaced = {written[r.lsn].identity for r in slots if r.lsn in written}
+            expected = {
+                version.lsn
+                for identity, version in left.items()
+                if identity[0] == db_id and not version.deleted and identity not in replaced
+            }
+            assert known == expected
+
+
+def test_an_uncommitted_transaction_is_kept_apart(tmp_path: Path) -> None:
+    home = environment("v17-crash-txn").home
+    log = read_intact(home)
+    done = {txn for _, _, txn in log.commits}
+    open_ = [v for v in log.versions if v.txn is not None and v.txn not in done and not v.deleted]
+    assert open_
+    outcome = je_tools("salvage", home, "--output", tmp_path / "out", "--mode", "everything")
+    assert outcome.code == 0
+    apart = list((tmp_path / "out").glob("*.unfinished.dump"))
+    lines = [line for path in apart for line in path.read_bytes().splitlines()[5:-1]]
+    assert Counter(lines[::2]) == Counter(b" " + version.key.hex().encode() for version in open_)
+
+
+def test_ledger(tmp_path: Path) -> None:
+    """The ledger adds up, and its holes are where the damage is."""
+    home = copied("v26-basic", tmp_path)
+    damage = damage_files(home, random.Random(5), 3)
+    with (home / "00000000.jdb").open("ab") as file:
+        file.write(bytes(100))
+    outcome = je_tools("salvage", home, "--output", tmp_path / "out", "--format", "jsonl")
+    assert outcome.code == 3
+    lines = (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    holes = [row for row in rows if row["kind"] == "hole" and row["hole"] == "damaged"]
+    spans = [[int(part, 16) for part in row["start"].split("/")] for row in holes]
+    stops = {(file << 32) + at: row["bytes"] for (file, at), row in zip(spans, holes, strict=True)}
+    for spot in damage:
+        assert any(start <= spot.start < start + size for start, size in stops.items())
+    assert all(row["before"] and row["after"] for row in holes)
+    for row in (row for row in rows if row["kind"] == "database"):
+        told = (tmp_path / "out" / row["file"]).read_text().splitlines()
+        assert len(told) == sum(row["records"].values())
+        counts = Counter(json.loads(line)["confidence"] for line in told)
+        assert counts == Counter(row["records"])
+        lost = [r for r in rows if r["kind"] == "lost-key" and r["db"] == row["db"]]
+        assert len(lost) == row["lost_keys"]
+        unsure = [r for r in rows if r["kind"] == "record" and r["db"] == row["db"]]
+        assert len(unsure) == sum(
+            n for grade, n in counts.items() if grade not in ("committed", "non-transactional")
+        )
+    assert (tmp_path / "out" / "summary.txt").read_bytes() == outcome.out
+    assert outcome.out.count(b"damaged: ") == outcome.out.count(b"tail: 1 hole, 100 bytes") == 1
+
+
+@pytest.mark.parametrize("form", ["dump", "jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("mode", list(Mode))
+def test_every_form_in_every_mode(form: str, mode: Mode, tmp_path: Path) -> None:
+    home = environment("v26-dbops").home
+    options = ("--format", form, "--mode", mode.value, "--data", "length")
+    outcome = je_tools("salvage", home, "--output", tmp_path / "out", *options)
+    assert outcome.code == 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {f"people.{form}", f"new-name.{form}", "ledger.jsonl", "summary.txt"} <= names
+    assert (f"gone.{form}" in names) == (mode is Mode.EVERYTHING)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    home = copied("v17-dups", tmp_path)
+    inside = je_tools("salvage", home, "--output", home / "out")
+    assert inside.code == 6
+    assert sorted(path.suffix for path in home.iterdir()) == [".jdb"]
+    (tmp_path / "there").mkdir()
+    assert je_tools("salvage", home, "--output", tmp_path / "there").code == 6
+    options = ("--format", "jsonl", "--print")
+    assert je_tools("salvage", home, "--output", tmp_path / "new", *options).code == 2
