@@ -98,7 +98,7 @@ PROBES = {
     "5 bytes cut": Probe(cut(5), b"2", EndReason.TORN, 1),
     "cut in a header": Probe(
         cut(len(base().file.data) - base().file.last - 3), b"2", EndReason.TORN, 1
-    ),  # fmt: skip
+    ),
     "a bit of the last entry": Probe(flip(-1), b"2", EndReason.TORN, 1),
     "zeros behind": Probe(behind(bytes(300)), b"3", EndReason.ZEROS, 0),
     "garbage behind": Probe(behind(b"\xa5\x17\xc3" * 100), b"3", EndReason.TORN, 0),
@@ -340,7 +340,10 @@ def same(one: Snapshot, other: Snapshot) -> None:
     assert one.checkpoint == other.checkpoint
     assert one.end.next_lsn == other.end.next_lsn
     assert [len(one.interval.lns), len(one.interval.nodes), len(one.interval.ends)] == [
-        len(other.interval.lns), len(other.interval.nodes), len(other.interval.ends)]  # fmt: skip
+        len(other.interval.lns),
+        len(other.interval.nodes),
+        len(other.interval.ends),
+    ]
 
 
 @FORMS
