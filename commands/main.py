@@ -158,6 +158,13 @@ def db_dump() -> None:
     sys.exit(run(command))
 
 
+def db_recover() -> None:
+    """Entry point of `db-recover`: the verb `recover`, likewise."""
+    _begin()
+    command = importlib.import_module(f"{__package__}.recover").db_recover_command
+    sys.exit(run(command))
+
+
 def _begin() -> None:
     warnings.formatwarning = cast(Any, _warning_line)
     # Help and completions; results are encoded where they are written.
