@@ -15,13 +15,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from je_tools.btree.tree import NOTHING_REPLAYED, Children, Fault, Replayed, Tree
+from je_tools.btree.tree import (
+    NOTHING_REPLAYED,
+    Children,
+    Fault,
+    FaultKind,
+    Replayed,
+    Tree,
+)
 from je_tools.environment import Environment
 from je_tools.errors import InputError
 from je_tools.formats.arrays import Ints
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
-from je_tools.formats.je.fetch import fetch, fetch_entry
+from je_tools.formats.je.fetch import Found, fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.nodes import read_nodes
 from je_tools.key_ranges import KeyRange
@@ -418,9 +425,10 @@ def _find_databases(snapshot: Snapshot) -> None:
         root = snapshot.root_of(db_id, record)
         snapshot.databases[db_id] = Database(db_id, name, record, root, NULL_LSN, tree.version)
     names = snapshot.names = _names(snapshot)
-    for lsn in _lsns_of(snapshot, ID_DB):
+    for key, lsn in _lsns_of(snapshot, ID_DB):
         entry = snapshot.entry(lsn)
         if entry is None or "database" not in entry.fields:
+            snapshot.faults.append(_lacking(snapshot, ID_DB, key, lsn))
             continue
         record = entry.fields["database"]
         db_id = record["id"]
@@ -432,15 +440,29 @@ def _find_databases(snapshot: Snapshot) -> None:
 def _names(snapshot: Snapshot) -> dict[int, str]:
     """Names of databases by id."""
     names = {}
-    for lsn in _lsns_of(snapshot, NAME_DB):
+    for key, lsn in _lsns_of(snapshot, NAME_DB):
         entry = snapshot.entry(lsn)
-        if entry and "name_db_id" in entry.fields:
-            key = entry.fields["key"] or b""
-            names[int(entry.fields["name_db_id"])] = key.decode("utf-8", "surrogateescape")
+        if entry is None or "name_db_id" not in entry.fields:
+            snapshot.faults.append(_lacking(snapshot, NAME_DB, key, lsn))
+            continue
+        names[int(entry.fields["name_db_id"])] = key.decode("utf-8", "surrogateescape")
     return names
 
 
-def _lsns_of(snapshot: Snapshot, db_id: int) -> list[int]:
+def _lacking(snapshot: Snapshot, db_id: int, key: bytes, lsn: int) -> Fault:
+    """A descriptor or a name that a slot tells of, and that cannot be had."""
+    found = fetch(snapshot.image, np.array([lsn], np.int64), fast=False).found[0]
+    kind = FaultKind.MISSING if found < Found.BAD else FaultKind.DAMAGED
+    if found == Found.GOOD:
+        kind = FaultKind.NOT_A_RECORD
+    return Fault(kind, db_id, lsn, NULL_LSN, key, key)
+
+
+def _lsns_of(snapshot: Snapshot, db_id: int) -> list[tuple[bytes, int]]:
+    """Key and LSN of each record of an internal database."""
     database = snapshot.databases[db_id]
-    batches = snapshot.records(database, with_data=False)
-    return [lsn for batch in batches for lsn in batch.lsn.tolist()]
+    return [
+        (batch.key[row] or b"", int(batch.lsn[row]))
+        for batch in snapshot.records(database, with_data=False)
+        for row in range(len(batch))
+    ]

@@ -28,7 +28,7 @@ _WHY = {
     Refusal.NO_ROOT: "no root of the databases",
     Refusal.MISSING_FILE: "a file is missing between the last checkpoint and the end of the log",
     Refusal.RESTORE_REQUIRED: "an entry says that the log must be restored first",
-    Refusal.DAMAGED_INTERVAL: "damage between the first active entry and the end of the log",
+    Refusal.DAMAGED_INTERVAL: "damage in a file that recovery reads",
 }
 
 _WHAT = {

@@ -145,7 +145,7 @@ class Interval:
     Attributes:
         lns, nodes, ends: in the order of the log.
         periods: rollbacks, in the order of their starts.
-        damaged: LSN and length of what is no good entry in it.
+        damaged: LSN and length of what is no good entry in its files.
     """
 
     lns: Lns
@@ -189,7 +189,8 @@ class _Collector:
         found = _Found()
         lsn = rows.lsn
         keep = (lsn >= self.first_lsn) & (lsn < self.next_lsn)
-        bad = np.flatnonzero(keep & ~rows.good).tolist()
+        # Engines from 18.3 on sum whole files, entries in front of the first that counts too.
+        bad = np.flatnonzero((lsn < self.next_lsn) & ~rows.good).tolist()
         found.damaged = [(int(lsn[row]), rows.size_of(row)) for row in bad]
         keep &= rows.good
         for mask, add in (
@@ -296,7 +297,7 @@ def read_interval(
         all_found.damaged += [
             (base + gap.start, gap.stop - gap.start)
             for gap in part.gaps
-            if first_lsn < base + gap.stop and base + gap.start < next_lsn
+            if base + gap.start < next_lsn
         ]
         end = part.end
         if end is not None and end.tail < end.size and part.file.file_no < some[-1].file_no:

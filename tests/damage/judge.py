@@ -230,7 +230,7 @@ def recovered(environment: Any, fast: bool) -> list[Any]:
         plan = plan_recovery(snapshot)
     except JeToolsError as error:
         return [str(error)]
-    said: list[Any] = [row for row in recovery_rows(plan)]
+    said: list[Any] = list(recovery_rows(plan))
     for section in recovery_lists(plan):
         said += [section.name, section.rows]
     for database in snapshot.databases.values():
