@@ -322,9 +322,22 @@ class Items:
 
 
 def decode_items(
-    items: Items, family: Family, *, fast: bool, wanted: frozenset[str] | None = None
+    items: Items,
+    family: Family,
+    *,
+    fast: bool,
+    wanted: frozenset[str] | None = None,
+    of_slots: frozenset[str] | None = None,
 ) -> Decoded:
-    """As `decode`, of payloads wherever they lie."""
+    """As `decode`, of payloads wherever they lie.
+
+    Args:
+        items: the payloads.
+        family: as for `decode`.
+        fast: as for `decode`.
+        wanted: as for `decode`.
+        of_slots: columns of slots to keep; None for all. All of their bytes are read.
+    """
     if wanted is not None and "slots" in wanted:
         wanted = None
     head = _program(family, items.version, "head", wanted)
@@ -345,7 +358,7 @@ def decode_items(
     counts[status != 0] = 0
     first = np.concatenate(([0], np.cumsum(counts)))
     slots = run.columns(
-        _program(family, items.version, "slots", None), counts, first[:-1], int(first[-1]), fields
+        _slot_program(family, items.version, of_slots), counts, first[:-1], int(first[-1]), fields
     )
     tail = _program(family, items.version, "tail", None)
     ends = run.columns(tail, ones, np.arange(n, dtype=np.int64), n, fields)
@@ -486,13 +499,32 @@ def _program(family: Family, version: int, part: str, wanted: frozenset[str] | N
     """
     parts = {no: fields[part] for no, fields in _family_parts(family, version).items()}
     kept = _kept(parts.values(), wanted)
-    parents = _parent_columns(family, version) if part != "head" else {}
+    read = {no: _up_to_last(fields, kept) for no, fields in parts.items()}
+    return _assembled(read, kept, _parent_columns(family, version) if part != "head" else {})
+
+
+@functools.cache
+def _slot_program(family: Family, version: int, wanted: frozenset[str] | None) -> Program:
+    """The program of slots, which are read to their ends whatever is kept of them."""
+    if wanted is None:
+        return _program(family, version, "slots", None)
+    parts = {no: fields["slots"] for no, fields in _family_parts(family, version).items()}
+    tested = {test.field for fields in parts.values() for f in fields for test in f.when}
+    every = _kept(parts.values(), None)
+    kept = tuple(name for name in every if name in wanted or name in tested)
+    return _assembled(parts, kept, _parent_columns(family, version))
+
+
+def _assembled(
+    parts: dict[int, tuple[Field, ...]], kept: tuple[str, ...], parents: dict[str, int]
+) -> Program:
+    """The program that reads these fields of each type and keeps some columns."""
     sized = _sized(parts.values(), kept)
     starts, stops = np.zeros(256, np.int64), np.zeros(256, np.int64)
     ops: list[int] = []
     for type_no, fields in parts.items():
         starts[type_no] = len(ops)
-        for declared in _up_to_last(fields, kept):
+        for declared in fields:
             ops += _operation(declared, kept, sized, parents)
         stops[type_no] = len(ops)
     return Program(kept, sized, starts, stops, np.array(ops, np.int64))

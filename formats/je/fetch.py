@@ -159,7 +159,13 @@ class Entries:
         return of_family & self.good
 
     def decode(
-        self, family: Family, rows: Ints, *, fast: bool, wanted: frozenset[str] | None = None
+        self,
+        family: Family,
+        rows: Ints,
+        *,
+        fast: bool,
+        wanted: frozenset[str] | None = None,
+        of_slots: frozenset[str] | None = None,
     ) -> Iterator[tuple[Ints, Decoded]]:
         """Decode the payloads of entries of one family, grouped by log version.
 
@@ -168,6 +174,7 @@ class Entries:
             rows: int64; which entries.
             fast: use compiled kernels.
             wanted: fields to decode; None for all.
+            of_slots: columns of slots to keep; None for all.
 
         Yields:
             Some of `rows`, at most MAX_ROWS and ascending within a version, and what they hold.
@@ -185,7 +192,10 @@ class Entries:
                     start + self.header_size[chosen],
                     start + size,
                 )
-                yield chosen, decode_items(items, family, fast=fast, wanted=wanted)
+                yield (
+                    chosen,
+                    decode_items(items, family, fast=fast, wanted=wanted, of_slots=of_slots),
+                )
 
 
 def fetch(image: Image, lsns: Ints, *, fast: bool, check: bool = True) -> Entries:
