@@ -19,6 +19,7 @@ from je_tools.salvage.solid import NO_TYPE
 from je_tools.scan import Scanner
 
 _FILE = 1 << 32
+_LARGEST = (1 << 64) - 1
 NAMES_ID = 1
 """Id of the database whose keys are the names of all others."""
 
@@ -233,10 +234,10 @@ def _holes(environment: Environment, content: Content) -> Iterator[Hole]:
         expected = file_no + 1
         at, before, found = base, NO_TYPE, False
         while run < len(solid.start) and solid.start[run] >> 32 & 0xFFFFFFFF == file_no:
-            start = int(solid.start[run])
+            start = int(solid.start[run]) & _LARGEST
             if start > at:
                 yield Hole(HoleKind.DAMAGED, at, start, before, int(solid.first[run]))
-            at, before, found = int(solid.stop[run]), int(solid.last[run]), True
+            at, before, found = int(solid.stop[run]) & _LARGEST, int(solid.last[run]), True
             run += 1
         if at < base + state.size:
             yield Hole(_end_kind(i in ends, found), at, base + state.size, before, NO_TYPE)
@@ -250,10 +251,15 @@ def _end_kind(is_end: bool, found: bool) -> HoleKind:
 
 def _counted(holes: Sequence[Hole], lsns: Ints, lost: Lost) -> list[Hole]:
     """The holes with what lies in them."""
-    ends = np.array([(hole.start, hole.stop) for hole in holes], np.int64).reshape(-1, 2)
+    # As columns have them: negative from file 0x80000000 on.
+    first = np.array([hole.start for hole in holes], np.uint64).view(np.int64)
+    last = np.array([hole.stop - 1 for hole in holes], np.uint64).view(np.int64)
     records = lost.named.records.lsn
     columns = (lsns, np.sort(records[~lost.comes_back]), np.sort(records[lost.comes_back]))
-    counts = [np.diff(np.searchsorted(column, ends), axis=1)[:, 0].tolist() for column in columns]
+    counts = [
+        (np.searchsorted(column, last, side="right") - np.searchsorted(column, first)).tolist()
+        for column in columns
+    ]
     return [
         replace(hole, named=named, keys=keys, held=held)
         for hole, named, keys, held in zip(holes, *counts, strict=True)

@@ -86,6 +86,11 @@ class Solid:
         """Whether the place of each LSN could not be read, or is not there at all."""
         if not len(self.start):
             return np.ones(len(lsns), np.bool_)
-        run = np.searchsorted(self.start, lsns, side="right") - 1
-        inside = (run >= 0) & (lsns < self.stop[np.maximum(run, 0)])
+        start, stop = self.start, self.stop
+        if (start[1:] < start[:-1]).any():
+            # Those of files from 0x80000000 on are negative.
+            order = np.argsort(start)
+            start, stop = start[order], stop[order]
+        run = np.searchsorted(start, lsns, side="right") - 1
+        inside = (run >= 0) & (lsns < stop[np.maximum(run, 0)])
         return ~inside

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -267,6 +268,7 @@ def judge_others(home: Path, rng: random.Random, rows: list[dict[str, Any]]) -> 
     assert not out.exists()
     run("dump", home, "--format", "parquet", "--output", out)
     out.unlink(missing_ok=True)
+    judge_salvage(home, rng)
     run("dump", home, "--format", "csv")
     run("dump", home, "--backward")
     unchecked = run("dump", home, "--ignore-checksum", "--format", "jsonl", "--data", "hash")
@@ -284,6 +286,21 @@ def judge_others(home: Path, rng: random.Random, rows: list[dict[str, Any]]) -> 
     for lsn in [*lsns, f"0x0/{rng.randrange(9000):#x}"]:
         strict_rows(run("explain", lsn, "--env", home, "--format", "jsonl"))
         run("explain", lsn, "--env", home, "--all")
+
+
+def judge_salvage(home: Path, rng: random.Random) -> None:
+    """What comes back is written whole, or nothing is."""
+    out = home.parent / "rescued"
+    mode = rng.choice(["committed", "everything"])
+    form = rng.choice(["dump", "jsonl", "csv", "parquet"])
+    done = run("salvage", home, "--output", out, "--mode", mode, "--format", form, "--internal")
+    assert out.exists() == (done.code in (0, 3)), done.err
+    if out.exists():
+        lines = (out / "ledger.jsonl").read_bytes().splitlines()
+        rows = [json.loads(line, parse_constant=not_json) for line in lines]
+        files = {row["file"] for row in rows if row["kind"] == "database"}
+        assert files <= {path.name for path in out.iterdir()}
+        shutil.rmtree(out)
 
 
 def run(*arguments: object) -> Outcome:

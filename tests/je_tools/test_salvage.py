@@ -12,6 +12,7 @@ import pytest
 
 from je_tools.salvage.choice import Confidence, Mode
 from je_tools.salvage.lost import HoleKind
+from tests.builders.logs import LogFile, write_log
 from tests.corpus import environment, environments
 from tests.damage.running import je_tools
 from tests.je_tools.salvaging import Version, read_intact, records_back, salvaged, spared
@@ -256,6 +257,18 @@ def test_files_that_the_cleaner_has_removed_are_no_damage(name: str, tmp_path: P
     outcome = je_tools("salvage", environment(name).home, "--output", tmp_path / "out")
     assert outcome.code == 0
     assert b"no-file: " in outcome.out
+
+
+def test_file_numbers_with_their_highest_bit_set(tmp_path: Path) -> None:
+    """Their LSNs are negative in columns."""
+    number = 0x80000001
+    file = LogFile(no=number)
+    file.trace(60)
+    home = write_log(tmp_path / "env", [file])
+    for fast in (False, True):
+        done = salvaged(home, fast=fast)
+        assert [hole.kind for hole in done.lost.holes] == [HoleKind.NO_FILE]
+        assert done.lost.holes[0].stop == number << 32
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
