@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "get": "Show the records of a key, or every version of it that the log still holds.",
     "diff": "Hold two environments against each other, or an environment and its backup.",
     "salvage": "Write the records that are left of a broken log, and a ledger of what is not.",
+    "space": "Tell how full each log file is, why it is still there, and what disk limits say.",
     "audit": "Verify and count every environment below directories, on Spark: tables, a report.",
     "explain": "Explain an entry type, a finding, an exit code, or one entry byte by byte.",
 }
@@ -154,6 +155,13 @@ def db_dump() -> None:
     """Entry point of `db-dump`: the verb `dump` under the name that Berkeley DB users type."""
     _begin()
     command = importlib.import_module(f"{__package__}.dump").db_dump_command
+    sys.exit(run(command))
+
+
+def db_recover() -> None:
+    """Entry point of `db-recover`: the verb `recover`, likewise."""
+    _begin()
+    command = importlib.import_module(f"{__package__}.recover").db_recover_command
     sys.exit(run(command))
 
 

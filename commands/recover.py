@@ -1,14 +1,15 @@
-"""`je-tools recover`: what would recovery do with this log?"""
+"""`je-tools recover`, also `db-recover`: what would recovery do with this log?"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Unpack
+from typing import Any, TypeVar, Unpack
 
 import click
 
-from je_tools.commands._options import format_option, output_option, terminal_width
+from je_tools.commands._options import CONTEXT, format_option, output_option, terminal_width
 from je_tools.commands._snapshot import SnapshotOptions, open_snapshot, report, snapshot_options
 
 
@@ -19,26 +20,33 @@ class Options(SnapshotOptions):
     output: Path | None
 
 
-@click.command("recover")
-@snapshot_options
-@format_option("table", "jsonl")
-@output_option
-def command(**options: Unpack[Options]) -> int:
-    """Tell what the engine's recovery would do with a log; nothing is changed.
+HELP = """Tell what the engine's recovery would do with a log; nothing is changed.
 
-    Where the log ends and why, which committed transactions lie behind that and would be lost,
-    the checkpoint from which recovery begins, what each pass over the log does, transactions
-    without an end, databases that come and go, rollbacks. With an earlier end the same of a log
-    that is cut there. The exit code is 3 where the engine would refuse the log, or its trees are
-    damaged.
+Where the log ends and why, which committed transactions lie behind that and would be lost, the
+checkpoint from which recovery begins, what each pass over the log does, transactions without an
+end, databases that come and go, rollbacks. With an earlier end the same of a log that is cut there.
+The exit code is 3 where the engine would refuse the log, or its trees are damaged.
 
-    \b
-    Examples:
-      je-tools recover meta/bdb
-      je-tools recover meta/bdb --format jsonl --output plan.jsonl
-      je-tools recover meta/bdb --to-time 2026-11-20T10:00:00
-      je-tools recover meta/bdb --to-lsn 0x3/0x1a2f
-    """
+\b
+Examples:
+  je-tools recover meta/bdb
+  je-tools recover meta/bdb --format jsonl --output plan.jsonl
+  je-tools recover meta/bdb --to-time 2026-11-20T10:00:00
+  je-tools recover meta/bdb --to-lsn 0x3/0x1a2f
+"""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def recover_options(function: F) -> F:
+    """All that the command line may say."""
+    for option in (output_option, format_option("table", "jsonl"), snapshot_options):
+        function = option(function)
+    return function
+
+
+def execute(options: Options) -> int:
+    """Tell it; the exit code."""
     from je_tools.recovery.plan import plan_recovery
     from je_tools.sinks.output import check_output, open_output
     from je_tools.sinks.recovery_tables import recovery_lists, recovery_rows, recovery_sections
@@ -56,3 +64,21 @@ def command(**options: Unpack[Options]) -> int:
             else:
                 write_table(recovery_sections(plan), out, terminal_width(options["output"]))
     return report(snapshot, options)
+
+
+def _make(name: str, text: str) -> click.Command:
+    @click.command(name, help=text, context_settings=CONTEXT)
+    @recover_options
+    def made(**options: Unpack[Options]) -> int:
+        return execute(options)
+
+    return made
+
+
+command = _make("recover", HELP)
+
+db_recover_command = _make(
+    "db-recover",
+    "This db-recover changes nothing, unlike that of other Berkeley DBs.\n\n"
+    + HELP.replace("je-tools recover", "db-recover"),
+)

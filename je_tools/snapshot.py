@@ -330,6 +330,8 @@ def take_snapshot(
         end_lsn=checkpoint.end_lsn,
     )
     refusals = [each for each in (end.refusal, refusal) if each is not None]
+    if not _is_gapless(end, checkpoint) and Refusal.MISSING_FILE not in refusals:
+        refusals.append(Refusal.MISSING_FILE)
     if interval.damaged:
         refusals.append(Refusal.DAMAGED_INTERVAL)
     committed = np.unique(interval.ends.txn_id[interval.ends.is_commit])
@@ -369,6 +371,15 @@ def _first_lsn(end: LogEnd, checkpoint: Checkpoint) -> int:
     if checkpoint.end_lsn == NULL_LSN:
         return begin
     return max(begin, min(checkpoint.start_lsn, checkpoint.first_active_lsn))
+
+
+def _is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
+    """Whether no file is missing between the first active entry and the end of the log."""
+    if checkpoint.end_lsn == NULL_LSN:
+        return True
+    first = min(checkpoint.start_lsn, checkpoint.first_active_lsn) >> 32
+    there = [file.file_no for file in end.files if file.file_no >= first]
+    return there[:1] == [first] and len(there) == end.files[-1].file_no - first + 1
 
 
 def _image(end: LogEnd) -> Image:

@@ -14,7 +14,9 @@ import pytest
 
 from je_tools.commands.dump import db_dump_command
 from je_tools.commands.main import COMMANDS, group
+from je_tools.commands.recover import db_recover_command
 from tests.builders.logs import LogFile, entry, write_log
+from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
 from tests.je_tools.dumped import je_tools
 
@@ -24,11 +26,18 @@ WIDTH = 100
 CRASH = "fixtures/v17-crash-txn/env"
 REPLICATED = "fixtures/v26-rep-committed/node1"
 OLD = "fixtures/v8-dbops/env"
+OTHER = "fixtures/v17-erase-after/env"
 TABLES = "--by-file --by-db --vlsn --checkpoints --txns"
 
+PROGRAMS: dict[str, click.Command] = {
+    "je-tools": group,
+    "db-dump": db_dump_command,
+    "db-recover": db_recover_command,
+}
 COMMAND_LINES = {
     "help": "je-tools --help",
     "help-db-dump": "db-dump --help",
+    "help-db-recover": "db-recover --help",
     **{f"help-{name}": f"je-tools {name} --help" for name in COMMANDS},
     "help-audit-run": "je-tools audit run --help",
     "dump-table": f"je-tools dump {CRASH} --limit 40",
@@ -56,6 +65,17 @@ COMMAND_LINES = {
     "files-old": f"je-tools files {OLD}",
     "files-jsonl": "je-tools files fixtures/v8-cleaned/env --format jsonl",
     "files-damaged": "je-tools files damaged",
+    "recover": f"je-tools recover {CRASH}",
+    "recover-jsonl": f"je-tools recover {CRASH} --format jsonl",
+    "recover-replicated": f"je-tools recover {REPLICATED} --to-vlsn 20",
+    "recover-old": "je-tools recover fixtures/v6-halt/env",
+    "recover-to-lsn": f"je-tools recover {OLD} --to-lsn 0x0/0x20000",
+    "recover-to-time": f"je-tools recover {OLD} --to-time 2001-01-01",
+    "recover-two-ends": f"je-tools recover {OLD} --to-time 2001-01-01 --to-vlsn 7",
+    "recover-lost": "db-recover lost",
+    "recover-lost-jsonl": "db-recover lost --format jsonl --exit-zero",
+    "recover-refused": "je-tools recover refused",
+    "recover-rootless": "je-tools recover damaged",
     "databases": f"je-tools databases {OLD}",
     "databases-jsonl": f"je-tools databases {CRASH} --internal --format jsonl",
     "count": f"je-tools count {OLD}",
@@ -72,6 +92,10 @@ COMMAND_LINES = {
     "get-history-csv": f"je-tools get {CRASH} --db people user00000001 --history --format csv"
     " --data length",
     "get-nothing": f"je-tools get {CRASH} --db people nobody",
+    "diff": f"je-tools diff {CRASH} {OTHER}",
+    "diff-records": f"je-tools diff {CRASH} {OTHER} --show records --format csv --data length",
+    "diff-files": f"je-tools diff {CRASH} {OTHER} --show files",
+    "diff-wrong": f"je-tools diff {CRASH} {OTHER} --show records",
     "explain-type": "je-tools explain type:NameLN",
     "explain-exit": "je-tools explain exit:6",
     "explain-finding": "je-tools explain finding:torn-tail",
@@ -82,6 +106,7 @@ NARROW = {
     "narrow-summary": f"je-tools summary {CRASH} {TABLES}",
     "narrow-verify": "je-tools verify damaged",
     "narrow-files": "je-tools files damaged",
+    "narrow-recover": f"je-tools recover {CRASH}",
 }
 """On a terminal of 40 columns."""
 
@@ -91,6 +116,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where commands run: with fixtures/, and a log in which much is wrong."""
     (tmp_path / "fixtures").symlink_to(FIXTURES)
     write_log(tmp_path / "damaged", damaged_log())
+    write_log(tmp_path / "lost", lost_tail())
+    write_log(tmp_path / "refused", refused_log())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TERM", "dumb")
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "LINES"):
@@ -116,10 +143,35 @@ def damaged_log() -> list[LogFile]:
     return [first, second, third]
 
 
+def lost_tail() -> list[LogFile]:
+    """Two transactions are committed behind a damaged entry, and one is open; a file is begun."""
+    log = simple({b"a": b"1", b"b": b"1"})
+    hurt = log.ln(b"a", b"2", txn=3)
+    for key, txn in ((b"a", 3), (b"c", 4), (b"d", 5)):
+        log.ln(key, b"3", txn=txn)
+    log.end(3)
+    log.end(4)
+    log.file.data[hurt + 20] ^= 1
+    log.next_file()
+    return log.files
+
+
+def refused_log() -> list[LogFile]:
+    """A file that recovery needs is missing; a name was taken and another given."""
+    log = simple({b"a": b"1"})
+    log.next_file()
+    log.ln(b"a", b"2", txn=3)
+    log.next_file()
+    log.database(b"made", log.tree([slot(b"k", log.ln(b"k", b"1", db=8))], db=8), db=8)
+    log.end(3)
+    del log.files[1]
+    return log.files
+
+
 def run_line(line: str) -> str:
     """A command line, and what came of it."""
     program, *arguments = shlex.split(line)
-    command: click.Command = db_dump_command if program == "db-dump" else group
+    command = PROGRAMS[program]
     done = je_tools(*arguments, command=command)
     parts = [f"$ {line}\n", done.out.decode("utf-8")]
     parts += [f"-- on standard error\n{done.err}"] if done.err else []

@@ -65,8 +65,10 @@ def test_the_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
     version = wheel.name.split("-")[1]
     assert version in _run([scripts / "je-tools", "--version"], cwd=tmp_path)
     assert "export" in _run([scripts / "db-dump", "--help"], cwd=tmp_path)
+    assert "changes nothing" in _run([scripts / "db-recover", "--help"], cwd=tmp_path)
     home = FIXTURES / "v17-basic" / "env"
     assert "INS_LN_TX" in _run([scripts / "je-tools", "summary", home], cwd=tmp_path)
     _run([scripts / "je-tools", "verify", home], cwd=tmp_path)
+    assert "nothing to write" in _run([scripts / "db-recover", home], cwd=tmp_path)
     installed = _run([scripts / "python", "-m", "pip", "list", "--format=freeze"], cwd=tmp_path)
     assert "pyspark" not in installed

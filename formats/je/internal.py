@@ -5,9 +5,9 @@ and `encode`, which gives the bytes again. File numbers, LSNs and VLSNs are plai
 VLSN. Summaries of files are LNs of a type of their own, whose payload `entries` decodes; here is
 their key.
 
-Source: je-log.md "Internal databases", "VLSN index", "Data eraser"; ReservedFileInfo,
-ExpirationTracker.serialize, ExtinctionScanner, RepGroupDB.GroupBinding and NodeBinding,
-VLSNBucket, GhostBucket, VLSNRange, DataEraser.storeState, JE 18.3.12 and 25.3.17.
+Source: je-log.md "Databases of the engine"; ReservedFileInfo, ExpirationTracker.serialize,
+ExtinctionScanner, RepGroupDB.GroupBinding and NodeBinding, VLSNBucket, GhostBucket, VLSNRange,
+DataEraser.storeState, JE 18.3.12 and 25.3.17.
 """
 
 from __future__ import annotations

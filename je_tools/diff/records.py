@@ -6,7 +6,7 @@ Both are read once and side by side; nothing is kept of what is equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
 from je_tools.formats.je.nodes import joined_spans
+from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.spans import Spans
 from je_tools.records import Records, no_records
 
@@ -91,7 +92,13 @@ class Comparison:
 
     def _by_bytes(self, batches: Iterator[Records]) -> Records:
         """All records, in the order of the bytes of their keys."""
-        whole = joined_records(list(batches))
+        parts = list(batches)
+        whole = joined_records(parts)
+        if self.two_part and parts:
+            # Whole keys stay whole only when they are joined as such.
+            keys = joined_spans([self.keys(part) for part in parts])
+            key, data = split_two_part_keys(keys, fast=self.fast)
+            whole = replace(whole, key=key, data=data)
         order = order_keys(self.keys(whole), two_part=self.two_part, fast=self.fast)
         return whole.take(order)
 

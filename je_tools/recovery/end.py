@@ -9,7 +9,7 @@ LastFileReader, RecoveryManager.findEndOfLog, findLastCheckpoint, JE 7.5.11 and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -29,7 +29,7 @@ from je_tools.formats.je.types import (
     RESTORE_REQUIRED_NO,
     mask_of,
 )
-from je_tools.scan import Part, Scanner
+from je_tools.scan import Scanner
 
 DB_TREE_NO, IMMUTABLE_NO = BY_NAME["DbTree"].no, BY_NAME["ImmutableFile"].no
 
@@ -153,18 +153,20 @@ class _FilePart:
     last: tuple[int, ...]
 
 
-def collect_marks(rows: Rows, limit: int = _NO_END) -> _FilePart:
+def collect_marks(rows: Rows, limit: int = _NO_END, *, past_damage: bool = False) -> _FilePart:
     """What these rows say of the end of the log; runs in any thread, keeps no view of the bytes.
 
     Args:
         rows: of one file, in order.
         limit: offset behind which no entry may begin.
+        past_damage: also take the marks behind what ends a log: those of a file before the last.
     """
     offsets = rows.offset.astype(np.int64)
     ends = ~rows.good | ~_KNOWN[rows.type] | (offsets > limit)
     at = int(np.argmax(ends)) if ends.any() else len(rows)
     stop = int(offsets[at]) if at < len(rows) else _NO_END
-    marked = np.flatnonzero(_MARKS[rows.type[:at]]).tolist()
+    counting = rows.good if past_damage else np.arange(len(rows)) < at
+    marked = np.flatnonzero(_MARKS[rows.type] & counting).tolist()
     marks = [Mark(int(rows.lsn[i]), int(rows.type[i]), rows.fields(i)) for i in marked]
     commits = rows.lsn[(rows.type == COMMIT_NO) & rows.good]
     last = (int(offsets[at - 1]), int(offsets[at - 1]) + rows.size_of(at - 1)) if at else ()
@@ -246,12 +248,18 @@ def _reason(file: LogFile, stop: int, limit: int, next_offset: int, tail: int) -
 
 
 def _read_file(
-    environment: Environment, file: LogFile, scanner: Scanner, limit: int
+    environment: Environment,
+    file: LogFile,
+    scanner: Scanner,
+    limit: int,
+    *,
+    past_damage: bool = False,
 ) -> tuple[list[_FilePart], int, int]:
     """What a file holds of interest, where its first gap begins, and where its entries end."""
     found: list[_FilePart] = []
     gap_at, tail = _NO_END, file.size
-    for part in _scan(environment, [file], scanner, limit):
+    work = _Collect(limit, past_damage)
+    for part in scanner.scan(replace(environment, files=(file,)), work):
         found += part.results
         gap_at = min([gap_at, *(gap.start for gap in part.gaps[:1])])
         if part.end is not None:
@@ -259,21 +267,15 @@ def _read_file(
     return found, gap_at, tail
 
 
-def _scan(
-    environment: Environment, files: Sequence[LogFile], scanner: Scanner, limit: int
-) -> Iterator[Part[_FilePart]]:
-    some = replace(environment, files=tuple(files))
-    return scanner.scan(some, _Collect(limit))
-
-
 @dataclass(frozen=True, slots=True)
 class _Collect:
-    """`collect_marks` with a limit."""
+    """`collect_marks` as work for a scan."""
 
     limit: int
+    past_damage: bool
 
     def __call__(self, rows: Rows) -> _FilePart:
-        return collect_marks(rows, self.limit)
+        return collect_marks(rows, self.limit, past_damage=self.past_damage)
 
 
 def find_checkpoint(
@@ -295,7 +297,8 @@ def find_checkpoint(
         expected -= 1
         if file.file_no != expected:
             refusal, expected = Refusal.MISSING_FILE, file.file_no
-        parts, _, _ = _read_file(environment, file, scanner, _NO_END)
+        # The engine goes backwards here, and so meets what lies behind damage.
+        parts, _, _ = _read_file(environment, file, scanner, _NO_END, past_damage=True)
         marks = _usable([mark for part in parts for mark in part.marks])
     at = max((i for i, m in enumerate(marks) if m.type_no == CKPT_END_NO), default=-1)
     later = marks[at + 1 :] + behind

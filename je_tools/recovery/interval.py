@@ -298,6 +298,9 @@ def read_interval(
             for gap in part.gaps
             if first_lsn < base + gap.stop and base + gap.start < next_lsn
         ]
+        end = part.end
+        if end is not None and end.tail < end.size and part.file.file_no < some[-1].file_no:
+            all_found.damaged.append((base + end.tail, end.size - end.tail))
         for found in part.results:
             for column in fields(_Found):
                 getattr(all_found, column.name).extend(getattr(found, column.name))

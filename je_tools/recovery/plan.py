@@ -273,7 +273,12 @@ def lost_behind(
         scanner: how it is read.
         names: of databases, by id.
     """
-    files = [file for file in environment.files if file.file_no >= end.files[-1].file_no]
+    skipped = {each.file.file_no for each in end.skipped}
+    files = [
+        file
+        for file in environment.files
+        if file.file_no >= end.files[-1].file_no and file.file_no not in skipped
+    ]
     size = sum(file.size for file in files) - end.next_offset
     if end.reason in (EndReason.CLEAN, EndReason.ZEROS, EndReason.TORN) or size <= 0:
         return replace(NOTHING_LOST, size=max(size, 0))

@@ -101,6 +101,7 @@ def _hole_row(hole: Hole) -> dict[str, Any]:
         "after": None if hole.after == NO_TYPE else type_name(hole.after),
         "named": hole.named,
         "lost_keys": hole.keys,
+        "held": hole.held,
     }
 
 

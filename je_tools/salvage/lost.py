@@ -50,7 +50,8 @@ class Hole:
         start, stop: LSNs; offsets in one file, but for files that are not there.
         before, after: types of the entries around it; NO_TYPE where there is none.
         named: how many different entries in it the rest of the log names.
-        keys: how many records it misses.
+        keys: how many records it misses, whose newest version stood there.
+        held: how many stood there and come back all the same.
     """
 
     kind: HoleKind
@@ -60,11 +61,17 @@ class Hole:
     after: int
     named: int = 0
     keys: int = 0
+    held: int = 0
 
     @property
     def is_damage(self) -> bool:
-        """Whether a whole log would not have it."""
-        return self.kind not in (HoleKind.TAIL, HoleKind.NO_FILE)
+        """Whether a whole log would not have it.
+
+        A file that the engine has cleaned away held nothing that anybody misses.
+        """
+        if self.kind is HoleKind.NO_FILE:
+            return self.keys + self.held > 0
+        return self.kind is not HoleKind.TAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +111,9 @@ def find_lost(
     """
     holes = list(_holes(environment, content))
     erases = len(content.kept.start) != len(content.solid.start)
-    if not erases and all(hole.kind is HoleKind.TAIL for hole in holes):
+    # Files that were named one by one may be any part of a log.
+    is_whole = environment.is_directory and not erases
+    if is_whole and all(hole.kind is HoleKind.TAIL for hole in holes):
         nothing = np.empty(0, np.bool_)
         return Lost(holes, no_named(), nothing, nothing), choice
     fast = scanner.is_fast(environment.size)
@@ -163,23 +172,20 @@ def _settled(content: Content, choice: Choice, mode: Mode, named: Named) -> tupl
     order = np.lexsort((sure, lsn, second, first))
     same = (np.diff(first[order]) == 0) & (np.diff(second[order]) == 0)
     is_last = np.append(~same, True)[: len(order)]
-    group = np.cumsum(np.append(0, ~same))[: len(order)]
-    winner = order[is_last][group]
-    beaten = np.zeros(len(first), np.bool_)
-    beaten[order] = winner >= len(rows)
-    wins = np.zeros(len(first), np.bool_)
-    wins[order[is_last]] = True
-    kept = wins[len(rows) :]
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(np.append(0, ~same))[: len(order)]
+    winners = order[is_last]
+    winner = winners[group]
+    kept = winner[len(rows) :] == np.arange(len(rows), len(first))
     if mode is Mode.EVERYTHING:
         kept = _one_of_each(first, second, lsn, order)[len(rows) :]
     chosen = named.take(kept)
-    is_record = choice.taken[rows] & beaten[: len(rows)]
-    settles = _settles(content, named)
-    better = np.zeros(len(order), np.bool_)
-    is_named = winner >= len(rows)
-    better[order[is_named]] = settles[winner[is_named] - len(rows)]
-    older = is_record & ~better[: len(rows)]
-    has_older = _has_older(chosen, lns.first[rows[older]], lns.second[rows[older]])
+    is_record = choice.taken[rows] & (winner[: len(rows)] >= len(rows))
+    settled = np.concatenate((np.zeros(len(rows), np.bool_), _settles(content, named)))
+    older = is_record & ~settled[winner[: len(rows)]]
+    with_older = np.zeros(len(winners), np.bool_)
+    with_older[group[: len(rows)][older]] = True
+    has_older = with_older[group[len(rows) :][kept]]
     # Nobody misses what was deleted, unless that brings an older version back.
     missed = ~chosen.gone | has_older
     chosen, has_older = chosen.take(missed), has_older[missed]
@@ -213,17 +219,6 @@ def _settles(content: Content, named: Named) -> Mask:
     return settled
 
 
-def _has_older(chosen: Named, first: Ints, second: Ints) -> Mask:
-    """Which of the chosen an LN stands in for."""
-    pairs = np.stack(
-        (np.concatenate((first, chosen.first)), np.concatenate((second, chosen.second)))
-    )
-    _, inverse = np.unique(pairs, axis=1, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    is_there: Mask = np.isin(inverse[len(first) :], inverse[: len(first)])
-    return is_there
-
-
 def _holes(environment: Environment, content: Content) -> Iterator[Hole]:
     """Every hole, in log order."""
     solid = content.solid
@@ -254,11 +249,12 @@ def _end_kind(is_end: bool, found: bool) -> HoleKind:
 
 
 def _counted(holes: Sequence[Hole], lsns: Ints, lost: Lost) -> list[Hole]:
-    """The holes with what lies in them; behind the end of the log there may be one more."""
-    records = np.sort(lost.named.records.lsn[~lost.comes_back])
-    found = []
-    for hole in holes:
-        named = np.searchsorted(lsns, [hole.start, hole.stop])
-        keys = np.searchsorted(records, [hole.start, hole.stop])
-        found.append(replace(hole, named=int(np.diff(named)[0]), keys=int(np.diff(keys)[0])))
-    return found
+    """The holes with what lies in them."""
+    ends = np.array([(hole.start, hole.stop) for hole in holes], np.int64).reshape(-1, 2)
+    records = lost.named.records.lsn
+    columns = (lsns, np.sort(records[~lost.comes_back]), np.sort(records[lost.comes_back]))
+    counts = [np.diff(np.searchsorted(column, ends), axis=1)[:, 0].tolist() for column in columns]
+    return [
+        replace(hole, named=named, keys=keys, held=held)
+        for hole, named, keys, held in zip(holes, *counts, strict=True)
+    ]

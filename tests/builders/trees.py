@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,11 @@ from tests.builders.logs import CREATED_MS, LogFile, write_log
 
 VERSION = 17
 NULL = -1
-DEBUG_ID, FIRST_ID = 5, 6
+FIRST_ID = 6
 LEVEL = 0x10000
 """What levels of nodes have set, and those of the database of ids twice."""
 
+DUPLICATES = 1
 PROVISIONAL, BEFORE_CKPT_END = 0x80, 0x40
 
 
@@ -128,6 +130,36 @@ class TreeLog:
             each.pop("logged_size", None)
         return self.put("BIN" if is_bin else "IN", fields | more | {"slots": kept}, flags=flags)
 
+    def delta(
+        self,
+        slots: Sequence[Mapping[str, Any]],
+        full_lsn: int,
+        *,
+        node_id: int,
+        full_slot_count: int,
+        db: int = FIRST_ID,
+        **more: Any,
+    ) -> int:
+        """A BIN-delta."""
+        fields = {"db_id": db, "last_full_lsn": full_lsn, "last_delta_lsn": NULL}
+        fields |= {"expiration_base": -1, "node_id": node_id, "identifier_key": slots[0]["key"]}
+        fields |= {"booleans": 8, "slot_count": len(slots), "level": LEVEL | 1, "max_entries": 31}
+        fields |= {"compact_lsns": 0, "slots": [dict(each) for each in slots]}
+        fields |= {"full_slot_count": full_slot_count, "full_max_entries": 128}
+        return self.put("NewBINDelta", fields | {"bloom_filter": None}, **more)
+
+    def rollback(self, matchpoint: int, txns: Sequence[int], *, ends: bool = False) -> int:
+        """A RollbackStart, with its RollbackEnd where that is asked for."""
+        fields = {"matchpoint_vlsn": 1, "matchpoint_lsn": matchpoint, "time_ms": CREATED_MS}
+        start = self.put(
+            "RollbackStart",
+            fields | {"active_txn_count": len(txns), "active_txns": list(txns)},
+        )
+        if ends:
+            named = {"matchpoint_lsn": matchpoint, "rollback_start_lsn": start}
+            self.put("RollbackEnd", named | {"time_ms": CREATED_MS})
+        return start
+
     def tree(self, slots: Sequence[Mapping[str, Any]], *, db: int = FIRST_ID, **more: Any) -> int:
         """A root and the one BIN under it."""
         child = self.node(slots, db=db, **more)
@@ -210,4 +242,30 @@ def simple(records: Mapping[bytes, bytes]) -> TreeLog:
     slots = [slot(key, log.ln(key, data)) for key, data in sorted(records.items())]
     log.database(b"db", log.tree(slots))
     log.checkpoint()
+    return log
+
+
+def rich(rng: random.Random) -> TreeLog:
+    """A small log in which recovery has something of everything to do."""
+    log = TreeLog()
+    keys = [b"%03d" % i for i in range(rng.choice([3, 12, 30]))]
+    slots = [slot(key, log.ln(key, b"v" + key)) for key in keys]
+    half = len(slots) // 2
+    left = log.node(slots[:half], node_id=11)
+    right = log.node(slots[half:], node_id=12)
+    children = [slot(b"", left), slot(keys[half], right)]
+    log.database(b"db", log.node(children, level=2, is_root=True, node_id=10))
+    both = b"kd\x01"
+    log.database(
+        b"dup", log.tree([slot(both, log.ln(both, b"", db=7))], db=7), db=7, db_flags=DUPLICATES
+    )
+    start = log.checkpoint()
+    if rng.random() < 0.4:
+        log.next_file()
+    log.ln(keys[0], b"new", txn=3, abort_lsn=slots[0]["lsn"])
+    log.ln(b"zz", b"new", txn=-4, vlsn=5)
+    log.end(3)
+    changed = log.ln(keys[1], b"open", txn=5, abort_lsn=slots[1]["lsn"])
+    log.delta([slot(keys[1], changed)], left, node_id=11, full_slot_count=half)
+    log.rollback(start, [-4])
     return log

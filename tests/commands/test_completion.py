@@ -18,7 +18,7 @@ from tests.corpus import FIXTURES
 from tests.je_tools.test_formats import HOSTILE, hostile_log
 
 TOOLS = Path(sys.executable).parent
-PROGRAMS = ("je-tools", "db-dump")
+PROGRAMS = ("je-tools", "db-dump", "db-recover")
 PATH = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
 
 

@@ -21,6 +21,7 @@ HELP = [
     ("je-tools", "--help"),
     ("je-tools", "--version"),
     ("db-dump", "--help"),
+    ("db-recover", "--help"),
     *(("je-tools", name, "--help") for name in COMMANDS),
 ]
 PRINTING = [
@@ -30,6 +31,7 @@ PRINTING = [
     *(("je-tools", "summary", HOME, "--format", name) for name in ("table", "jsonl", "csv")),
     *(("je-tools", "files", HOME, "--format", name) for name in ("table", "jsonl", "csv")),
     ("je-tools", "verify", HOME, "--all"),
+    *(("db-recover", HOME, "--format", name) for name in ("table", "jsonl")),
     ("je-tools", "explain", "type:", "exit:"),
     ("je-tools", "explain", "type:BIN", "--format", "jsonl"),
     ("je-tools", "explain", "0x0/0x26", "--env", HOME),

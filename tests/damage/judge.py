@@ -15,7 +15,7 @@ import numpy as np
 
 from je_tools import scan
 from je_tools.environment import open_environment
-from je_tools.errors import InputError
+from je_tools.errors import InputError, JeToolsError
 from je_tools.findings import CODES
 from je_tools.formats.je import reader
 from je_tools.formats.je.columns import COLUMN_FAMILIES, Columns, Decoded, decode
@@ -24,10 +24,15 @@ from je_tools.formats.je.reader import COLUMN_NAMES, Rows
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.tally import tally_rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
+from je_tools.recovery.findings import snapshot_findings
+from je_tools.recovery.plan import plan_recovery
 from je_tools.scan import Scanner
+from je_tools.sinks.recovery_tables import recovery_lists, recovery_rows
+from je_tools.snapshot import take_snapshot
 from je_tools.verify import Totals, verify
 from tests.damage.reading import read_log
 from tests.damage.running import Outcome, je_tools
+from tests.je_tools.snapshots import NOW_MS, records_of
 
 COMMANDS_SHARE, ALL_COMMANDS_SHARE, VERDICT_SHARE = 0.04, 0.01, 0.15
 MIXED_SHARE = 0.2
@@ -75,6 +80,7 @@ def judge(home: Path, rng: random.Random) -> None:
             assert_equal(seen[0], observed(environment, draw, None))
         for each in read_log(home, fast=True, threads=1):
             each.assert_covers_every_byte()
+        assert_equal(*(recovered(environment, fast) for fast in (False, True)))
         if share < VERDICT_SHARE:
             verdicts = [verdict(environment, fast) for fast in (False, True)]
             assert_equal(*verdicts)
@@ -217,6 +223,21 @@ def verdict(environment: Any, fast: bool) -> list[Any]:
     return [*[each.row() for each in found], totals.row()]
 
 
+def recovered(environment: Any, fast: bool) -> list[Any]:
+    """What a snapshot and the plan of the recovery say of a log, or why there is none."""
+    try:
+        snapshot = take_snapshot(environment, Scanner(fast=fast, threads=1), now_ms=NOW_MS)
+        plan = plan_recovery(snapshot)
+    except JeToolsError as error:
+        return [str(error)]
+    said: list[Any] = [row for row in recovery_rows(plan)]
+    for section in recovery_lists(plan):
+        said += [section.name, section.rows]
+    for database in snapshot.databases.values():
+        said += [database.db_id, database.name, records_of(snapshot, database)]
+    return [*said, *[finding.row() for finding in snapshot_findings(snapshot)]]
+
+
 # Whole commands
 
 
@@ -257,6 +278,8 @@ def judge_others(home: Path, rng: random.Random, rows: list[dict[str, Any]]) -> 
     strict_rows(run("files", home, "--format", "jsonl"))
     run("files", home)
     run("verify", home)
+    run("recover", home)
+    strict_rows(run("recover", home, "--format", "jsonl"))
     lsns = [row["lsn"] for row in rng.sample(rows, min(3, len(rows)))]
     for lsn in [*lsns, f"0x0/{rng.randrange(9000):#x}"]:
         strict_rows(run("explain", lsn, "--env", home, "--format", "jsonl"))

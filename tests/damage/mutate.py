@@ -22,6 +22,7 @@ from tests.builders.logs import (
     random_log,
 )
 from tests.builders.planted import VERSIONS, planted_file
+from tests.builders.trees import rich
 from tests.corpus import FIXTURES
 from tests.damage.hostile import PATTERNS, hostile_file
 from tests.damage.small import small_log, vectors
@@ -182,6 +183,18 @@ def hostile(rng: random.Random) -> dict[str, bytes]:
     return {file.name: bytes(file.data)}
 
 
+def trees(rng: random.Random) -> dict[str, bytes]:
+    """An environment with trees, of which some fields are changed, mostly with right sums."""
+    files = rich(rng).files
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        file = rng.choice(files)
+        change = rng.choice([*CHANGES, *[replace_field] * 14, *[splice] * 3])
+        if file.data:
+            change(rng, file)
+    mends = rng.random() < 0.85
+    return {file.name: mended(file.data, file.version) if mends else file.data for file in files}
+
+
 def noise(rng: random.Random) -> dict[str, bytes]:
     """Any bytes, behind a good file header or without one."""
     size = rng.choice([0, 1, 13, 14, 37, 38, 39, 100, 2000])
@@ -195,8 +208,9 @@ KINDS: list[tuple[str, Callable[[random.Random], dict[str, bytes]]]] = [
     ("items", changed_items),
     ("hostile", hostile),
     ("noise", noise),
+    ("trees", trees),
 ]
-WEIGHTS = (50, 40, 5, 5)
+WEIGHTS = (40, 30, 5, 5, 20)
 
 
 # Changes to single items

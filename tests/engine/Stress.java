@@ -149,7 +149,7 @@ public final class Stress {
         config.setConfigParam("je.cleaner.bytesInterval", "300000");
         config.setConfigParam("je.compressor.wakeupInterval", "1 s");
         String extinct = "" + (option("extinct", 0) == 1);
-        String[] values = {"0", "false", "" + option("embedded", 16), "1", extinct};
+        String[] values = {"0", "false", "" + option("embedded", 16), "2", extinct};
         for (int i = 0; i < values.length; i++) {
             try {
                 config.setConfigParam(SOME_ENGINES_HAVE_NOT[i], values[i]);
@@ -493,7 +493,11 @@ public final class Stress {
         }
 
         static void put(
-                Database db, Transaction txn, DatabaseEntry key, DatabaseEntry data, Random random) {
+                Database db,
+                Transaction txn,
+                DatabaseEntry key,
+                DatabaseEntry data,
+                Random random) {
             boolean hours = random.nextBoolean();
             int ttl = 1 + random.nextInt(hours ? 30 : 12);
             try {

@@ -1,7 +1,8 @@
 """Crashes environments at many places and holds what a snapshot says against the engine.
 
 `python -m tests.engine.campaign [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` holds the replay of the
-whole log, which uses no tree, against the engine.
+whole log, which uses no tree, against the engine; `... DIR NOW_MS [COORDINATE]` does it for one log
+that another campaign has kept.
 """
 
 from __future__ import annotations
@@ -88,6 +89,11 @@ class Difference:
     warnings: frozenset[str]
     replayed: str
 
+    @property
+    def is_engine_alone(self) -> bool:
+        """Whether the engine gave no answer, or one that the replay contradicts as we do."""
+        return self.replayed == "snapshot" or self.group.startswith("engine alone")
+
 
 @dataclass
 class Report:
@@ -103,8 +109,8 @@ class Report:
 
     @property
     def engine_alone(self) -> list[Difference]:
-        """Differences in which the replay of the whole log is of the snapshot's opinion."""
-        return [each for each in self.differences if each.replayed == "snapshot"]
+        """Where the engine gives no answer, or the replay of the whole log contradicts it."""
+        return [each for each in self.differences if each.is_engine_alone]
 
     @property
     def unforetold(self) -> list[Difference]:
@@ -113,15 +119,15 @@ class Report:
 
     @property
     def unexplained(self) -> list[Difference]:
-        """All differences but those in which the replay is of the snapshot's opinion."""
-        return [each for each in self.differences if each.replayed != "snapshot"]
+        """All the others: the snapshot may be wrong."""
+        return [each for each in self.differences if not each.is_engine_alone]
 
     def __str__(self) -> str:
         equal = self.cases - len(self.differences)
         lines = [
             f"{self.name}: {self.cases} crash points, {equal} equal ({self.records} records;"
-            f" {self.refused} refused by both), {len(self.engine_alone)} where the replay of the"
-            f" whole log is against the engine, {len(self.unexplained)} others",
+            f" {self.refused} refused by both), {len(self.engine_alone)} where the engine is alone,"
+            f" {len(self.unforetold)} of them not foretold, {len(self.unexplained)} others",
             "  " + ", ".join(f"{kind} {count}" for kind, count in self.kinds.most_common()),
             "  " + ", ".join(f"{name} {spent:.1f} s" for name, spent in self.seconds.items()),
         ]
@@ -269,17 +275,35 @@ def whole_log(home: Path, now_ms: int) -> Contents | Refusal:
     return replay(home, now_ms).contents
 
 
-def main(arguments: list[str]) -> int:
-    """Hold the replay of the whole log against the engine; the folder of the logs stays."""
-    numbers = [int(each) for each in arguments if ":" not in each]
+def judge_again(judge: Judge, snapshot: Snapshot, home: Path, now_ms: int) -> str:
+    """What a snapshot, the engine and the replay of the whole log say of one crashed log."""
+    told = snapshot(home, now_ms)
+    warnings = ", ".join(sorted(told.warnings)) if isinstance(told, Foretold) else ""
+    contents = told.contents if isinstance(told, Foretold) else told
+    copied = judge.folder / "again"
+    shutil.copytree(home, copied)
+    with Engine(judge.java, judge.class_path) as engine:
+        answer = engine.ask(copied, now_ms)
+    shutil.rmtree(copied)
+    found = compare(contents, answer)
+    side = side_of(replay(home, now_ms), contents, answer)
+    return f"{': '.join(found) if found else 'equal'} · replay: {side} · {warnings}"
+
+
+def main(arguments: list[str], snapshot: Snapshot) -> int:
+    """Hold a snapshot against the engine and print the report; the folder of the logs stays."""
     coordinate = next((each for each in arguments if ":" in each), JE_18)
-    seed, workloads, crashes = [*numbers, *(1, 10, 20)[len(numbers) :]]
     folder = Path(tempfile.mkdtemp(prefix="je-tools-campaign-"))
     judge = Judge.of(coordinate, folder)
-    report = run_campaign(judge, whole_log, range(seed, seed + workloads), crashes)
+    if arguments and Path(arguments[0]).is_dir():
+        print(judge_again(judge, snapshot, Path(arguments[0]), int(arguments[1])))
+        return 0
+    numbers = [int(each) for each in arguments if ":" not in each]
+    seed, workloads, crashes = [*numbers, *(1, 10, 20)[len(numbers) :]]
+    report = run_campaign(judge, snapshot, range(seed, seed + workloads), crashes)
     print(f"{coordinate}, {folder}, {report}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], whole_log))

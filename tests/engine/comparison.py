@@ -8,6 +8,8 @@ from collections import Counter
 from tests.truth.contents import Contents, Refusal
 from tests.truth.replay import Replayed
 
+Records = list[tuple[bytes, bytes]]
+
 _REASON = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")
 
 
@@ -35,9 +37,7 @@ def _kind_of(refusal: Refusal) -> str:
     return refusal.reason.rsplit(".", 1)[-1] + (f" {reason[0]}" if reason else "")
 
 
-def _compare_records(
-    name: str, told: list[tuple[bytes, bytes]], engine: list[tuple[bytes, bytes]]
-) -> tuple[str, str]:
+def _compare_records(name: str, told: Records, engine: Records) -> tuple[str, str]:
     ours, theirs = Counter(told), Counter(engine)
     more, less = ours - theirs, theirs - ours
     where = f"{name!r}: {len(told)} and {len(engine)} records"
@@ -55,16 +55,43 @@ def _compare_records(
 
 
 def side_of(replayed: Replayed, told: Contents | Refusal, engine: Contents | Refusal) -> str:
-    """Whose side the replay of the whole log takes, or why it takes none."""
+    """Whose side the replay of the whole log takes, or why it takes none.
+
+    Only what the two do not agree on is looked at: of all else the replay may be of another mind,
+    as of records that an engine keeps although they have expired.
+    """
     if replayed.doubts:
         return f"not asked, {replayed.doubts[0].split(' at ')[0]}"
     unsure = sorted(set(replayed.unsure.values()))
     told, engine, own = (_without(each, replayed) for each in (told, engine, replayed.contents))
     if unsure and compare(told, engine) is None:
         return f"not sure, {unsure[0]}"
-    if compare(told, own) is None:
-        return "snapshot"
-    return "engine" if compare(own, engine) is None else "neither"
+    sides = {"snapshot": _agree(own, told, engine), "engine": _agree(own, engine, told)}
+    return next((side for side, agrees in sides.items() if agrees), "neither")
+
+
+def _agree(own: Contents | Refusal, one: Contents | Refusal, other: Contents | Refusal) -> bool:
+    """Whether, wherever `one` and `other` differ, `own` is like `one`."""
+    if isinstance(own, Refusal) or isinstance(one, Refusal) or isinstance(other, Refusal):
+        return compare(one, own) is None
+    for name in one.keys() | other.keys():
+        if name not in one or name not in other:
+            if (name in own) != (name in one):
+                return False
+            continue
+        if one[name] != other[name] and not _agree_on(own.get(name), one[name], other[name]):
+            return False
+    return True
+
+
+def _agree_on(own: Records | None, one: Records, other: Records) -> bool:
+    if own is None:
+        return False
+    counts, expected = Counter(own), Counter(one)
+    differing = (expected - Counter(other)) | (Counter(other) - expected)
+    if not differing:
+        return own == one
+    return all(counts[pair] == expected[pair] for pair in differing)
 
 
 def _without(contents: Contents | Refusal, replayed: Replayed) -> Contents | Refusal:

@@ -72,18 +72,43 @@ def test_side(replayed: Replayed, side: str) -> None:
     assert side_of(replayed, {"x": [A]}, {"x": [B]}) == side
 
 
+@pytest.mark.parametrize(
+    ("own", "side"),
+    [
+        ({"x": [A], "y": [OTHER]}, "snapshot"),
+        ({"x": [A, B, C], "y": []}, "engine"),
+        ({"x": [A, B], "y": []}, "neither"),
+        ({"y": []}, "neither"),
+    ],
+)
+def test_side_looks_at_what_differs(own: Contents, side: str) -> None:
+    told: Contents = {"x": [A], "y": [B]}
+    assert side_of(Replayed(own), told, {"x": [A, B, C], "y": [B]}) == side
+
+
+@pytest.mark.parametrize(("own", "side"), [([A, B], "snapshot"), ([B, A], "engine")])
+def test_side_on_order(own: list[tuple[bytes, bytes]], side: str) -> None:
+    assert side_of(Replayed({"x": own}), {"x": [A, B]}, {"x": [B, A]}) == side
+
+
+@pytest.mark.parametrize(("own", "side"), [({}, "snapshot"), ({"x": [A]}, "engine")])
+def test_side_on_databases(own: Contents, side: str) -> None:
+    assert side_of(Replayed(own), {}, {"x": []}) == side
+
+
 def test_report_tells_all_of_a_difference() -> None:
-    report = Report(cases=3)
-    report.kinds["whole"] = 3
-    for side in ("snapshot", "engine"):
+    report = Report(cases=4)
+    report.kinds["whole"] = 4
+    for side in ("snapshot", "engine", "not asked, files are missing"):
         warnings = frozenset({"stray-slots"} if side == "snapshot" else ())
+        group = "engine alone: open" if side.startswith("not") else "order"
         case = Case(1, 2, Crash("whole", "0x0/0x9", {}), 5)
-        report.differences.append(Difference(case, "order", "'x'", warnings, side))
-    assert [each.replayed for each in report.engine_alone] == ["snapshot"]
-    assert [each.replayed for each in report.unexplained] == ["engine"]
-    assert not report.unforetold
+        report.differences.append(Difference(case, group, "'x'", warnings, side))
+    assert report.engine_alone == report.differences[::2]
+    assert report.unforetold == report.differences[2:]
+    assert report.unexplained == report.differences[1:2]
     text = str(report)
-    assert "3 crash points, 1 equal" in text
+    assert "4 crash points, 1 equal" in text
     assert "1 order · replay: snapshot · stray-slots\n" in text
     assert "workload 1 crash 2 at 5: whole (0x0/0x9): 'x'" in text
 

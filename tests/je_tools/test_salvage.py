@@ -167,6 +167,8 @@ def test_files_that_are_missing(name: str, tmp_path: Path) -> None:
         for db_id in live & back.keys():
             slots = [r for r in back[db_id] if r.confidence is Confidence.SLOT_ONLY]
             known = {r.lsn for r in back[db_id]} - {r.lsn for r in slots}
+            from_gone = [r for r in slots if r.lsn >> 32 == base >> 32]
+            assert not from_gone or any(hole.is_damage for hole in done.lost.holes)
             replaced = {written[r.lsn].identity for r in slots if r.lsn in written}
             expected = {
                 version.lsn
@@ -230,6 +232,30 @@ def test_every_form_in_every_mode(form: str, mode: Mode, tmp_path: Path) -> None
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {f"people.{form}", f"new-name.{form}", "ledger.jsonl", "summary.txt"} <= names
     assert (f"gone.{form}" in names) == (mode is Mode.EVERYTHING)
+
+
+def test_files_named_one_by_one(tmp_path: Path) -> None:
+    """Their slots tell of files that were not given, although nothing says that these were."""
+    home = environment("v17-erase-after").home
+    log = read_intact(home)
+    paths = sorted(home.glob("*.jdb"))
+    last = int(paths[-1].stem, 16)
+    outcome = je_tools("salvage", paths[-1], "--output", tmp_path / "out", "--format", "jsonl")
+    assert outcome.code == 0
+    lines = (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    told = [row for row in rows if row["kind"] in ("record", "lost-key")]
+    assert told
+    assert {int(row["lsn"].split("/")[0], 16) < last for row in told} == {True}
+    keys = {version.key.hex() for version in log.versions}
+    assert {row["key"] for row in told} <= keys
+
+
+@pytest.mark.parametrize("name", ["v8-cleaned"])
+def test_files_that_the_cleaner_has_removed_are_no_damage(name: str, tmp_path: Path) -> None:
+    outcome = je_tools("salvage", environment(name).home, "--output", tmp_path / "out")
+    assert outcome.code == 0
+    assert b"no-file: " in outcome.out
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ OLDEST, NEWEST = 8, 26
 
 MAP, NAME_TX, NAME = 4, 5, 6
 _CREATED_IS_LOGGED = frozenset({31, 32, 35, 36, 44, 45})
-_DAY, _HOUR = 24 * 3_600_000, 3_600_000
+_HOUR = 3_600_000
+
+DAYS_MAX, HOURS_MAX = 100_000, 1_000_000
+"""Expirations above are not in days, or not as they were: 1 000 000 hours are the year 2084."""
 
 
 class Ln(NamedTuple):
@@ -173,8 +176,16 @@ def _last_key(cursor: Cursor, type_no: int) -> bytes:
 
 
 def _time_of(expiration: int) -> int:
-    """When a record expires: negative numbers are hours since 1970, others days."""
-    return -expiration * _HOUR if expiration < 0 else expiration * _DAY
+    """When a record expires: negative numbers are hours since 1970, others days.
+
+    JE 7.5 and 18.3 lose the unit of some, and multiply them by 24 later, and log what they made of
+    them. Days that are too many are hours, hours that are too many were multiplied.
+    """
+    days = 0 <= expiration <= DAYS_MAX
+    hours = expiration * 24 if days else abs(expiration)
+    while hours > HOURS_MAX:
+        hours //= 24
+    return hours * _HOUR
 
 
 def read_map(item: bytes, version: int) -> Mapped:

@@ -133,7 +133,7 @@ def _newest(
 ) -> tuple[dict[int, dict[bytes, Ln]], set[int]]:
     """The last word on each key by database, and databases changed outside of transactions.
 
-    A record that the cleaner has moved is logged outside of a transaction too, but changes nothing.
+    A record that the cleaner has moved is logged outside of a transaction too, with the same data.
     """
     newest: dict[int, dict[bytes, Ln]] = {}
     outside: set[int] = set()
@@ -146,14 +146,10 @@ def _newest(
             continue
         records = newest.setdefault(ln.db_id, {})
         known = records.get(ln.key)
-        if not transactional and (known is None or _said(known) != _said(ln)):
+        if not transactional and (known is None or known.data != ln.data):
             outside.add(ln.db_id)
         records[ln.key] = ln
     return newest, outside
-
-
-def _said(ln: Ln) -> tuple[bytes | None, int]:
-    return ln.data, ln.expires_ms
 
 
 def _counts(lsn: int, ln: Ln, facts: _Facts) -> bool:

@@ -131,6 +131,16 @@ def test_moved_record_and_one_outside_of_transactions(tmp_path: Path) -> None:
     assert replay(other, 0).unsure == {"db": "written outside of transactions"}
 
 
+@pytest.mark.parametrize("logged", [20_000, -480_000, 480_000, 480_000 * 24, -480_000 * 576])
+def test_expiration(logged: int, tmp_path: Path) -> None:
+    """In days, in hours, and as some engines spoil it."""
+    item = b"\x80\0" + packed(USER_DB) + packed(2) + b"\xff" + packed(logged) + packed(1) + b"1a"
+    home = log_with(tmp_path / "log", (INS_LN_TX, item), (COMMIT, commit(2)))
+    expires_ms = 480_000 * 3_600_000
+    assert replay(home, expires_ms).contents == {"db": [(b"a", b"1")]}
+    assert replay(home, expires_ms + 1).contents == {"db": []}
+
+
 def test_end_of_log(tmp_path: Path) -> None:
     """A damaged entry in the last file ends the log; so does a file that cannot be the next."""
     home = log_with(tmp_path / "log", (INS_LN_TX, ln(b"a", b"1", 2)), (COMMIT, commit(2)))

@@ -1,0 +1,92 @@
+"""`je-tools space`: where does the disk space go, and why is each file still there?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from je_tools.commands._options import format_option, output_option, say, terminal_width
+from je_tools.commands._snapshot import SnapshotOptions, open_snapshot, report, snapshot_options
+
+if TYPE_CHECKING:
+    from je_tools.space import Space
+
+
+class Options(SnapshotOptions):
+    """What the command line says."""
+
+    recount: bool
+    free: int
+    format_: str
+    output: Path | None
+
+
+@click.command("space")
+@snapshot_options
+@click.option(
+    "--recount", is_flag=True, help="Count anew what is in use, by the trees and not the notes."
+)
+@click.option(
+    "--free",
+    type=click.IntRange(min=0),
+    metavar="MB",
+    default=None,
+    help="List only the oldest reserved files that free as many MB; otherwise all.",
+)
+@format_option("table", "jsonl", "csv")
+@output_option
+def command(**options: Unpack[Options]) -> int:
+    """Tell where the disk space goes: how full each file is, and why it is still there.
+
+    Of each file the bytes, how many are obsolete or expired, how much is used (the average, and
+    between what it lies), as the engine has counted it with its last checkpoint; with --recount
+    also as the trees have it. Then the reserved files, which may be deleted while the environment
+    is closed, the limits of je.properties, what is free on the disk, and whether the engine would
+    meet a limit when it opens the environment. Nothing is changed.
+
+    \b
+    Examples:
+      je-tools space meta/bdb
+      je-tools space meta/bdb --recount
+      je-tools space meta/bdb --free 500 --format jsonl
+    """
+    from je_tools.recount import recount
+    from je_tools.sinks import sections as sink
+    from je_tools.sinks.output import check_output, open_output
+    from je_tools.sinks.space_tables import (
+        deletable_section,
+        file_section,
+        space_row,
+        space_sections,
+    )
+    from je_tools.space import deletable, measure_space
+
+    with open_snapshot(options, "space") as snapshot:
+        if options["output"] is not None:
+            check_output(options["output"], snapshot.environment)
+        space = measure_space(snapshot, recount(snapshot) if options["recount"] else None)
+        chosen = space.reserved
+        if options["free"] is not None:
+            chosen = deletable(space, options["free"] << 20)
+        with open_output(options["output"], snapshot.environment) as out:
+            if options["format_"] == "csv":
+                sink.write_csv([file_section(space)], out)
+            elif options["format_"] == "jsonl":
+                sink.write_jsonl([file_section(space), deletable_section(chosen)], out)
+                out.write(json.dumps(space_row(space)).encode() + b"\n")
+            else:
+                tables = space_sections(space, chosen)
+                sink.write_table(tables, out, terminal_width(options["output"]))
+    _remark(space)
+    return report(snapshot, options)
+
+
+def _remark(space: Space) -> None:
+    """Say on standard error what is not in the tables."""
+    for refusal in space.settings.refused:
+        say(f"je-tools: {refusal}; the engine refuses to open such an environment")
+    if space.settings.unreadable is not None:
+        say(f"je-tools: je.properties cannot be read ({space.settings.unreadable}); the defaults")

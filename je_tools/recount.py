@@ -1,0 +1,174 @@
+"""What of a log is in use, counted anew: the entries that the trees name, and all the others.
+
+One walk over the headers of all entries, and one over the trees as they are after recovery; no
+record is looked up by its key.
+
+Source: je-log.md "Utilization"; UtilizationFileReader.processEntry, isLNActive, isINActive,
+JE 25.3.17.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from je_tools.btree.tree import Children, Fault, Leaves
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je import header as h
+from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import FILE_HEADER_NO, Family
+from je_tools.recovery.overlay import Outcome
+from je_tools.recovery.reading import Reading
+from je_tools.snapshot import Database, Snapshot
+
+EMBEDDED_LN, ABORT_DATA = 0x02, 0x08
+"""Bits of an LN's flags: its own data is in a slot, or that of the version to go back to, and their
+entries are obsolete for that. Source: LNLogEntry, JE 7.5.11."""
+
+
+@dataclass
+class Recount:
+    """Bytes of entries, by file number.
+
+    Attributes:
+        total: all entries but file headers and invisible ones.
+        live_records: that slots of trees name.
+        live_nodes: that trees consist of, deltas left out, their full versions counted.
+        live_deltas: deltas that trees consist of. The engine's own recount takes them for
+            obsolete.
+        bases: of `live_nodes`, full versions that only deltas need.
+    """
+
+    total: Counter[int] = field(default_factory=Counter)
+    live_records: Counter[int] = field(default_factory=Counter)
+    live_nodes: Counter[int] = field(default_factory=Counter)
+    live_deltas: Counter[int] = field(default_factory=Counter)
+    bases: Counter[int] = field(default_factory=Counter)
+
+    def obsolete_size(self, file_no: int) -> int:
+        """Bytes of a file that nothing needs, as the engine's recount has it."""
+        live = self.live_records[file_no] + self.live_nodes[file_no]
+        return max(self.total[file_no] - live, 0)
+
+
+def recount(snapshot: Snapshot) -> Recount:
+    """Count anew what of each file is in use; faults of trees are told in `snapshot.faults`."""
+    counted = Recount()
+    end = snapshot.end.next_lsn
+
+    def size_up(rows: Rows) -> tuple[int, int]:
+        wanted = (rows.type != FILE_HEADER_NO) & rows.good
+        wanted &= rows.flags & h.invisible_mask(rows.version) == 0
+        wanted &= rows.lsn < end
+        return rows.file_no, int(rows.size[wanted].sum(dtype=np.int64))
+
+    for part in snapshot.scanner.scan(snapshot.environment, size_up):
+        for file_no, size in part.results:
+            counted.total[file_no] += size
+    for database in list(snapshot.databases.values()):
+        if database.root_lsn != NULL_LSN:
+            _count_tree(snapshot, database, counted)
+    return counted
+
+
+@dataclass
+class _Live:
+    """LSNs and sizes of what some nodes and their slots name."""
+
+    nodes: Ints
+    bases: Ints
+    deltas: Ints
+    records: Ints
+    record_sizes: Ints
+
+
+def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> None:
+    reading = snapshot.reading(database, with_data=False, show_expired=True)
+    tree = reading.tree
+
+    def look(leaves: Leaves) -> None:
+        nothing = np.empty(0, np.int64)
+        _add(reading, counted, _Live(*_nodes(leaves), nothing, nothing))
+
+    def measure(children: Children) -> tuple[_Live, list[Fault]]:
+        leaves = tree.read(children)
+        slots, alive, changes, faults = reading.alive(leaves)
+        # Data in slots, and that of duplicates, makes the record's entry obsolete at once.
+        outside = alive & (slots.data_size < 0) & (slots.lsn != NULL_LSN)
+        if tree.two_part:
+            outside[:] = False
+        lsns, sizes = slots.lsn[outside], slots.logged_size[outside]
+        lsns = np.concatenate((lsns, _lns_of(reading, changes)))
+        sizes = np.concatenate((sizes, np.zeros(len(lsns) - len(sizes), np.int64)))
+        unknown = np.flatnonzero(sizes <= 0)
+        sizes[unknown] = _sizes(reading, lsns[unknown])
+        return _Live(*_nodes(leaves), lsns, sizes), faults
+
+    for live, faults in snapshot.in_order(tree.leaf_children(seen=look), measure):
+        _add(reading, counted, live)
+        snapshot.faults.extend(faults)
+    snapshot.faults.extend(tree.faults)
+
+
+def _lns_of(reading: Reading, changes: Ints) -> Ints:
+    """LSNs of the entries that hold the records of changes, outside of slots."""
+    overlay = reading.overlay
+    outcomes = overlay.outcome[changes]
+    lsns = overlay.lsn[changes]
+    if reading.tree.two_part or not len(lsns):
+        return np.empty(0, np.int64)
+    entries = fetch(reading.tree.image, lsns, fast=reading.tree.fast, check=False)
+    holding = np.where(outcomes == Outcome.LN, lsns, NULL_LSN)
+    for family in (Family.LN, Family.NAME_LN):
+        rows = np.flatnonzero(entries.is_family(family))
+        wanted = frozenset({"flags", "abort_lsn"})
+        for some, decoded in entries.decode(family, rows, fast=reading.tree.fast, wanted=wanted):
+            head = decoded.fields
+            flags = head.number("flags") if head.has("flags") else np.zeros(len(some), np.int64)
+            back = outcomes[some] == Outcome.ABORT_VERSION
+            if head.has("abort_lsn"):
+                known = back & head.is_present("abort_lsn") & (flags & ABORT_DATA == 0)
+                holding[some[known]] = head.number("abort_lsn")[known]
+            holding[some[~back & (flags & EMBEDDED_LN != 0)]] = NULL_LSN
+    outside: Ints = holding[holding != NULL_LSN]
+    return outside
+
+
+def _nodes(leaves: Leaves) -> tuple[Ints, Ints, Ints]:
+    """LSNs of full nodes, of full versions of deltas, and of deltas."""
+    nodes = leaves.logged[0]
+    used = leaves.nodes.good & nodes.good
+    deltas = used & nodes.is_delta
+    bases = nodes.last_full_lsn[deltas]
+    return nodes.lsn[used & ~deltas], bases[bases != NULL_LSN], nodes.lsn[deltas]
+
+
+def _sizes(reading: Reading, lsns: Ints) -> Ints:
+    """Bytes of the entries at LSNs; 0 where there is none."""
+    found = fetch(reading.tree.image, lsns, fast=reading.tree.fast, check=False)
+    sizes: Ints = np.where(found.good, found.size, 0)
+    return sizes
+
+
+def _add(reading: Reading, counted: Recount, live: _Live) -> None:
+    for lsns, kinds in (
+        (live.nodes, (counted.live_nodes,)),
+        (live.bases, (counted.live_nodes, counted.bases)),
+        (live.deltas, (counted.live_deltas,)),
+    ):
+        _add_up(kinds, lsns, _sizes(reading, lsns))
+    _add_up((counted.live_records,), live.records, live.record_sizes)
+
+
+def _add_up(kinds: Iterable[Counter[int]], lsns: Ints, sizes: Ints) -> None:
+    files, at = np.unique(lsns >> 32 & 0xFFFFFFFF, return_inverse=True)
+    sums = np.zeros(len(files), np.int64)
+    np.add.at(sums, at, sizes)
+    for kind in kinds:
+        for file_no, size in zip(files.tolist(), sums.tolist(), strict=True):
+            kind[file_no] += size

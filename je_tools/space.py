@@ -1,0 +1,325 @@
+"""Where the disk space of an environment goes: what each file holds, and why it is still there.
+
+Utilization is what the engine has counted itself, or counted anew (`recount`). The disk limits are
+those of `je.properties`; what a program sets is not known here.
+
+Source: je-log.md "Utilization"; DbSpace, DbDeleteReservedFiles, Cleaner.recalcLogSizeStats,
+FileProtector.getLogSizeStats, JE 25.3.17.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from je_tools.environment import LogFile
+from je_tools.formats.je.internal import VLSN_MAP_DB, Expirations, ReservedFile, VlsnBucket
+from je_tools.properties import (
+    FREE_DISK,
+    MAX_DISK,
+    MIN_AGE,
+    RESERVED_DISK,
+    Settings,
+    read_settings,
+)
+from je_tools.recount import Recount
+from je_tools.recovery.interval import TRANSACTIONAL
+from je_tools.snapshot import Snapshot
+from je_tools.utilization import (
+    FileSummary,
+    Utilization,
+    expirations,
+    file_summaries,
+    internal_records,
+    reserved_files,
+)
+
+ADJUSTED_ABOVE = 10 << 30
+"""A larger `je.maxDisk` is lowered by `je.freeDisk`. Source: Cleaner, JE 25.3.17."""
+
+
+class State(StrEnum):
+    """What a file is to the engine."""
+
+    ACTIVE = "active"
+    LAST = "last"
+    """The one that is written to."""
+    RESERVED = "reserved"
+    """Cleaned; it goes when space is needed."""
+    BEHIND = "behind-end"
+    """Not part of the log that recovery would leave."""
+
+
+class Reason(StrEnum):
+    """Why a file is still there."""
+
+    LAST = "last-file"
+    INTERVAL = "recovery-interval"
+    LIVE = "live-entries"
+    DELTA_BASE = "delta-bases"
+    OPEN_TRANSACTION = "open-transaction"
+    TOO_YOUNG = "too-young"
+    VLSN_INDEX = "vlsn-index"
+    TTL = "ttl-not-passed"
+    HARD_LINK = "hard-link"
+    RESERVED = "reserved"
+    UNCOUNTED = "no-summary"
+    """The engine has not counted it yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpace:
+    """One file.
+
+    Attributes:
+        file: it.
+        state: what it is to the engine.
+        counted: as the engine has counted it; None where it has no summary.
+        recounted: counted anew; None where that was not asked for.
+        pending_size: bytes that will expire later.
+        reasons: why it is still there; of a file that is not reserved, none means that the cleaner
+            will take it.
+    """
+
+    file: LogFile
+    state: State
+    counted: Utilization | None
+    recounted: Utilization | None
+    pending_size: int
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """What the disk limits say when an engine opens the environment next.
+
+    Attributes:
+        max_disk, free_disk, reserved_disk: the limits, in bytes; 0 for none.
+        adjusted_max_disk: of `max_disk`, what the engine goes by.
+        free_size: bytes of the file system that are free; None where it cannot be told.
+        active_size, reserved_size: bytes of files of the log.
+    """
+
+    max_disk: int
+    free_disk: int
+    reserved_disk: int
+    adjusted_max_disk: int
+    free_size: int | None
+    active_size: int
+    reserved_size: int
+
+    @property
+    def over_max_size(self) -> int:
+        """Bytes by which the log is larger than it may be; 0 where it is not."""
+        if self.adjusted_max_disk <= 0:
+            return 0
+        return max(self.active_size + self.reserved_size - self.adjusted_max_disk, 0)
+
+    @property
+    def lacking_free_size(self) -> int | None:
+        """Bytes that should be free and are not; None where it is not known what is free."""
+        return None if self.free_size is None else max(self.free_disk - self.free_size, 0)
+
+    @property
+    def available_size(self) -> int | None:
+        """Bytes that may still be written, reserved files gone; at 0 or below the engine refuses.
+
+        None where it is not known what is free.
+        """
+        if self.free_size is None:
+            return None
+        free = self.free_size - self.free_disk
+        if self.adjusted_max_disk > 0:
+            free = min(free, self.adjusted_max_disk - self.active_size - self.reserved_size)
+        return free + self.reserved_size
+
+    @property
+    def prohibits_writes(self) -> bool:
+        """Whether the engine would meet a disk limit, and allow reads only."""
+        return self.available_size is not None and self.available_size <= 0
+
+
+@dataclass(frozen=True)
+class Space:
+    """Where the space of an environment goes.
+
+    Attributes:
+        files: in the order of the log.
+        total: of the files that are not reserved, as the engine has counted them.
+        recounted_total: counted anew; None where that was not asked for.
+        disk: the limits.
+        settings: of `je.properties`.
+    """
+
+    files: tuple[FileSpace, ...]
+    total: Utilization
+    recounted_total: Utilization | None
+    disk: Disk
+    settings: Settings
+
+    @property
+    def reserved(self) -> tuple[FileSpace, ...]:
+        """Files that may be deleted, the oldest first."""
+        return tuple(each for each in self.files if each.state is State.RESERVED)
+
+
+def deletable(space: Space, wanted: int) -> tuple[FileSpace, ...]:
+    """The oldest reserved files, as many as it takes to free `wanted` bytes, or all."""
+    chosen: list[FileSpace] = []
+    for each in space.reserved:
+        if sum(one.file.size for one in chosen) >= wanted:
+            break
+        chosen.append(each)
+    return tuple(chosen)
+
+
+def measure_space(snapshot: Snapshot, recounted: Recount | None = None) -> Space:
+    """Where the space of an environment goes.
+
+    Args:
+        snapshot: its log after recovery; `now_ms` decides what has expired.
+        recounted: what a recount gave, where one was made.
+    """
+    home = Path(snapshot.environment.name)
+    settings = read_settings(home)
+    known = _Known(
+        snapshot,
+        file_summaries(snapshot),
+        reserved_files(snapshot),
+        expirations(snapshot),
+        recounted,
+        settings.number(MIN_AGE),
+        _open_files(snapshot),
+        _indexed_files(snapshot),
+    )
+    files = tuple(known.judge(file) for file in snapshot.environment.files)
+    counted = [each.counted for each in files if each.counted is not None]
+    anew = [each.recounted for each in files if each.recounted is not None]
+    disk = _disk(home, settings, files)
+    return Space(files, _sum(counted), _sum(anew) if recounted else None, disk, settings)
+
+
+def _sum(parts: list[Utilization]) -> Utilization:
+    return Utilization(
+        sum(each.total_size for each in parts),
+        sum(each.obsolete_size for each in parts),
+        sum(each.expired_size for each in parts),
+    )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the files are judged by."""
+
+    snapshot: Snapshot
+    summaries: Mapping[int, FileSummary]
+    reserved: Mapping[int, ReservedFile]
+    expirations: Mapping[int, Expirations]
+    recounted: Recount | None
+    min_age: int
+    open_files: frozenset[int]
+    indexed_files: frozenset[int]
+
+    def judge(self, file: LogFile) -> FileSpace:
+        state = self._state(file)
+        no = file.file_no
+        expiring = self.expirations.get(no)
+        expired = expiring.expired_size(self.snapshot.now_ms) if expiring else 0
+        pending = sum(size for _, size in expiring.sizes) - expired if expiring else 0
+        counted = recounted = None
+        if state in (State.ACTIVE, State.LAST):
+            summary = self.summaries.get(no)
+            if summary is not None:
+                counted = _utilization(summary.total_size, summary.obsolete_size, expired)
+            if self.recounted is not None:
+                again = self.recounted
+                recounted = _utilization(again.total[no], again.obsolete_size(no), expired)
+        used = recounted or counted
+        reasons = self._reasons(file, state, used, pending)
+        return FileSpace(file, state, counted, recounted, pending, reasons)
+
+    def _state(self, file: LogFile) -> State:
+        last = self.snapshot.end.files[-1].file_no
+        if file.file_no >= last:
+            return State.LAST if file.file_no == last else State.BEHIND
+        return State.RESERVED if file.file_no in self.reserved else State.ACTIVE
+
+    def _reasons(
+        self, file: LogFile, state: State, used: Utilization | None, pending: int
+    ) -> tuple[Reason, ...]:
+        if state is State.BEHIND:
+            return ()
+        no = file.file_no
+        is_reserved = state is State.RESERVED
+        age = self.snapshot.end.files[-1].file_no - no
+        bases = self.recounted.bases[no] if self.recounted else 0
+        holds = {
+            Reason.LAST: state is State.LAST,
+            Reason.INTERVAL: no >= self.snapshot.first_lsn >> 32,
+            Reason.LIVE: used is not None and used.obsolete_size < used.total_size,
+            Reason.DELTA_BASE: bases > 0,
+            Reason.OPEN_TRANSACTION: no in self.open_files,
+            Reason.TOO_YOUNG: state is State.ACTIVE and age < self.min_age,
+            Reason.VLSN_INDEX: no in self.indexed_files,
+            Reason.TTL: pending > 0 and not is_reserved,
+            Reason.HARD_LINK: _link_count(file.path) > 1,
+            Reason.RESERVED: is_reserved,
+            Reason.UNCOUNTED: used is None and not is_reserved,
+        }
+        return tuple(reason for reason, does in holds.items() if does)
+
+
+def _utilization(total: int, obsolete: int, expired: int) -> Utilization:
+    return Utilization(total, obsolete, min(expired, total))
+
+
+def _open_files(snapshot: Snapshot) -> frozenset[int]:
+    """Files with records of transactions that have no end."""
+    lns, ends = snapshot.interval.lns, snapshot.interval.ends
+    opened = (lns.flags & TRANSACTIONAL != 0) & ~np.isin(lns.txn_id, ends.txn_id)
+    return frozenset(np.unique(lns.lsn[opened] >> 32 & 0xFFFFFFFF).tolist())
+
+
+def _indexed_files(snapshot: Snapshot) -> frozenset[int]:
+    """Files to which the VLSN index leads."""
+    records = internal_records(snapshot, VLSN_MAP_DB)
+    return frozenset(each.file_no for each in records if isinstance(each, VlsnBucket))
+
+
+def _link_count(path: Path) -> int:
+    try:
+        return path.stat().st_nlink
+    except OSError:
+        return 1
+
+
+def _disk(home: Path, settings: Settings, files: tuple[FileSpace, ...]) -> Disk:
+    max_disk, free_disk = settings.number(MAX_DISK), settings.number(FREE_DISK)
+    is_lowered = max_disk > ADJUSTED_ABOVE or settings.is_set(FREE_DISK)
+    sizes: Counter[bool] = Counter()
+    for each in files:
+        sizes[each.state is State.RESERVED] += each.file.size
+    return Disk(
+        max_disk,
+        free_disk,
+        settings.number(RESERVED_DISK),
+        max_disk - free_disk if is_lowered else max_disk,
+        _free_size(home),
+        sizes[False],
+        sizes[True],
+    )
+
+
+def _free_size(home: Path) -> int | None:
+    """Bytes that a program without privileges may still write to the file system."""
+    try:
+        found = os.statvfs(home)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize

@@ -1,0 +1,183 @@
+"""How much of each file is obsolete, as the engine has it in its utilization database.
+
+The engine counts what becomes obsolete as it happens, and logs the counts with each checkpoint; of
+some records it does not know the size, and takes the average. Sizes are computed in 32-bit floats,
+as there.
+
+Source: je-log.md "Utilization"; FileSummary.getObsoleteSize and utilization,
+UtilizationProfile.populateCache, JE 7.5.11 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from je_tools.formats.je.internal import (
+    EXPIRATION_DB,
+    RESERVED_FILES_DB,
+    UTILIZATION_DB,
+    Expirations,
+    FileSummaryKey,
+    InternalRecord,
+    ReservedFile,
+    Unreadable,
+    read_record,
+)
+from je_tools.formats.je.tuples import TupleError
+
+if TYPE_CHECKING:
+    from je_tools.snapshot import Snapshot
+
+_FLOAT = np.float32
+
+
+@dataclass(frozen=True, slots=True)
+class FileSummary:
+    """What the engine has counted in a file: entries, and bytes of them.
+
+    Attributes:
+        total_count, total_size: of all entries but the file header.
+        total_in_count, total_in_size: of nodes, deltas among them.
+        total_ln_count, total_ln_size: of records, those of internal databases among them.
+        max_ln_size: of the largest record; 0 where it is not known.
+        obsolete_in_count, obsolete_ln_count: of them, what nothing needs any more.
+        obsolete_ln_size: of the obsolete records whose size is known.
+        obsolete_ln_size_counted: how many these are.
+    """
+
+    total_count: int = 0
+    total_size: int = 0
+    total_in_count: int = 0
+    total_in_size: int = 0
+    total_ln_count: int = 0
+    total_ln_size: int = 0
+    max_ln_size: int = 0
+    obsolete_in_count: int = 0
+    obsolete_ln_count: int = 0
+    obsolete_ln_size: int = 0
+    obsolete_ln_size_counted: int = 0
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, int]) -> FileSummary:
+        """From a decoded entry; what its log version does not have is 0."""
+        return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
+
+    @property
+    def obsolete_size(self) -> int:
+        """Bytes that nothing needs, about; what is neither node nor record is always obsolete."""
+        if self.total_size <= 0:
+            return 0
+        others = self.total_size - self.total_in_size - self.total_ln_size
+        return min(self._obsolete_lns() + self._obsolete_nodes() + others, self.total_size)
+
+    def _obsolete_lns(self) -> int:
+        count = min(self.obsolete_ln_count, self.total_ln_count)
+        size = min(self.obsolete_ln_size, self.total_ln_size)
+        counted = min(self.obsolete_ln_size_counted, count)
+        if self.total_ln_count == 0:
+            return 0
+        rest, of = self.total_ln_size - size, self.total_ln_count - counted
+        if count > counted and rest > 0 and of > 0:
+            average = _FLOAT(rest) / _FLOAT(of)
+            size += int(_FLOAT(count - counted) * average)
+        return min(size, self.total_ln_size)
+
+    def _obsolete_nodes(self) -> int:
+        if self.total_in_count <= 0:
+            return 0
+        count = min(self.obsolete_in_count, self.total_in_count)
+        return int(_FLOAT(count) * (_FLOAT(self.total_in_size) / _FLOAT(self.total_in_count)))
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """How much of some bytes is in use, in percent.
+
+    Attributes:
+        total_size: the bytes.
+        obsolete_size: of them, what nothing needs.
+        expired_size: of them, what has expired, some of it obsolete too.
+    """
+
+    total_size: int
+    obsolete_size: int
+    expired_size: int
+
+    @property
+    def least(self) -> int:
+        """Where nothing that has expired is obsolete."""
+        return _percent(min(self.obsolete_size + self.expired_size, self.total_size), self)
+
+    @property
+    def most(self) -> int:
+        """Where all of it is."""
+        return _percent(max(self.obsolete_size, self.expired_size), self)
+
+    @property
+    def average(self) -> int:
+        """Between the two."""
+        return (self.least + self.most) // 2
+
+
+def _percent(unused: int, of: Utilization) -> int:
+    if of.total_size == 0:
+        return 0
+    share = _FLOAT(100) * _FLOAT(of.total_size - unused) / _FLOAT(of.total_size)
+    return math.floor(float(share) + 0.5)
+
+
+def file_summaries(snapshot: Snapshot) -> dict[int, FileSummary]:
+    """The newest summary of each file that has one, by the file's number.
+
+    What cannot be read is left out; `snapshot.faults` tells of damaged entries.
+    """
+    found: dict[int, FileSummary] = {}
+    for key, lsn in _records(snapshot, UTILIZATION_DB):
+        entry = snapshot.entry(lsn)
+        fields = entry.fields.get("summary") if entry is not None else None
+        try:
+            file_no = FileSummaryKey.decode(key).file_no
+        except TupleError:
+            continue
+        if fields is not None:
+            # The newest of a file has the smallest key.
+            found.setdefault(file_no, FileSummary.of_fields(fields))
+    return found
+
+
+def reserved_files(snapshot: Snapshot) -> dict[int, ReservedFile]:
+    """Files that have been cleaned and wait for their deletion, by number, ascending."""
+    typed = internal_records(snapshot, RESERVED_FILES_DB)
+    return {each.file_no: each for each in typed if isinstance(each, ReservedFile)}
+
+
+def expirations(snapshot: Snapshot) -> dict[int, Expirations]:
+    """What expires when, by the number of the file."""
+    typed = internal_records(snapshot, EXPIRATION_DB)
+    return {each.file_no: each for each in typed if isinstance(each, Expirations)}
+
+
+def internal_records(snapshot: Snapshot, name: str) -> Iterator[InternalRecord | Unreadable]:
+    """The records of an internal database, in the order of their keys; none where it is absent."""
+    for database in snapshot.databases.values():
+        if database.name != name:
+            continue
+        for batch in snapshot.records(database):
+            for row in range(len(batch)):
+                data = batch.data[row]
+                if data is not None:
+                    yield read_record(name, batch.key[row] or b"", data)
+
+
+def _records(snapshot: Snapshot, name: str) -> Iterator[tuple[bytes, int]]:
+    """Keys of records, and the LSNs of their entries."""
+    for database in snapshot.databases.values():
+        if database.name == name:
+            for batch in snapshot.records(database, with_data=False):
+                for row, lsn in enumerate(batch.lsn.tolist()):
+                    yield batch.key[row] or b"", lsn

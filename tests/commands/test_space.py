@@ -1,0 +1,69 @@
+"""`space`: what it prints, what its page says of it, and that a limit is foretold."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from je_tools.commands.main import group, run
+from tests.corpus import ROOT, environment
+
+
+def rows_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert run(group, ["space", *arguments, "--format", "jsonl"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A copy of an environment."""
+    copied = tmp_path / "env"
+    shutil.copytree(environment("v17-erase-after").home, copied)
+    return copied
+
+
+def test_every_column_is_documented(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/commands/space.md").read_text(encoding="utf-8")
+    for row in rows_of(capsys, str(home), "--recount"):
+        assert f"`{row['section']}`" in page
+        names = {name.removeprefix("recounted_") for name in row if row["section"] == "space"}
+        names = names or set(row)
+        assert {name for name in names if f"`{name}`" not in page} == set()
+        for reason in row.get("reasons", []):
+            assert f"| `{reason}` |" in page
+
+
+def test_a_limit_that_the_engine_would_meet(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "je.properties").write_text("je.maxDisk=1500000\nje.freeDisk=0\n")
+    *_, space = rows_of(capsys, str(home))
+    size = sum(path.stat().st_size for path in home.glob("*.jdb"))
+    assert space["over_max_size"] == size - 1_500_000
+    assert space["available_size"] < 0
+    assert space["prohibits_writes"]
+    assert run(group, ["space", str(home)]) == 0
+    assert "would prohibit writes" in capsys.readouterr().out
+
+
+def test_what_the_engine_refuses_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "je.properties").write_text("je.maxDisk=1.5 GB\n")
+    assert run(group, ["space", str(home)]) == 0
+    assert "je.maxDisk to '1.5 GB', which is no whole number" in capsys.readouterr().err
+
+
+def test_an_earlier_end_leaves_files_behind(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = rows_of(capsys, str(home))
+    last = rows_of(capsys, str(home), "--to-lsn", _last_entry_of_file_1(home, capsys))
+    states = [
+        [each["state"] for each in found if each["section"] == "files"] for found in (rows, last)
+    ]
+    assert states == [["active", "active", "last"], ["active", "last", "behind-end"]]
+
+
+def _last_entry_of_file_1(home: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(group, ["files", str(home), "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return str(rows[1]["last_lsn"])

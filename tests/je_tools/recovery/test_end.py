@@ -1,0 +1,375 @@
+"""Where a log ends and which checkpoint counts: what engines were seen to do with damaged tails."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from je_tools.errors import InputError
+from je_tools.recovery.end import EndReason, Refusal
+from je_tools.snapshot import Snapshot
+from tests.builders.logs import LogFile
+from tests.builders.trees import TreeLog, simple, slot
+from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
+from tests.truth.contents import Contents
+
+FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+BASE = {b"a": b"1", b"b": b"1"}
+
+
+def base() -> TreeLog:
+    """Two records behind a checkpoint; then two transactions change one of them."""
+    log = simple(BASE)
+    log.ln(b"a", b"2", txn=3)
+    log.end(3)
+    log.ln(b"a", b"3", txn=4)
+    log.end(4)
+    return log
+
+
+def db(a: bytes) -> Contents:
+    return {"db": [(b"a", a), (b"b", b"1")]}
+
+
+class Probe(NamedTuple):
+    """What is done to a log, and what the engine makes of it.
+
+    Attributes:
+        change: of a home.
+        value: that the record `a` has afterwards.
+        cut: entries of the last file that are cut off.
+        skipped: files that are passed over, and whether they are put aside.
+    """
+
+    change: Callable[[Path], None]
+    value: bytes
+    reason: EndReason
+    cut: int
+    skipped: tuple[tuple[str, bool], ...] = ()
+
+
+FIRST, NEXT = "00000000.jdb", "00000001.jdb"
+GOOD_HEADER = bytes(LogFile(1, 17, 38).data)
+BAD_HEADER = bytes([GOOD_HEADER[0] ^ 1]) + GOOD_HEADER[1:]
+
+
+def cut(size: int) -> Callable[[Path], None]:
+    def change(home: Path) -> None:
+        path = home / FIRST
+        path.write_bytes(path.read_bytes()[:-size])
+
+    return change
+
+
+def flip(at: int) -> Callable[[Path], None]:
+    """A bit of the entry that is so many from the end, in its item."""
+
+    def change(home: Path) -> None:
+        path = home / FIRST
+        data = bytearray(path.read_bytes())
+        place = base().file.placed[at]
+        data[place.stop - 1] ^= 4
+        path.write_bytes(data)
+
+    return change
+
+
+def behind(data: bytes) -> Callable[[Path], None]:
+    def change(home: Path) -> None:
+        with (home / FIRST).open("ab") as file:
+            file.write(data)
+
+    return change
+
+
+def following(data: bytes) -> Callable[[Path], None]:
+    def change(home: Path) -> None:
+        (home / NEXT).write_bytes(data)
+
+    return change
+
+
+PROBES = {
+    "nothing": Probe(lambda home: None, b"3", EndReason.CLEAN, 0),
+    "5 bytes cut": Probe(cut(5), b"2", EndReason.TORN, 1),
+    "cut in a header": Probe(
+        cut(len(base().file.data) - base().file.last - 3), b"2", EndReason.TORN, 1
+    ),
+    "a bit of the last entry": Probe(flip(-1), b"2", EndReason.TORN, 1),
+    "zeros behind": Probe(behind(bytes(300)), b"3", EndReason.ZEROS, 0),
+    "garbage behind": Probe(behind(b"\xa5\x17\xc3" * 100), b"3", EndReason.TORN, 0),
+    "a bit in the middle": Probe(flip(-3), b"1", EndReason.DAMAGED, 3),
+    "a bit between": Probe(flip(-2), b"2", EndReason.DAMAGED, 2),
+    "an empty file": Probe(following(b""), b"3", EndReason.CLEAN, 0, ((NEXT, False),)),
+    "a header": Probe(following(GOOD_HEADER), b"3", EndReason.CLEAN, 0, ((NEXT, False),)),
+    "10 bytes": Probe(following(GOOD_HEADER[:10]), b"3", EndReason.CLEAN, 0, ((NEXT, True),)),
+    "a bad header": Probe(following(BAD_HEADER), b"3", EndReason.CLEAN, 0, ((NEXT, True),)),
+}
+
+
+@FORMS
+@pytest.mark.parametrize("name", PROBES)
+def test_end_of_the_log(name: str, tmp_path: Path, fast: bool) -> None:
+    probe, log = PROBES[name], base()
+    home = log.write(tmp_path / "env")
+    probe.change(home)
+    snapshot = snapshot_of(home, fast=fast)
+    assert contents_of(snapshot) == db(probe.value)
+    end, last = snapshot.end, log.file.placed[-1 - probe.cut]
+    assert (end.reason, end.last_lsn, end.next_offset) == (probe.reason, last.start, last.stop)
+    skipped = tuple((each.file.path.name, each.put_aside) for each in end.skipped)
+    assert skipped == probe.skipped
+    assert end.cut_size == (home / FIRST).stat().st_size - last.stop
+    # Only what is damaged hides whole entries.
+    lost = probe.reason is EndReason.DAMAGED and probe.cut > 1
+    assert codes_of(snapshot) == (["lost-tail"] if lost else [])
+    commits = [log.file.placed[i].start for i in (-3, -1) if i > -probe.cut]
+    assert end.commits_behind.tolist() == (commits if lost else [])
+
+
+@FORMS
+def test_a_next_file_with_garbage_is_where_the_log_goes_on(tmp_path: Path, fast: bool) -> None:
+    log = base()
+    home = log.write(tmp_path / "env")
+    (home / NEXT).write_bytes(GOOD_HEADER + b"\xa5\x17\xc3" * 100)
+    snapshot = snapshot_of(home, fast=fast)
+    assert (snapshot.end.next_lsn, snapshot.end.cut_size) == (1 << 32 | 38, 300)
+    assert snapshot.end.last_lsn == 1 << 32
+    assert contents_of(snapshot) == db(b"3")
+
+
+@pytest.mark.parametrize("data", [BAD_HEADER + b"x", bytes(39), GOOD_HEADER[:20] + bytes(30)])
+def test_a_next_file_with_a_bad_header_is_refused(tmp_path: Path, data: bytes) -> None:
+    home = base().write(tmp_path / "env")
+    (home / NEXT).write_bytes(data)
+    with pytest.raises(InputError, match="the header of the last file is no good"):
+        snapshot_of(home)
+
+
+def test_nothing_but_headers_is_refused(tmp_path: Path) -> None:
+    home = base().write(tmp_path / "env")
+    (home / FIRST).write_bytes(bytes(LogFile(0, 17).data))
+    with pytest.raises(InputError, match="no file holds an entry"):
+        snapshot_of(home)
+
+
+def test_entries_of_unknown_types_end_a_log(tmp_path: Path) -> None:
+    log = base()
+    log.file.add(99, b"what is this")
+    stop = log.file.placed[-2].stop
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert (snapshot.end.next_offset, snapshot.end.reason) == (stop, EndReason.DAMAGED)
+
+
+# Checkpoints
+
+
+def test_a_checkpoint_in_an_earlier_file(tmp_path: Path) -> None:
+    log = simple(BASE)
+    end = log.file.last
+    log.next_file()
+    log.ln(b"a", b"2", txn=3)
+    log.next_file()
+    log.end(3)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert snapshot.checkpoint.end_lsn == end
+    assert contents_of(snapshot) == db(b"2")
+    assert snapshot.refusals == ()
+
+
+def test_a_missing_file_between(tmp_path: Path) -> None:
+    """Between the first active entry and the end none may be missing."""
+    log = simple(BASE)
+    log.next_file()
+    log.ln(b"a", b"2", txn=3)
+    log.next_file()
+    log.end(3)
+    home = log.write(tmp_path / "env")
+    (home / NEXT).unlink()
+    snapshot = snapshot_of(home)
+    assert snapshot.refusals == (Refusal.MISSING_FILE,)
+    assert codes_of(snapshot) == ["recovery-refused"]
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_missing_file_though_the_last_one_has_a_checkpoint(tmp_path: Path, gone: int) -> None:
+    """A transaction that was open at the checkpoint leads far back."""
+    log = simple(BASE)
+    log.next_file()
+    active = log.ln(b"a", b"2", txn=3)
+    log.next_file()
+    log.ln(b"b", b"2", txn=3)
+    log.next_file()
+    log.checkpoint(first_active_lsn=active)
+    home = log.write(tmp_path / "env")
+    assert snapshot_of(home).refusals == ()
+    (home / f"{gone:08x}.jdb").unlink()
+    assert snapshot_of(home).refusals == (Refusal.MISSING_FILE,)
+
+
+def test_a_file_that_is_not_needed_may_be_missing(tmp_path: Path) -> None:
+    log = simple(BASE)
+    log.next_file()
+    log.file.trace(50)
+    log.next_file()
+    log.checkpoint()
+    home = log.write(tmp_path / "env")
+    (home / NEXT).unlink()
+    snapshot = snapshot_of(home)
+    assert snapshot.refusals == ()
+    assert contents_of(snapshot) == db(b"1")
+
+
+def test_no_checkpoint_at_all(tmp_path: Path) -> None:
+    """With a root of the databases all of the log is replayed."""
+    log = TreeLog()
+    log.database(b"db", log.tree([slot(b"a", log.ln(b"a", b"1", txn=2))]))
+    log.end(2)
+    ids, names = log.tree(log.mapped, db=0), log.tree(log.named, db=1)
+    log.db_tree(ids, names)
+    log.ln(b"b", b"1", txn=5)
+    log.ln(b"c", b"1", txn=6)
+    log.end(5)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert snapshot.checkpoint.end_lsn == -1
+    assert snapshot.first_lsn == 0
+    assert contents_of(snapshot) == db(b"1")
+
+
+def test_no_root_at_all(tmp_path: Path) -> None:
+    log = TreeLog()
+    log.ln(b"a", b"1")
+    with pytest.raises(InputError, match="there is no root of the databases"):
+        snapshot_of(log.write(tmp_path / "env"))
+
+
+@pytest.mark.parametrize(("flags", "is_replayed"), [(0, True), (0x40, True), (0x80, False)])
+def test_a_checkpoint_without_its_end(tmp_path: Path, flags: int, is_replayed: bool) -> None:
+    """Of its nodes those that are provisional until its end count, since it never came."""
+    log = TreeLog()
+    old = log.ln(b"a", b"1")
+    leaf = log.node([slot(b"a", old)], node_id=9)
+    root = log.node([slot(b"", leaf)], level=2, is_root=True)
+    log.database(b"db", root)
+    log.checkpoint()
+    start = log.put("CkptStart", {"time_ms": 1, "ckpt_id": 2, "invoker": "test"})
+    log.node([slot(b"a", old), slot(b"b", log.ln(b"x", b"1", db=99))], node_id=9, flags=flags)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert snapshot.checkpoint.partial_start_lsn == start
+    found = contents_of(snapshot)["db"]
+    assert found == [(b"a", b"1"), (b"b", b"1")][: 1 + is_replayed]
+
+
+def test_nodes_provisional_before_the_last_checkpoint_do_not_count(tmp_path: Path) -> None:
+    log = TreeLog()
+    old = log.ln(b"a", b"1")
+    leaf = log.node([slot(b"a", old)], node_id=9)
+    root = log.node([slot(b"", leaf)], level=2, is_root=True)
+    log.database(b"db", root)
+    start = log.put("CkptStart", {"time_ms": 1, "ckpt_id": 2, "invoker": "test"})
+    log.node([slot(b"a", old), slot(b"b", old)], node_id=9, flags=0x40)
+    tree = log.db_tree(log.tree(log.mapped, db=0), log.tree(log.named, db=1))
+    log.ckpt_end(start, tree)
+    assert contents_of(snapshot_of(log.write(tmp_path / "env"))) == {"db": [(b"a", b"1")]}
+
+
+def test_a_root_of_databases_behind_the_checkpoint(tmp_path: Path) -> None:
+    """The last one of the last file counts, wherever the checkpoint ends."""
+    log = simple(BASE)
+    more = log.ln(b"x", b"9", db=8)
+    log.database(b"more", log.tree([slot(b"x", more)], db=8), db=8)
+    log.mapped.sort(key=lambda each: bytes(each["key"]))
+    log.db_tree(log.tree(log.mapped, db=0), log.tree(log.named, db=1))
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert contents_of(snapshot) == db(b"1") | {"more": [(b"x", b"9")]}
+    assert snapshot.checkpoint.end_lsn < snapshot.checkpoint.root_lsn
+
+
+# What forbids
+
+
+def test_an_entry_that_asks_for_a_restore(tmp_path: Path) -> None:
+    log = base()
+    fields = {"failure_type": "NETWORK_RESTORE", "time_ms": 1, "properties": ""}
+    log.put("RestoreRequired", fields)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert snapshot.refusals == (Refusal.RESTORE_REQUIRED,)
+    assert contents_of(snapshot) == db(b"3")
+
+
+def test_a_marker_file(tmp_path: Path) -> None:
+    home = base().write(tmp_path / "env")
+    marker = LogFile(0x7FFFFFFF, 17)
+    (home / marker.name).write_bytes(marker.data)
+    snapshot = snapshot_of(home)
+    assert snapshot.refusals == (Refusal.RESTORE_REQUIRED,)
+    assert contents_of(snapshot) == db(b"3")
+
+
+def test_an_immutable_file_changes_no_record(tmp_path: Path) -> None:
+    log = base()
+    log.put("ImmutableFile", {"mark": 1})
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert snapshot.refusals == ()
+    assert contents_of(snapshot) == db(b"3")
+
+
+@pytest.mark.parametrize("at", [-1, -2, 3])
+def test_damage_in_a_file_before_the_last(tmp_path: Path, at: int) -> None:
+    """Only what is replayed must be whole."""
+    log = base()
+    log.next_file()
+    log.file.trace(20)
+    home = log.write(tmp_path / "env")
+    data = bytearray((home / FIRST).read_bytes())
+    data[log.files[0].placed[at].stop - 1] ^= 1
+    (home / FIRST).write_bytes(data)
+    refusals = snapshot_of(home).refusals
+    assert refusals == ((Refusal.DAMAGED_INTERVAL,) if at < 0 else ())
+
+
+# Earlier ends
+
+
+def same(one: Snapshot, other: Snapshot) -> None:
+    assert contents_of(one) == contents_of(other)
+    assert one.checkpoint == other.checkpoint
+    assert one.end.next_lsn == other.end.next_lsn
+    assert [len(one.interval.lns), len(one.interval.nodes), len(one.interval.ends)] == [
+        len(other.interval.lns),
+        len(other.interval.nodes),
+        len(other.interval.ends),
+    ]
+
+
+@FORMS
+def test_an_earlier_end_is_that_of_a_log_cut_there(tmp_path: Path, fast: bool) -> None:
+    log = base()
+    log.next_file()
+    log.ln(b"b", b"5", txn=8)
+    log.checkpoint()
+    log.end(8)
+    home = log.write(tmp_path / "env")
+    ends = 0
+    for file in log.files:
+        for place in file.placed[1:]:
+            lsn = file.no << 32 | place.start
+            cut_home = tmp_path / f"cut-{lsn}"
+            shutil.copytree(home, cut_home)
+            path = cut_home / file.name
+            path.write_bytes(path.read_bytes()[: place.stop])
+            if file.no == 0:
+                (cut_home / NEXT).unlink()
+            try:
+                expected = snapshot_of(cut_home, fast=fast)
+            except InputError:
+                with pytest.raises(InputError):
+                    snapshot_of(home, to_lsn=lsn, fast=fast)
+                continue
+            same(snapshot_of(home, to_lsn=lsn, fast=fast), expected)
+            ends += 1
+    assert ends > 12

@@ -1,0 +1,175 @@
+"""`diff`: records of two sides against plain sets, however they come in batches, and files."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from je_tools.diff.files import FileState, compare_files
+from je_tools.diff.records import Change, Comparison, blocks
+from je_tools.environment import open_environment
+from je_tools.formats.je.keys import join_two_part
+from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.spans import Spans
+from je_tools.records import Records
+from tests.corpus import FIXTURES
+
+Pairs = list[tuple[bytes, bytes]]
+HOW = [(fast, two_part) for fast in (False, True) for two_part in (False, True)]
+
+
+def column(strings: list[bytes]) -> Spans:
+    sizes = np.array([len(each) for each in strings], np.int64)
+    data = np.frombuffer(b"".join(strings) or b"\0", np.uint8)
+    return Spans(data, np.cumsum(sizes) - sizes, sizes)
+
+
+def records_of(pairs: Pairs, two_part: bool) -> Records:
+    n = len(pairs)
+    if two_part:
+        joined = column([join_two_part(key, data) for key, data in pairs])
+        keys, data = split_two_part_keys(joined, fast=False)
+    else:
+        keys, data = column([key for key, _ in pairs]), column([value for _, value in pairs])
+    numbers = [np.arange(n, dtype=np.int64) for _ in range(5)]
+    return Records(keys, data, *numbers, np.zeros(n, np.bool_))
+
+
+def batches(pairs: Pairs, two_part: bool, chance: random.Random) -> Iterator[Records]:
+    at = 0
+    while at < len(pairs):
+        size = chance.randint(0, 7)
+        yield records_of(pairs[at : at + size], two_part)
+        at += size
+
+
+def side(chance: random.Random, two_part: bool) -> Pairs:
+    count = chance.choice([0, 1, 30, 60])
+    found = [
+        (bytes(chance.choices(b"ab", k=chance.randint(0, 4))), bytes(chance.choices(b"xy", k=2)))
+        for _ in range(count)
+    ]
+    return sorted(set(found)) if two_part else sorted(dict(found).items())
+
+
+def expected(a: Pairs, b: Pairs, two_part: bool) -> list[tuple[bytes, bytes, int]]:
+    if two_part:
+        lone = [(*pair, Change.ONLY_A) for pair in set(a) - set(b)]
+        return sorted(lone + [(*pair, Change.ONLY_B) for pair in set(b) - set(a)])
+    ours, theirs = dict(a), dict(b)
+    rows = []
+    for key in sorted(ours | theirs):
+        if key not in theirs:
+            rows.append((key, ours[key], Change.ONLY_A))
+        elif key not in ours:
+            rows.append((key, theirs[key], Change.ONLY_B))
+        elif ours[key] != theirs[key]:
+            rows.append((key, ours[key], Change.CHANGED_A))
+            rows.append((key, theirs[key], Change.CHANGED_B))
+    return [(key, data, int(change)) for key, data, change in rows]
+
+
+@pytest.mark.parametrize(("fast", "two_part"), HOW)
+@pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
+def test_differences_are_those_of_plain_sets(fast: bool, two_part: bool, ordered: bool) -> None:
+    for seed in range(60):
+        chance = random.Random(seed)
+        a, b = side(chance, two_part), side(chance, two_part)
+        how = Comparison(two_part=two_part, ordered=ordered, fast=fast)
+        given = [list(pairs) for pairs in (a, b)]
+        if not ordered:
+            for pairs in given:
+                chance.shuffle(pairs)
+        streams = [batches(pairs, two_part, chance) for pairs in given]
+        found = [
+            (batch.key[row], batch.data[row], int(batch.change[row]), int(batch.position[row]))
+            for batch in how.differences(*streams)
+            for row in range(len(batch))
+        ]
+        wanted = expected(a, b, two_part)
+        assert [row[:3] for row in found] == wanted, seed
+        union = sorted(set(a) | set(b)) if two_part else sorted(dict(a) | dict(b))
+        keys = [row[:2] if two_part else row[0] for row in found]
+        assert [row[3] for row in found] == [union.index(key) for key in keys], seed
+
+
+def test_blocks_join_differences_with_few_equal_records_in_between() -> None:
+    a = [(b"%03d" % i, b"same") for i in range(100)]
+    b = [(key, b"other" if i in (10, 13, 50) else data) for i, (key, data) in enumerate(a)]
+    b.remove((b"052", b"same"))
+    how = Comparison(two_part=False, ordered=True, fast=False)
+
+    def found(most_equal: int) -> list[tuple[bytes, bytes, int, int, int]]:
+        chance = random.Random(most_equal)
+        changes = how.differences(batches(a, False, chance), batches(b, False, chance))
+        return [
+            (
+                each.first_key,
+                each.last_key,
+                each.only_a_count,
+                each.only_b_count,
+                each.changed_count,
+            )
+            for each in blocks(changes, most_equal)
+        ]
+
+    assert found(1) == [
+        (b"010", b"010", 0, 0, 1),
+        (b"013", b"013", 0, 0, 1),
+        (b"050", b"050", 0, 0, 1),
+        (b"052", b"052", 1, 0, 0),
+    ]
+    assert found(3) == [(b"010", b"013", 0, 0, 2), (b"050", b"052", 1, 0, 1)]
+    assert found(100) == [(b"010", b"052", 1, 0, 3)]
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> tuple[Path, Path]:
+    """An environment of several files, and a copy."""
+    source = FIXTURES / "v17-erase-after" / "env"
+    for name in ("a", "b"):
+        shutil.copytree(source, tmp_path / name)
+    return tmp_path / "a", tmp_path / "b"
+
+
+def states(homes: tuple[Path, Path]) -> list[tuple[int, FileState, int | None]]:
+    a, b = (open_environment([home]) for home in homes)
+    return [(pair.file_no, pair.state, pair.differ_offset) for pair in compare_files(a, b)]
+
+
+def test_a_whole_copy_is_the_same_and_one_of_an_earlier_time_its_beginning(
+    homes: tuple[Path, Path],
+) -> None:
+    assert {state for _, state, _ in states(homes)} == {FileState.SAME}
+    last = sorted(homes[1].glob("*.jdb"))[-1]
+    last.write_bytes(last.read_bytes()[:-100])
+    assert [state for _, state, _ in states(homes)][-1] is FileState.SHORTER
+    last.unlink()
+    assert [state for _, state, _ in states(homes)][-1] is FileState.NEWER
+
+
+def test_what_no_whole_copy_has(homes: tuple[Path, Path]) -> None:
+    first, *_, last = sorted(homes[1].glob("*.jdb"))
+    data = bytearray(first.read_bytes())
+    data[777] ^= 1
+    first.write_bytes(data)
+    with last.open("ab") as file:
+        file.write(b"more")
+    found = states(homes)
+    assert found[0][1:] == (FileState.CHANGED, 777)
+    assert found[-1][1] is FileState.LONGER
+    first.unlink()
+    assert states(homes)[0][1] is FileState.NOT_COPIED
+
+
+def test_what_has_become_of_the_environment_since(homes: tuple[Path, Path]) -> None:
+    first, *_, last = sorted(homes[0].glob("*.jdb"))
+    first.unlink()
+    last.unlink()
+    found = [state for _, state, _ in states(homes)]
+    assert (found[0], found[-1]) == (FileState.GONE, FileState.AHEAD)
