@@ -6,7 +6,7 @@ Source: je-log.md "Entries"; LogManager.getLogEntryFromLogSource, JE 7.5.11.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
 
@@ -146,6 +146,11 @@ class Entries:
 
     def __len__(self) -> int:
         return len(self.lsn)
+
+    def take(self, rows: Ints) -> Entries:
+        """Some of them, in the order of `rows`."""
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Entries(**{n: c if n == "image" else c[rows] for n, c in columns.items()})
 
     @property
     def good(self) -> Mask:

@@ -231,6 +231,146 @@ def _fits(decoded: Decoded) -> Mask:
     return fitting
 
 
+@dataclass(frozen=True, slots=True)
+class States:
+    """What there is to know of BINs to count their records.
+
+    Attributes:
+        db_id, node_id, level: int64; as stored.
+        first: int64 (n + 1,); slots of node i are [first[i], first[i + 1]).
+        deleted: bool (slots,); as `Slots.deleted`.
+        expires_ms: int64 (slots,); 0 where not stored.
+        prefix: that the keys of each node begin with; null where they have none.
+        rest: of the key of each slot, behind the prefix.
+        ends: the whole keys of the first and of the last slot of each node that has slots.
+    """
+
+    db_id: Ints
+    node_id: Ints
+    level: Ints
+    first: Ints
+    deleted: Mask
+    expires_ms: Ints
+    prefix: Spans
+    rest: Spans
+    ends: Spans
+
+
+_OF_STATES = frozenset({"key", "state", "expiration_offset"})
+
+
+def read_states(entries: Entries, *, fast: bool) -> States | None:
+    """Decode no more of BINs than it takes to count their records.
+
+    Args:
+        entries: good ones of the type BIN.
+        fast: use compiled kernels.
+
+    Returns:
+        None where one does not decode, where they are of several log versions, and before log
+        version 9, when states meant less.
+    """
+    rows = np.arange(len(entries))
+    parts = list(entries.decode(Family.NODE, rows, fast=fast, of_slots=_OF_STATES))
+    if len(parts) != 1 or entries.version[0] < _STATES_SINCE:
+        return None
+    ((_, decoded),) = parts
+    head, slots, first = decoded.fields, decoded.slots, decoded.slot_first
+    if slots is None or decoded.bad.any() or not _fits(decoded).all():
+        return None
+    offsets = _based(head, slots, np.diff(first), "expiration_base", "expiration")
+    starts, sizes, _, _ = split_embedded(slots, fast=fast)
+    filled = np.diff(first) > 0
+    places = np.stack((first[:-1][filled], first[1:][filled] - 1), axis=1).ravel()
+    of_ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(filled, 2, 0))))
+    no_prefix = np.zeros(len(entries), np.int64), np.full(len(entries), -1, np.int64)
+    has_prefix = head.has("key_prefix") and not head.is_empty("key_prefix")
+    return States(
+        head.number("db_id"),
+        head.number("node_id"),
+        head.number("level"),
+        first,
+        slots.number("state") & (KNOWN_DELETED | PENDING_DELETED) != 0,
+        expiration_ms(offsets),
+        Spans(slots.data, *(head.span("key_prefix") if has_prefix else no_prefix)),
+        Spans(slots.data, starts, sizes),
+        _whole_keys(head, filled, slots, of_ends, starts[places], sizes[places], fast=fast),
+    )
+
+
+@kernel
+def _count_replaced(
+    keys: Any,
+    n: int,
+    first: Any,
+    starts: Any,
+    sizes: Any,
+    buf: Any,
+    rows: Any,
+    full_first: Any,
+    prefix_starts: Any,
+    prefix_sizes: Any,
+    rest_starts: Any,
+    rest_sizes: Any,
+    alive: Any,
+) -> int:
+    total = 0
+    for node in range(n):
+        full = rows[node]
+        prefix = prefix_starts[full]
+        length = prefix_sizes[full] if prefix_sizes[full] > 0 else 0
+        for slot in range(first[node], first[node + 1]):
+            size = sizes[slot] - length
+            start = starts[slot]
+            i = 0
+            while i < length and size >= 0 and keys[start + i] == buf[prefix + i]:
+                i += 1
+            if i < length or size < 0:
+                continue
+            start += length
+            for other in range(full_first[full], full_first[full + 1]):
+                if rest_sizes[other] == size:
+                    at = rest_starts[other]
+                    i = 0
+                    while i < size and keys[start + i] == buf[at + i]:
+                        i += 1
+                    if i == size:
+                        total += 1 if alive[other] else 0
+                        break
+    return total
+
+
+def count_replaced(deltas: Nodes, fulls: States, rows: Ints, alive: Mask, *, fast: bool) -> int:
+    """How many slots of full nodes are alive, and replaced by one of their deltas.
+
+    Args:
+        deltas: nodes.
+        fulls: nodes, among them the full versions.
+        rows: int64; the place in `fulls` of the full version of each delta.
+        alive: bool; of the slots of `fulls`.
+        fast: use compiled kernels.
+    """
+    keys, rest = deltas.slots.key, fulls.rest
+    run = compiled(_count_replaced) if fast else _count_replaced
+    return int(
+        run(
+            keys.data if fast else as_plain(keys.data),
+            len(deltas),
+            deltas.first,
+            keys.starts,
+            keys.sizes,
+            rest.data if fast else as_plain(rest.data),
+            rows,
+            fulls.first,
+            fulls.prefix.starts,
+            fulls.prefix.sizes,
+            rest.starts,
+            rest.sizes,
+            alive,
+        )
+    )
+
+
 def _slots(decoded: Decoded, usable: Mask, version: int, *, fast: bool) -> Slots:
     """The slots of nodes of one log version; keys have their prefix in nodes that are usable."""
     head, slots = decoded.fields, decoded.slots

@@ -6,10 +6,11 @@ Source: je-log.md "Reading the current content"; CursorImpl.getCurrent, BIN.fetc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from je_tools.btree.counting import count_slots
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask
@@ -98,6 +99,11 @@ class Reading:
 
     def count(self, children: Children) -> tuple[int, list[Fault]]:
         """How many records `read` gives of these BINs, without making them."""
+        first, last = self._range(children)
+        if first == last and self.inside is None:
+            quick = count_slots(self.tree, children, self.now_ms)
+            if quick is not None:
+                return quick, []
         slots, alive, changes, faults = self.alive(self.tree.read(children))
         counted = int(np.count_nonzero(alive & self.lives(slots.expires_ms)))
         more, others = self.count_changes(changes)
@@ -232,7 +238,7 @@ def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) 
     back = overlay.outcome[changes] == Outcome.ABORT_VERSION
     lacking = np.zeros(len(changes), np.bool_)
     forth = np.flatnonzero(~back)
-    lacking[forth] = _from_lns(reading, _some(entries, forth), rows[forth], values)
+    lacking[forth] = _from_lns(reading, entries.take(forth), rows[forth], values)
     back_to = np.full(len(changes), NULL_LSN, np.int64)
     kept = np.zeros(len(changes), np.bool_)
     for family in (*_IN_COLUMNS, Family.NAME_LN):
@@ -251,11 +257,6 @@ def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) 
     lacking[further] = _from_lns(reading, olds, rows[further], values)
     values.expires_ms[rows[further]] = expires_ms
     return _faults(reading, entries, lacking, overlay.key.take(changes))
-
-
-def _some(entries: Entries, rows: Ints) -> Entries:
-    columns = {f.name: getattr(entries, f.name) for f in fields(entries)}
-    return Entries(**{n: c if n == "image" else c[rows] for n, c in columns.items()})
 
 
 def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -> Mask:

@@ -51,7 +51,13 @@ def test_counts_and_records_are_those_written_down(home: Path, path: Path, fast:
     assert shown == known
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize(
+    "fast",
+    [
+        pytest.param(False, id="plain", marks=pytest.mark.exhaustive),
+        pytest.param(True, id="compiled"),
+    ],
+)
 @recorded
 def test_ranges_and_keys_are_parts_of_the_whole(home: Path, path: Path, fast: bool) -> None:
     chance = random.Random(5)
@@ -111,3 +117,14 @@ def test_shapes_are_the_same_in_both_forms(environment: Environment) -> None:
     assert plain == compiled
     for _, _, shape in plain:
         assert (shape.bottom_nodes > 0) == (shape.upper_nodes > 0) == (shape.depth > 1)
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+def test_a_count_is_the_number_of_records(environment: Environment, fast: bool) -> None:
+    """Counting has a way of its own through nodes that are in order."""
+    snapshot = snapshot_of(environment.home, fast=fast)
+    for database in snapshot.databases.values():
+        for show_expired in (False, True):
+            batches = snapshot.records(database, with_data=False, show_expired=show_expired)
+            counted = snapshot.count(database, show_expired=show_expired)
+            assert counted == sum(map(len, batches)), database.name

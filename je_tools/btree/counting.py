@@ -1,0 +1,96 @@
+"""How many records BINs hold, by the states of their slots, where nothing asks for more than that.
+
+Source: je-log.md "Nodes"; BIN.applyDelta, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from je_tools.btree.tree import Children, Tree
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.nodes import (
+    BIN_NO,
+    DELTA_NO,
+    LEVEL_MASK,
+    Nodes,
+    States,
+    count_replaced,
+    read_nodes,
+    read_states,
+    within,
+)
+from je_tools.formats.spans import Spans
+
+
+def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | None:
+    """Count the records of BINs.
+
+    Args:
+        tree: of the database.
+        children: the BINs.
+        now_ms: what has expired then does not count; None for all.
+
+    Returns:
+        None where something is out of order, so that only the slots themselves can tell.
+    """
+    if tree.old_duplicates or not len(children):
+        return None
+    entries = fetch(tree.image, children.lsn, fast=tree.fast)
+    is_delta = entries.type == DELTA_NO
+    if not (entries.good & (is_delta | (entries.type == BIN_NO))).all():
+        return None
+    rows = np.flatnonzero(is_delta)
+    deltas = read_nodes(entries.take(rows), fast=tree.fast)
+    fulls = _fulls(tree, entries, rows, deltas)
+    states = read_states(fulls, fast=tree.fast) if fulls is not None else None
+    if states is None or not _in_order(tree, children, rows, deltas, states):
+        return None
+    alive = ~states.deleted & _lives(states.expires_ms, now_ms)
+    total = int(np.count_nonzero(alive))
+    if not len(rows):
+        return total
+    slots = deltas.slots
+    total += int(np.count_nonzero(~slots.deleted & _lives(slots.expires_ms, now_ms)))
+    return total - count_replaced(deltas, states, rows, alive, fast=tree.fast)
+
+
+def _lives(expires_ms: Ints, now_ms: int | None) -> Mask:
+    if now_ms is None:
+        return np.ones(len(expires_ms), np.bool_)
+    lives: Mask = (expires_ms == 0) | (expires_ms >= now_ms)
+    return lives
+
+
+def _fulls(tree: Tree, entries: Entries, rows: Ints, deltas: Nodes) -> Entries | None:
+    """The entries with the full versions of deltas, at `rows`, in their place."""
+    if not len(rows):
+        return entries
+    if not deltas.good.all() or (deltas.db_id != tree.db_id).any():
+        return None
+    lsns = entries.lsn.copy()
+    lsns[rows] = deltas.last_full_lsn
+    fulls = fetch(tree.image, lsns, fast=tree.fast)
+    return fulls if (fulls.good & (fulls.type == BIN_NO)).all() else None
+
+
+def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states: States) -> bool:
+    """Whether nodes are what their parents say, the newest, and without slots out of range."""
+    right = (states.db_id == tree.db_id) & (states.level & LEVEL_MASK == children.level)
+    newest = tree.replayed.newer(states.node_id, children.lsn)
+    if not right.all() or not np.array_equal(newest, children.lsn):
+        return False
+    if not tree.ordered:
+        return True
+    filled = np.flatnonzero(np.diff(states.first))
+    both = np.arange(0, 2 * len(filled) + 1, 2)
+    return _all_within(tree, states.ends, both, children.take(filled)) and _all_within(
+        tree, deltas.slots.key, deltas.first, children.take(rows)
+    )
+
+
+def _all_within(tree: Tree, keys: Spans, first: Ints, children: Children) -> bool:
+    low, high = children.low, children.high
+    inside = within(keys, first, low, high, two_part=tree.by_parts, fast=tree.fast)
+    return bool(inside.all())
