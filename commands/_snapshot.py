@@ -91,6 +91,7 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
     Raises:
         UsageError: more than one end is named, or one that the log does not have.
         InputError: not a whole environment, or nothing in it leads to records.
+        StoppedError: a file became shorter meanwhile, which may show only at the end.
     """
     from je_tools.scan import Scanner
     from je_tools.snapshot import take_snapshot
@@ -101,7 +102,9 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
     with progress_bar(environment.size, label) as progress:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         to_lsn = chosen_end(environment, scanner, options)
-        yield take_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
+        snapshot = take_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
+        yield snapshot
+        snapshot.check_files()
 
 
 def open_home(path: Path) -> Environment:

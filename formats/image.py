@@ -3,8 +3,9 @@
 A tree is read at millions of places of which nobody knows the order in advance, and by kernels,
 which cannot open files. The files are mapped read-only into one stretch of address space, so that
 a place in the log is one number, and what is not looked at costs nothing. Sizes are frozen when
-the image is made. What the device cannot deliver under a map kills the process, which
-`formats.source` is there to avoid: whatever is read from end to end is read with that.
+the image is made. What the device cannot deliver under a map is taken as zeros (`formats.torn`),
+and `Image.lost` tells of it; whatever is read from end to end is read with `formats.source`, which
+goes round such places byte by byte.
 
 Source: mmap(2), Linux.
 """
@@ -26,6 +27,7 @@ import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.source import Bytes
+from je_tools.formats.torn import Guarded, forget, guard
 
 NOWHERE = -1
 """The position of an LSN whose file is not there, or ends before it."""
@@ -68,7 +70,28 @@ class Image:
         self.starts: Ints = np.concatenate((np.zeros(1, np.int64), ends))[: len(parts)]
         self.stops: Ints = self.starts + np.array([part.stop for part in parts], np.int64)
         size = int(ends[-1]) if len(parts) else 0
-        self.data = _map_all(parts, self.starts.tolist(), size)
+        self._parts = parts
+        self.data, self._guarded = _map_all(parts, self.starts.tolist(), size)
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether a page could not be read and was taken as zeros; costs nothing."""
+        return self._guarded is not None and self._guarded.torn_at >= 0
+
+    def lost(self) -> Path | None:
+        """A file that became shorter under the image, or of which a page could not be read."""
+        for part in self._parts:
+            try:
+                is_short = part.path.stat().st_size < part.stop
+            except FileNotFoundError:
+                # What is mapped stays.
+                is_short = False
+            if is_short:
+                return part.path
+        if not self.is_torn or self._guarded is None:
+            return None
+        at = int(np.searchsorted(self.starts, self._guarded.torn_at, side="right")) - 1
+        return self._parts[at].path
 
     def places(self, lsns: Ints) -> tuple[Ints, Ints]:
         """Where LSNs are.
@@ -91,20 +114,28 @@ class Image:
         return self.file_nos[found] << 32 | (positions - self.starts[found])
 
 
-def _map_all(parts: Sequence[Part], starts: Sequence[int], size: int) -> Bytes:
+def _map_all(
+    parts: Sequence[Part], starts: Sequence[int], size: int
+) -> tuple[Bytes, Guarded | None]:
     """One array over all files; its memory goes with the last view of it."""
     if size == 0:
-        return np.empty(0, np.uint8)
+        return np.empty(0, np.uint8), None
     anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
     base = _map(0, size, _PROT_NONE, anonymous, -1, "a log of this size")
+    guarded = guard(base, size)
     holder = (ctypes.c_uint8 * size).from_address(base)
-    weakref.finalize(holder, _libc().munmap, ctypes.c_void_p(base), ctypes.c_size_t(size))
+    weakref.finalize(holder, _unmap, guarded)
     for part, start in zip(parts, starts, strict=True):
         if part.stop > 0:
             _map_file(part, base + start)
     data: npt.NDArray[np.uint8] = np.frombuffer(memoryview(holder), np.uint8)
     data.flags.writeable = False
-    return data
+    return data, guarded
+
+
+def _unmap(guarded: Guarded) -> None:
+    forget(guarded)
+    _libc().munmap(ctypes.c_void_p(guarded.start), ctypes.c_size_t(guarded.size))
 
 
 def _map_file(part: Part, address: int) -> None:

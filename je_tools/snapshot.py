@@ -24,7 +24,7 @@ from je_tools.btree.tree import (
     Tree,
 )
 from je_tools.environment import Environment
-from je_tools.errors import InputError
+from je_tools.errors import InputError, StoppedError
 from je_tools.formats.arrays import Ints
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
@@ -276,12 +276,36 @@ class Snapshot:
         )
 
     def in_order(self, children: Iterator[Children], work: Callable[[Children], T]) -> Iterator[T]:
-        """What BINs give, in their order, read ahead in threads."""
+        """What BINs give, in their order, read ahead in threads.
+
+        Raises:
+            StoppedError: a file became shorter, or its device failed.
+        """
         threads = self.scanner.thread_count()
         if not self.fast or threads == 1:
-            yield from map(work, children)
+            found: Iterator[T] = map(work, children)
         else:
-            yield from _ahead(work, children, threads)
+            found = _ahead(work, children, threads)
+        for each in found:
+            if self.image.is_torn:
+                self.check_files()
+            yield each
+        # What is gone may have been an upper node.
+        if self.image.is_torn:
+            self.check_files()
+
+    def check_files(self) -> None:
+        """Make sure that all files are as long as they were.
+
+        Raises:
+            StoppedError: one is not, or its device failed, so that what was told may be wrong.
+        """
+        path = self.image.lost()
+        if path is not None:
+            raise StoppedError(
+                f"{path}: became shorter while it was read, or its device failed; what was written "
+                "so far is not to be trusted"
+            )
 
 
 def _ahead(
@@ -393,7 +417,10 @@ def _image(end: LogEnd) -> Image:
     parts = [Part(file.path, file.file_no, file.version, file.size) for file in end.files[:-1]]
     last = end.files[-1]
     parts.append(Part(last.path, last.file_no, last.version, end.next_offset))
-    return Image(parts)
+    try:
+        return Image(parts)
+    except OSError as error:
+        raise StoppedError(f"{error.filename or last.path}: {error.strerror}") from error
 
 
 def _no_tree(environment: Environment, why: Refusal) -> InputError:

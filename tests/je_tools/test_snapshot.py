@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus import Environment, recorded_environments
+from je_tools.errors import StoppedError
+from je_tools.snapshot import Snapshot, take_snapshot
+from tests.builders.trees import simple
+from tests.corpus import Environment, environment, recorded_environments
+from tests.damage.running import je_tools
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
 from tests.truth.contents import read_contents
 from tests.truth.replay import newest_time_ms
@@ -22,12 +26,55 @@ WAYS = pytest.mark.parametrize(
 @WAYS
 @pytest.mark.parametrize("recorded", _REPLAYED, ids=[each.name for each, _ in _REPLAYED])
 def test_recorded_contents(recorded: tuple[Environment, Path], fast: bool, threads: int) -> None:
-    environment, path = recorded
-    now_ms = newest_time_ms(environment.home)
-    snapshot = snapshot_of(environment.home, now_ms=now_ms, fast=fast, threads=threads)
+    (_, home, _), path = recorded
+    now_ms = newest_time_ms(home)
+    snapshot = snapshot_of(home, now_ms=now_ms, fast=fast, threads=threads)
     found, expected = contents_of(snapshot), read_contents(path)
     assert found.keys() == expected.keys()
     for name, records in expected.items():
         assert found[name] == records, name
     assert codes_of(snapshot) == []
     assert snapshot.refusals == ()
+
+
+def test_changes_of_old_duplicates_are_left_out_and_named() -> None:
+    """What recovery would replay into trees of log version 6 is missing, and nothing else."""
+    home = environment("v6-halt").home
+    snapshot = snapshot_of(home, now_ms=newest_time_ms(home))
+    found = contents_of(snapshot)
+    assert {name: len(records) for name, records in found.items()} == {"people": 847, "visits": 668}
+    assert codes_of(snapshot) == ["old-form-to-replay"]
+    assert snapshot.refusals == ()
+    for path in home.parent.glob("records.tsv.gz"):
+        expected = read_contents(path)
+        assert found["people"] == expected["people"]
+        left = iter(expected["visits"])
+        assert all(record in left for record in found["visits"])
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path, fast: bool) -> None:
+    home = simple({b"%05d" % i: bytes(900) for i in range(100)}).write(tmp_path / "env")
+    snapshot = snapshot_of(home, fast=fast)
+    (home / "00000000.jdb").write_bytes(b"")
+    with pytest.raises(StoppedError, match=r"00000000\.jdb: became shorter while it was read"):
+        contents_of(snapshot)
+    with pytest.raises(StoppedError):
+        snapshot.check_files()
+
+
+def test_a_file_that_is_cut_at_last_is_told_by_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+
+    def cut(*arguments: object, **named: object) -> Snapshot:
+        snapshot = take_snapshot(*arguments, **named)  # type: ignore[arg-type]
+        path = home / "00000000.jdb"
+        path.write_bytes(path.read_bytes()[:-1])
+        return snapshot
+
+    monkeypatch.setattr("je_tools.snapshot.take_snapshot", cut)
+    done = je_tools("recover", home)
+    assert done.code == 5
+    assert "00000000.jdb: became shorter while it was read" in done.err
