@@ -1,0 +1,301 @@
+"""Undo and redo, key by key: what the engine was seen to make of a slot and the LNs of its key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from je_tools.recovery.plan import plan_recovery
+from tests.builders.logs import CREATED_MS
+from tests.builders.trees import TreeLog, simple, slot
+from tests.je_tools.snapshots import contents_of, snapshot_of
+
+FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+INVISIBLE, REPLICATED = 0x10, 0x20
+ABORT_KNOWN_DELETED, ABORT_DATA, EXPIRATION = 1, 8, 128
+KNOWN_DELETED, PENDING_DELETED, EMBEDDED = 1, 8, 0x10
+Steps = Callable[[TreeLog, int], object]
+
+
+def found(log: TreeLog, folder: Path, fast: bool) -> list[tuple[bytes, bytes]]:
+    snapshot = snapshot_of(log.write(folder / "env"), fast=fast)
+    plan_recovery(snapshot)
+    return contents_of(snapshot)["db"]
+
+
+def several(*steps: Callable[[TreeLog, int], object]) -> Steps:
+    def run(log: TreeLog, old: int) -> None:
+        for step in steps:
+            step(log, old)
+
+    return run
+
+
+def put(data: bytes | None, txn: int = 0, key: bytes = b"a", **more: int) -> Steps:
+    return lambda log, old: log.ln(key, data, txn=txn, **more)
+
+
+def commit(txn: int) -> Steps:
+    return lambda log, old: log.end(txn)
+
+
+def abort(txn: int) -> Steps:
+    return lambda log, old: log.end(txn, name="Abort")
+
+
+BEHIND: dict[str, tuple[Steps, list[tuple[bytes, bytes]]]] = {
+    "nothing": (lambda log, old: None, [(b"a", b"1")]),
+    "committed": (several(put(b"2", 5), commit(5)), [(b"a", b"2")]),
+    "open": (put(b"2", 5), [(b"a", b"1")]),
+    "aborted": (several(put(b"2", 5), abort(5)), [(b"a", b"1")]),
+    "outside of transactions": (put(b"2"), [(b"a", b"2")]),
+    "deleted": (several(put(None, 5), commit(5)), []),
+    "deletion open": (put(None, 5), [(b"a", b"1")]),
+    "deleted and written again": (several(put(None, 5), put(b"3", 5), commit(5)), [(b"a", b"3")]),
+    "newest wins": (several(put(b"2", 5), put(b"3", 5), commit(5)), [(b"a", b"3")]),
+    "newest is open": (several(put(b"2", 5), commit(5), put(b"3", 6)), [(b"a", b"2")]),
+    "new key": (several(put(b"n", 5, b"b"), commit(5)), [(b"a", b"1"), (b"b", b"n")]),
+    "new key in front": (several(put(b"n", 5, b""), commit(5)), [(b"", b"n"), (b"a", b"1")]),
+    "new key open": (put(b"n", 5, b"b"), [(b"a", b"1")]),
+    "deletion of no record": (several(put(None, 5, b"b"), commit(5)), [(b"a", b"1")]),
+    "invisible": (several(put(b"2", 5, entry_flags=INVISIBLE), commit(5)), [(b"a", b"1")]),
+    "of an unknown database": (several(put(b"2", 5, db=99), commit(5)), [(b"a", b"1")]),
+    "empty value": (several(put(b"", 5), commit(5)), [(b"a", b"")]),
+}
+
+
+@FORMS
+@pytest.mark.parametrize("name", BEHIND)
+def test_behind_a_checkpoint(name: str, tmp_path: Path, fast: bool) -> None:
+    steps, expected = BEHIND[name]
+    log = simple({b"a": b"1"})
+    steps(log, 0)
+    assert found(log, tmp_path, fast) == expected
+
+
+def checkpointed(steps: Callable[[TreeLog, int], int], behind: Steps | None = None) -> TreeLog:
+    """A log in whose tree the slot names what `steps` logged of the key while it was open."""
+    log = TreeLog()
+    old = log.ln(b"a", b"old")
+    first = log.here
+    current = steps(log, old)
+    log.database(b"db", log.tree([slot(b"a", current)]))
+    log.checkpoint(first_active_lsn=first)
+    if behind is not None:
+        behind(log, old)
+    return log
+
+
+def changed(log: TreeLog, old: int) -> int:
+    return log.ln(b"a", b"new", txn=5, abort_lsn=old)
+
+
+UNDONE: dict[str, tuple[Callable[[TreeLog, int], int], Steps | None, list[tuple[bytes, bytes]]]] = {
+    "open": (changed, None, [(b"a", b"old")]),
+    "aborted behind": (changed, abort(5), [(b"a", b"old")]),
+    "committed behind": (changed, commit(5), [(b"a", b"new")]),
+    "insertion": (lambda log, old: log.ln(b"a", b"new", txn=5), None, []),
+    "over a deleted one": (
+        lambda log, old: log.ln(b"a", b"new", txn=5, abort_lsn=old, flags=ABORT_KNOWN_DELETED),
+        None,
+        [],
+    ),
+    "with its old data": (
+        lambda log, old: log.ln(
+            b"a", b"new", txn=5, abort_lsn=old, flags=ABORT_DATA, abort_data=b"kept"
+        ),
+        None,
+        [(b"a", b"kept")],
+    ),
+    "twice": (
+        lambda log, old: max(changed(log, old), log.ln(b"a", b"newer", txn=5, abort_lsn=old)),
+        None,
+        [(b"a", b"old")],
+    ),
+    "deletion": (lambda log, old: log.ln(b"a", None, txn=5, abort_lsn=old), None, [(b"a", b"old")]),
+    "and written by another": (changed, several(abort(5), put(b"6", 6), commit(6)), [(b"a", b"6")]),
+    "and another is open too": (changed, several(abort(5), put(b"6", 6)), [(b"a", b"old")]),
+    "not by the one in the slot": (lambda log, old: old, put(b"new", 5), [(b"a", b"old")]),
+}
+
+
+@FORMS
+@pytest.mark.parametrize("name", UNDONE)
+def test_what_a_slot_holds_is_taken_back(name: str, tmp_path: Path, fast: bool) -> None:
+    steps, behind, expected = UNDONE[name]
+    assert found(checkpointed(steps, behind), tmp_path, fast) == expected
+
+
+@FORMS
+@pytest.mark.parametrize("state", [KNOWN_DELETED, PENDING_DELETED])
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (None, []),
+        (several(put(b"2", 5), commit(5)), [(b"a", b"2")]),
+        (several(put(None, 5), commit(5)), []),
+        (put(b"2", 5), []),
+    ],
+    ids=["alone", "written", "deleted", "open"],
+)
+def test_deleted_slots(
+    tmp_path: Path, fast: bool, state: int, steps: Steps | None, expected: list[tuple[bytes, bytes]]
+) -> None:
+    log = TreeLog()
+    log.database(b"db", log.tree([slot(b"a", log.ln(b"a", b"old"), state)]))
+    log.checkpoint()
+    if steps:
+        steps(log, 0)
+    assert found(log, tmp_path, fast) == expected
+
+
+@FORMS
+def test_a_deleted_slot_with_the_record_s_own_place_stays_deleted(
+    tmp_path: Path, fast: bool
+) -> None:
+    log = TreeLog()
+    first = log.here
+    own = log.ln(b"a", b"1", txn=5)
+    log.end(5)
+    log.database(b"db", log.tree([slot(b"a", own, KNOWN_DELETED)]))
+    log.checkpoint(first_active_lsn=first)
+    assert found(log, tmp_path, fast) == []
+
+
+@FORMS
+def test_records_that_the_cleaner_moved(tmp_path: Path, fast: bool) -> None:
+    """They come again outside of transactions, with the same content, and the newest counts."""
+    log = simple({b"a": b"1", b"b": b"1"})
+    moved = log.ln(b"a", b"1", vlsn=7, entry_flags=8)
+    assert found(log, tmp_path, fast) == [(b"a", b"1"), (b"b", b"1")]
+    snapshot = snapshot_of(tmp_path / "env", fast=fast)
+    (database,) = (each for each in snapshot.databases.values() if each.name == "db")
+    (records,) = snapshot.records(database)
+    assert records.lsn.tolist()[0] == moved
+    assert records.vlsn.tolist()[0] == 7
+
+
+@FORMS
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_rollback_period(tmp_path: Path, fast: bool, ends: bool) -> None:
+    """What lies in it goes back to what the same transaction had written before."""
+    log = TreeLog()
+    first = log.here
+    before = log.ln(b"a", b"kept", txn=-5, vlsn=1)
+    matchpoint = log.end(-6)
+    inside = log.ln(b"a", b"rolled back", txn=-5, vlsn=3, abort_lsn=before)
+    other = log.ln(b"b", b"inside", txn=-5, vlsn=4)
+    log.database(b"db", log.tree([slot(b"a", inside), slot(b"b", other)]))
+    log.checkpoint(first_active_lsn=first)
+    log.rollback(matchpoint, [-5], ends=ends)
+    log.end(-5)
+    assert found(log, tmp_path, fast) == [(b"a", b"kept")]
+
+
+@FORMS
+def test_a_rollback_period_takes_back_its_own_transactions_only(tmp_path: Path, fast: bool) -> None:
+    log = simple({b"a": b"1", b"b": b"1"})
+    matchpoint = log.end(-6)
+    log.ln(b"a", b"2", txn=-5, entry_flags=INVISIBLE)
+    log.ln(b"b", b"2", txn=-7)
+    log.rollback(matchpoint, [-5])
+    log.end(-7)
+    assert found(log, tmp_path, fast) == [(b"a", b"1"), (b"b", b"2")]
+
+
+@FORMS
+def test_a_rollback_period_before_the_checkpoint_does_not_count(tmp_path: Path, fast: bool) -> None:
+    log = TreeLog()
+    first = log.here
+    own = log.ln(b"a", b"1", txn=-5)
+    log.rollback(first, [-5], ends=True)
+    log.end(-5)
+    log.database(b"db", log.tree([slot(b"a", own)]))
+    log.checkpoint(first_active_lsn=first)
+    assert found(log, tmp_path, fast) == [(b"a", b"1")]
+
+
+@FORMS
+def test_names_of_databases_that_were_not_committed(tmp_path: Path, fast: bool) -> None:
+    """A creation that is open has a descriptor, and no name leads to it."""
+    log = simple({b"a": b"1"})
+    fields = {"flags": 0, "flags2": 0, "db_id": 1, "txn_id": 9, "txn_prev_lsn": -1, "data": b""}
+    log.database(b"more", log.tree([slot(b"x", log.ln(b"x", b"9", db=8))], db=8), db=8)
+    made = {"name_db_id": 9, "deleted": 0, "key": b"open", "operation": 0}
+    log.put("NameLN_TX", fields | made)
+    gone = {"name_db_id": 6, "deleted": 1, "key": b"db", "operation": 0}
+    log.put("NameLN_TX", fields | {"data": None} | gone)
+    snapshot = snapshot_of(log.write(tmp_path / "env"), fast=fast)
+    assert contents_of(snapshot) == {"db": [(b"a", b"1")], "more": [(b"x", b"9")]}
+    log.end(9)
+    snapshot = snapshot_of(log.write(tmp_path / "env"), fast=fast)
+    assert contents_of(snapshot).keys() == {"more"}
+
+
+@FORMS
+def test_a_database_without_a_root_has_no_records(tmp_path: Path, fast: bool) -> None:
+    log = TreeLog()
+    log.database(b"db", -1)
+    log.checkpoint()
+    log.ln(b"a", b"1", txn=5)
+    log.end(5)
+    assert found(log, tmp_path, fast) == []
+
+
+@FORMS
+def test_a_root_behind_the_checkpoint(tmp_path: Path, fast: bool) -> None:
+    """It counts for the database that the descriptor knew without one."""
+    log = TreeLog()
+    log.database(b"db", -1)
+    log.checkpoint()
+    log.tree([slot(b"a", log.ln(b"a", b"1", txn=5))])
+    log.end(5)
+    log.ln(b"b", b"2", txn=6)
+    log.end(6)
+    assert found(log, tmp_path, fast) == [(b"a", b"1"), (b"b", b"2")]
+
+
+@FORMS
+def test_nodes_behind_the_checkpoint(tmp_path: Path, fast: bool) -> None:
+    """The newest version of each node counts, and never an older one than the parent names."""
+    log = TreeLog()
+    one, other = log.ln(b"a", b"1"), log.ln(b"a", b"2")
+    leaf = log.node([slot(b"a", one)], node_id=9)
+    root = log.node([slot(b"", leaf)], level=2, is_root=True)
+    log.database(b"db", root)
+    log.checkpoint()
+    log.node([slot(b"a", one), slot(b"b", one)], node_id=9)
+    log.node([slot(b"a", other), slot(b"c", one)], node_id=9)
+    log.node([slot(b"z", one)], node_id=77)
+    assert found(log, tmp_path, fast) == [(b"a", b"2"), (b"c", b"1")]
+
+
+@FORMS
+def test_a_delta_behind_the_checkpoint(tmp_path: Path, fast: bool) -> None:
+    log = TreeLog()
+    lsns = {key: log.ln(key, b"1") for key in (b"a", b"b", b"d")}
+    leaf = log.node([slot(key, lsn) for key, lsn in lsns.items()], node_id=9)
+    log.database(b"db", log.node([slot(b"", leaf)], level=2, is_root=True))
+    log.checkpoint()
+    news = [
+        slot(b"b", log.ln(b"b", b"2")),
+        slot(b"c", log.ln(b"c", b"2")),
+        slot(b"d", lsns[b"d"], KNOWN_DELETED),
+    ]
+    log.delta(news, leaf, node_id=9, full_slot_count=3)
+    assert found(log, tmp_path, fast) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"2")]
+
+
+def test_what_expires(tmp_path: Path) -> None:
+    """Days since 1970: what expires at that very moment is still there."""
+    log = simple({b"a": b"1"})
+    day = CREATED_MS // 86_400_000 + 1
+    log.ln(b"b", b"2", txn=5, expiration=day, flags=EXPIRATION)
+    log.end(5)
+    home = log.write(tmp_path / "env")
+    moment = day * 86_400_000
+    both = [(b"a", b"1"), (b"b", b"2")]
+    assert contents_of(snapshot_of(home, now_ms=moment))["db"] == both
+    assert contents_of(snapshot_of(home, now_ms=moment + 1))["db"] == both[:1]
