@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "get": "Show the records of a key, or every version of it that the log still holds.",
     "diff": "Hold two environments against each other, or an environment and its backup.",
     "salvage": "Write the records that are left of a broken log, and a ledger of what is not.",
+    "missing": "Tell what is lost with missing files: databases, keys, and what is left of them.",
     "audit": "Verify and count every environment below directories, on Spark: tables, a report.",
     "explain": "Explain an entry type, a finding, an exit code, or one entry byte by byte.",
 }
