@@ -179,7 +179,10 @@ class _Search:
         snapshot = self.snapshot
         keys = [descriptors.keys[row] or b"" for row in range(len(descriptors.keys))]
         lsns = dict(zip(keys, descriptors.key_lsns.tolist(), strict=True))
-        for db_id, name in _names(snapshot).items():
+        names = _names(snapshot)
+        for number in (text for text in keys if text.lstrip(b"-").isdigit()):
+            names.setdefault(int(number), f"id:{int(number)}")
+        for db_id, name in names.items():
             key = str(db_id).encode()
             lost = [one for one in descriptors.ranges if _holds(one, key)]
             if key in lsns or lost:
