@@ -37,6 +37,7 @@ COMMANDS: dict[str, str] = {
     "diff": "Hold two environments against each other, or an environment and its backup.",
     "salvage": "Write the records that are left of a broken log, and a ledger of what is not.",
     "space": "Tell how full each log file is, why it is still there, and what disk limits say.",
+    "missing": "Tell what is lost with missing files: databases, keys, and what is left of them.",
     "audit": "Verify and count every environment below directories, on Spark: tables, a report.",
     "explain": "Explain an entry type, a finding, an exit code, or one entry byte by byte.",
 }

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -380,6 +381,8 @@ class Tree:
     def read(self, children: Children) -> Leaves:
         """Read nodes; safe in any thread. Where the level is not known it is that of the root."""
         logged, found = self.newest(children.lsn)
+        if children.level and not logged.good.all() and len(self.replayed.node_id):
+            logged, found = self.newest(self._by_identifier(children, logged.good))
         nodes, no_full, fulls = self._with_full(logged)
         level = nodes.level & LEVEL_MASK
         if children.level == 0:
@@ -388,6 +391,30 @@ class Tree:
         leaves = Leaves(nodes, children, [], (logged, fulls))
         leaves.faults.extend(self._faults(leaves, found, no_full))
         return replace(leaves, nodes=nodes.without(misplaced & nodes.good))
+
+    def _by_identifier(self, children: Children, good: Mask) -> Ints:
+        """LSNs of nodes, of which those that cannot be read are looked for by their place.
+
+        Recovery puts a node that it replays where its identifier key leads, and does not read what
+        is there.
+        """
+        lsns = children.lsn.copy()
+        nodes = self._replayed_nodes
+        known = np.flatnonzero(nodes.good & (nodes.level & LEVEL_MASK == children.level))
+        keys = nodes.identifier_key.take(known)
+        for row in np.flatnonzero(~good).tolist() if self.ordered else ():
+            place = KeyRange(children.low[row], children.high[row])
+            inside = known[self.in_range(keys, place)]
+            if len(inside):
+                lsns[row] = nodes.lsn[inside].max()
+        return lsns
+
+    @cached_property
+    def _replayed_nodes(self) -> Nodes:
+        """The nodes that are newer than what the tree names."""
+        entries = fetch(self.image, self.replayed.lsn, fast=self.fast)
+        nodes: Nodes = self._with_full(read_nodes(entries, fast=self.fast))[0]
+        return nodes
 
     def newest(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
         """Nodes, each as it was logged last, and a `Found` of each; deltas are not merged."""

@@ -1,0 +1,202 @@
+"""`missing`: what it says is lost with a file is what lay there, known beforehand."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from je_tools.btree.tree import Children, Tree
+from je_tools.environment import open_environment
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.keys import join_two_part, order_of
+from je_tools.formats.je.layout import SLOT_EMBEDDED
+from je_tools.missing import Loss, Report, report_missing
+from je_tools.scan import Scanner
+from je_tools.snapshot import Database, Snapshot, take_snapshot
+from tests.corpus import FIXTURES, Environment, environments, log_files
+from tests.je_tools.dumped import je_tools
+
+SEVERAL = [each for each in environments() if len(log_files(each.home)) > 1]
+
+
+class Bin(NamedTuple):
+    """A bottom node: its keys, the files of the nodes that lead to it, its slots.
+
+    `slots` has for each key the LSN, and whether the record is in the slot itself.
+    """
+
+    low: bytes | None
+    high: bytes | None
+    files: frozenset[int]
+    slots: dict[bytes, tuple[int, bool]]
+
+
+def snapshot_of(home: Path) -> Snapshot:
+    return take_snapshot(open_environment([home]), Scanner(threads=1), now_ms=0)
+
+
+def bins_of(tree: Tree, children: Children, above: frozenset[int]) -> Iterator[Bin]:
+    """The bottom nodes below some nodes, each node read alone."""
+    for row in range(len(children)):
+        leaves = tree.read(children.take(slice(row, row + 1)))
+        logged, _ = leaves.logged
+        files = above | {int(logged.lsn[0]) >> 32}
+        if logged.is_delta[0]:
+            files |= {int(logged.last_full_lsn[0]) >> 32}
+        if leaves.children.level > 1:
+            yield from bins_of(tree, tree.children_of(leaves), files)
+            continue
+        slots, _ = tree.slots_in_range(leaves)
+        own = {}
+        for slot in range(len(slots)):
+            is_here = tree.two_part or bool(slots.state[slot] & SLOT_EMBEDDED)
+            own[slots.key[slot] or b""] = (int(slots.lsn[slot]), is_here)
+        yield Bin(children.low[row], children.high[row], files, own)
+
+
+def holds(low: bytes | None, high: bytes | None, key: bytes, *, two_part: bool) -> bool:
+    at = order_of(key, two_part=two_part)
+    return (low is None or order_of(low, two_part=two_part) <= at) and (
+        high is None or at < order_of(high, two_part=two_part)
+    )
+
+
+def needs_of(snapshot: Snapshot, database: Database) -> dict[bytes, frozenset[int]]:
+    """The files without which each record of a database is lost."""
+    tree = snapshot.tree(database)
+    bins = list(bins_of(tree, tree.root(), frozenset()))
+    place = {key: each for each in bins for key in each.slots}
+    needs = {}
+    for batch in snapshot.records(database, show_expired=True):
+        for row in range(len(batch)):
+            key, lsn = batch.key[row] or b"", int(batch.lsn[row])
+            if tree.two_part:
+                key = join_two_part(key, batch.data[row])
+            if key not in place:
+                place[key] = next(
+                    each for each in bins if holds(each.low, each.high, key, two_part=tree.two_part)
+                )
+            named, is_here = place[key].slots.get(key, (NULL_LSN, False))
+            own = frozenset() if is_here and named == lsn else frozenset({lsn >> 32})
+            needs[key] = place[key].files | own
+    return needs
+
+
+@functools.cache
+def lain(home: Path) -> dict[str, dict[bytes, frozenset[int]]]:
+    """By database and key, the files without which a record is lost."""
+    snapshot = snapshot_of(home)
+    found = {
+        database.name or f"id:{database.db_id}": needs_of(snapshot, database)
+        for database in snapshot.databases.values()
+        if database.root_lsn != NULL_LSN
+    }
+    for database in snapshot.databases.values():
+        name = database.name or f"id:{database.db_id}"
+        if database.map_ln_lsn != NULL_LSN and name in found:
+            descriptor = found["_jeIdMap"][str(database.db_id).encode()]
+            found[name] = {key: files | descriptor for key, files in found[name].items()}
+    return found
+
+
+def lost_of(loss: Loss, keys: Iterable[bytes], *, two_part: bool) -> set[bytes]:
+    """Those of some keys that a loss takes."""
+    if loss.descriptor_lsn is not None:
+        return set(keys)
+    alone = {loss.keys[row] for row in range(len(loss.keys))}
+    return {
+        key
+        for key in keys
+        if key in alone
+        or any(holds(one.low, one.high, key, two_part=two_part) for one in loss.ranges)
+    }
+
+
+def report_of(home: Path, without: tuple[int, ...] = ()) -> Report:
+    return report_missing(open_environment([home]), Scanner(threads=1), without, 0)
+
+
+def lost_keys(report: Report, home: Path) -> dict[str, set[bytes]]:
+    """What a report takes of the keys that there are with all files."""
+    losses = {loss.db_id: loss for loss in report.losses}
+    lost = {}
+    for database in snapshot_of(home).databases.values():
+        name = database.name or f"id:{database.db_id}"
+        if database.db_id in losses:
+            keys = lain(home).get(name, {})
+            found = lost_of(losses[database.db_id], keys, two_part=database.has_duplicates)
+            lost |= {name: found} if found else {}
+    return lost
+
+
+def lying_in(file_no: int, home: Path) -> dict[str, set[bytes]]:
+    return {
+        name: lost
+        for name, records in lain(home).items()
+        if (lost := {key for key, files in records.items() if file_no in files})
+    }
+
+
+CASES = [(each, int(path.stem, 16)) for each in SEVERAL for path in log_files(each.home)]
+
+
+@pytest.mark.parametrize(("each", "file_no"), CASES, ids=lambda case: getattr(case, "name", case))
+def test_what_would_be_lost_is_what_lies_there(each: Environment, file_no: int) -> None:
+    report = report_of(each.home, (file_no,))
+    assert lost_keys(report, each.home) == lying_in(file_no, each.home)
+
+
+@pytest.mark.parametrize(("each", "file_no"), CASES, ids=lambda case: getattr(case, "name", case))
+def test_what_is_lost_is_what_lay_there(each: Environment, file_no: int, tmp_path: Path) -> None:
+    home = tmp_path / "env"
+    shutil.copytree(each.home, home, ignore=shutil.ignore_patterns(f"{file_no:08x}.jdb"))
+    report = report_of(home)
+    if report.refused is not None:
+        return
+    whole, left = snapshot_of(each.home), snapshot_of(home)
+    if (
+        left.checkpoint.end_lsn != whole.checkpoint.end_lsn
+        or left.end.last_lsn != whole.end.last_lsn
+    ):
+        # Without its end a log is one of an earlier time; `--without` knows what the later had.
+        assert file_no in {whole.end.last_lsn >> 32, whole.checkpoint.end_lsn >> 32}
+        return
+    assert lost_keys(report, each.home) == lying_in(file_no, each.home)
+
+
+def test_nothing_is_missing() -> None:
+    done = je_tools("missing", FIXTURES / "v8-cleaned" / "env")
+    assert (done.code, done.out) == (0, b"")
+    assert "nothing that is in use is missing" in done.err
+
+
+def test_kept_records_are_those_of_other_files() -> None:
+    """The descriptor of a database alone is lost: all its records are still there."""
+    home = FIXTURES / "v17-erase-after" / "env"
+    report = report_of(home, (1,))
+    small = next(loss for loss in report.losses if loss.name == "small")
+    assert small.descriptor_lsn is not None
+    records = snapshot_of(home)
+    database = next(each for each in records.databases.values() if each.name == "small")
+    assert small.kept_count == sum(len(batch) for batch in records.records(database))
+
+
+def test_a_file_that_is_not_there_cannot_be_left_out() -> None:
+    done = je_tools("missing", FIXTURES / "v8-cleaned" / "env", "--without", "0x7")
+    assert (done.code, done.out) == (2, b"")
+    assert "--without 0x7: no such file" in done.err
+
+
+def test_json_lines_have_every_key() -> None:
+    home = FIXTURES / "v8-cleaned" / "env"
+    done = je_tools("missing", home, "--without", "00000002.jdb", "--format", "jsonl")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    keys = {bytes.fromhex(row["key"]) for row in rows if row["section"] == "key"}
+    assert done.code == 3
+    assert keys == lying_in(2, home)["people"]
