@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from je_tools.btree.tree import (
     NOTHING_REPLAYED,
@@ -25,7 +26,6 @@ from je_tools.btree.tree import (
 )
 from je_tools.environment import Environment
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.arrays import Ints
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import Found, fetch, fetch_entry
@@ -149,10 +149,10 @@ class Snapshot:
         }
 
     @functools.cached_property
-    def _lns_by_db(self) -> dict[int, Ints]:
+    def _lns_by_db(self) -> dict[int, npt.NDArray[np.int32]]:
         """Rows of the interval's LNs, in the order of the log, by database."""
         db_ids = self.interval.lns.db_id
-        order = np.argsort(db_ids, kind="stable")
+        order = np.argsort(db_ids, kind="stable").astype(np.int32)
         ids, starts = np.unique(db_ids[order], return_index=True)
         pieces = np.split(order, starts[1:]) if len(ids) else []
         return {int(i): rows for i, rows in zip(ids, pieces, strict=True)}
@@ -203,13 +203,12 @@ class Snapshot:
         return db_id in self._lns_by_db
 
     def _decide(self, db_id: int) -> Overlay:
-        rows = self._lns_by_db.get(db_id, np.empty(0, np.int64))
-        lns = self.interval.lns.take(rows)
+        rows = self._lns_by_db.get(db_id, np.empty(0, np.int32))
         database = self.databases[db_id]
         # The engine that knows how to replay old duplicates is too old for all else here.
         if database.root_lsn == NULL_LSN or database.old_duplicates:
-            lns = lns.take(np.empty(0, np.int64))
-        overlay, faults = decide(self.tree(database), lns, self.rules)
+            rows = rows[:0]
+        overlay, faults = decide(self.tree(database), self.interval.lns, rows, self.rules)
         self.faults.extend(faults)
         return overlay
 

@@ -35,6 +35,7 @@ from je_tools.formats.je.types import (
     mask_of,
 )
 from je_tools.scan import Scanner
+from je_tools.workers import give_back_memory
 
 DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED = 1, 2, 4, 8
 """Bits of a record's `flags`."""
@@ -84,6 +85,24 @@ class Lns(Table):
     def take(self, keep: npt.NDArray[Any]) -> Lns:
         """The rows of a mask or of an index array, in its order."""
         return Lns(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class Writes(Table):
+    """What undo and redo ask of LNs; columns as in `Lns`."""
+
+    lsn: Ints
+    txn_id: Ints
+    flags: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, lns: Lns, rows: npt.NDArray[Any]) -> Writes:
+        """Those of some rows, in their order."""
+        return cls(lns.lsn[rows], lns.txn_id[rows], lns.flags[rows])
+
+    def take(self, keep: npt.NDArray[Any] | slice) -> Writes:
+        """The rows of a mask, of an index array in its order, or of a slice."""
+        return Writes(self.lsn[keep], self.txn_id[keep], self.flags[keep])
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +233,9 @@ class _Collector:
         usable = table.has_db & (table.key_size >= 0)
         lns = Lns(
             rows.lsn,
-            table.db_id,
-            table.txn_id,
+            # Copies: what they are views of is many times as large.
+            table.db_id.copy(),
+            table.txn_id.copy(),
             position,
             table.key_size.astype(np.int32),
             flags.astype(np.uint8),
@@ -257,9 +277,8 @@ class _Collector:
         decoded = decode(rows, Family.TXN_END, fast=self.fast)
         head = decoded.fields
         if head.has("txn_id"):
-            ends = TxnEnds(
-                rows.lsn, head.number("txn_id"), head.number("time_ms"), rows.type == COMMIT_NO
-            )
+            txn_id, time_ms = head.number("txn_id").copy(), head.number("time_ms").copy()
+            ends = TxnEnds(rows.lsn, txn_id, time_ms, rows.type == COMMIT_NO)
             found.ends.append(ends)
 
 
@@ -292,7 +311,8 @@ def read_interval(
     fast = scanner.is_fast(environment.size)
     work = _Collector(starts, first_lsn, nodes_from, next_lsn, end_lsn, fast)
     all_found = _Found()
-    for part in scanner.scan(part_of, work):
+    # Wide ranges would take more memory than all that is kept.
+    for part in replace(scanner, wide=False).scan(part_of, work):
         base = h.lsn_of(part.file.file_no, 0)
         all_found.damaged += [
             (base + gap.start, gap.stop - gap.start)
@@ -305,6 +325,8 @@ def read_interval(
         for found in part.results:
             for column in fields(_Found):
                 getattr(all_found, column.name).extend(getattr(found, column.name))
+    # What the threads have read with is free, and kept by malloc.
+    give_back_memory()
     return Interval(
         _joined(all_found.lns, _NO_LNS),
         _joined(all_found.nodes, _NO_NODES),
@@ -322,12 +344,19 @@ _NO_NODES = LoggedNodes(_NONE, _NONE, _NONE, _FALSE, _FALSE)
 _NO_ENDS = TxnEnds(_NONE, _NONE, _NONE, _FALSE)
 
 
-def _joined(parts: Sequence[T], none: T) -> T:
+def _joined(parts: list[T], none: T) -> T:
+    """The parts as one; a column of them is let go as soon as it is copied, and so are they."""
     if not parts:
         return none
     names = [f.name for f in fields(none)]
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return type(none)(**columns)
+    columns = {name: [getattr(part, name) for part in parts] for name in names}
+    parts.clear()
+    joined = {}
+    for name in names:
+        joined[name] = np.concatenate(columns.pop(name))
+        # Malloc would keep what many small arrays were in.
+        give_back_memory()
+    return type(none)(**joined)
 
 
 def _periods(

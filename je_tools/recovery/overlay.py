@@ -29,13 +29,24 @@ from je_tools.formats.je.keysort import (
 from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
-from je_tools.recovery.interval import DELETED, INVISIBLE, TRANSACTIONAL, Lns, RollbackPeriod
+from je_tools.recovery.interval import (
+    DELETED,
+    INVISIBLE,
+    TRANSACTIONAL,
+    Lns,
+    RollbackPeriod,
+    Writes,
+)
+from je_tools.workers import give_back_memory
 
 ABORT_KNOWN_DELETED = 0x01
 BLIND_DELETION = 0x20
 """Bits of an LN's flags and flags2. Source: LNLogEntry, JE 25.3.17."""
 
 _NO_SLOT = -2
+
+_AT_ONCE = 1 << 16
+"""Keys that are worked on together: what that takes must not count beside all LNs."""
 
 
 class Outcome(IntEnum):
@@ -97,7 +108,7 @@ class Rules:
         known: Mask = self.committed[at] == txn_ids
         return known
 
-    def is_rolled_back(self, lns: Lns) -> Mask:
+    def is_rolled_back(self, lns: Writes) -> Mask:
         """Whether a rollback takes LNs back."""
         taken = np.zeros(len(lns), np.bool_)
         for period in self.periods:
@@ -113,31 +124,34 @@ class _Groups:
 
     Attributes:
         lns: sorted by key, those of a key in the order of the log.
-        of_row: int64 (lns,); the group of each.
+        of_row: int32 (lns,); the group of each.
         first: int64 (groups + 1,).
         key: one a group.
     """
 
-    lns: Lns
-    of_row: Ints
+    lns: Writes
+    of_row: npt.NDArray[np.int32]
     first: Ints
     key: Spans
 
 
-def decide(tree: Tree, lns: Lns, rules: Rules) -> tuple[Overlay, list[Fault]]:
+def decide(
+    tree: Tree, lns: Lns, rows: npt.NDArray[np.int32], rules: Rules
+) -> tuple[Overlay, list[Fault]]:
     """The outcome of undo and redo in one database.
 
     Args:
         tree: of the database.
-        lns: its LNs since the first active one, in the order of the log.
+        lns: those since the first active one, in the order of the log.
+        rows: int32; which of them are of this database, ascending.
         rules: by what to go.
 
     Returns:
         What changes, and what was wrong with the BINs that had to be looked at.
     """
-    if not len(lns):
+    if not len(rows):
         return no_overlay(), []
-    groups = _group(tree, lns)
+    groups = _group(tree, lns, rows)
     slot_lsn, deleted, faults = _slots_of(tree, groups.key)
     state = _State(slot_lsn, deleted, np.full(len(slot_lsn), -1, np.int8), slot_lsn.copy())
     undone = _undo(tree, groups, rules, state)
@@ -171,15 +185,25 @@ class _State:
     source: Ints
 
 
-def _group(tree: Tree, lns: Lns) -> _Groups:
-    keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
+def _group(tree: Tree, lns: Lns, rows: npt.NDArray[np.int32]) -> _Groups:
+    data = tree.image.data
+    keys = Spans(data, lns.key_position[rows], lns.key_size[rows].astype(np.int64))
     order = order_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+    rows = rows[order]
     keys = keys.take(order)
+    # Columns of all LNs are let go as soon as may be: they are what recovery's memory is.
+    del order
     is_new = ~equal_neighbours(keys, fast=tree.fast)
-    of_row = np.cumsum(is_new) - 1
+    of_row = np.cumsum(is_new, dtype=np.int32)
+    of_row -= 1
     starts = np.flatnonzero(is_new)
-    first = np.concatenate((starts, np.array([len(lns)])))
-    return _Groups(lns.take(order), of_row, first, keys.take(starts))
+    keys = keys.take(starts)
+    first = np.append(starts, len(rows))
+    groups = _Groups(Writes.of(lns, rows), of_row, first, keys)
+    del starts, is_new, rows
+    if len(lns) > _AT_ONCE:
+        give_back_memory()
+    return groups
 
 
 def _slots_of(tree: Tree, keys: Spans) -> tuple[Ints, Mask, list[Fault]]:
@@ -208,19 +232,8 @@ def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
 
 def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
     """Take slots back that hold what was not committed."""
-    by_lsn = np.argsort(groups.lns.lsn)
-    ordered = groups.lns.lsn[by_lsn]
-    at = np.minimum(np.searchsorted(ordered, state.lsn), len(ordered) - 1)
-    row = by_lsn[at]
-    group = np.arange(len(state.lsn))
-    there = (groups.lns.lsn[row] == state.lsn) & (groups.of_row[row] == group)
-    there &= state.lsn >= 0
-    row, group = row[there], group[there]
-    own = groups.lns.take(row)
-    rolled_back = rules.is_rolled_back(own)
-    open_ = (own.flags & TRANSACTIONAL != 0) & ~rules.is_committed(own.txn_id)
-    wanted = rolled_back | open_
-    row, group, rolled_back = row[wanted], group[wanted], rolled_back[wanted]
+    row, rolled_back = _to_undo(groups, rules, state)
+    group = groups.of_row[row].astype(np.int64)
     if not len(row):
         return 0
     previous = _previous_of_txn(groups, row, rolled_back)
@@ -228,6 +241,29 @@ def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
     _take_back_to_ln(groups, group[back], previous[back], state)
     _take_back_to_abort(tree, group[~back], state)
     return len(row)
+
+
+def _to_undo(groups: _Groups, rules: Rules, state: _State) -> tuple[Ints, Mask]:
+    """The LNs that the slots of their keys name and that must not stay; which by a rollback."""
+    least = max(int(groups.lns.lsn.min()), 0)
+    found = [(np.empty(0, np.int64), np.empty(0, np.bool_))]
+    by_lsn = np.empty(0, np.int64)
+    for first in range(0, len(state.lsn), _AT_ONCE):
+        group = first + np.flatnonzero(state.lsn[first : first + _AT_ONCE] >= least)
+        if not len(group):
+            continue
+        if not len(by_lsn):
+            by_lsn = np.argsort(groups.lns.lsn)
+        at = np.searchsorted(groups.lns.lsn, state.lsn[group], sorter=by_lsn)
+        row = by_lsn[np.minimum(at, len(by_lsn) - 1)]
+        row = row[(groups.lns.lsn[row] == state.lsn[group]) & (groups.of_row[row] == group)]
+        own = groups.lns.take(row)
+        rolled_back = rules.is_rolled_back(own)
+        open_ = (own.flags & TRANSACTIONAL != 0) & ~rules.is_committed(own.txn_id)
+        wanted = rolled_back | open_
+        found.append((row[wanted], rolled_back[wanted]))
+    rows, marks = zip(*found, strict=True)
+    return np.concatenate(rows), np.concatenate(marks)
 
 
 def _previous_of_txn(groups: _Groups, rows: Ints, wanted: Mask) -> Ints:
@@ -277,21 +313,31 @@ def _take_back_to_abort(tree: Tree, group: Ints, state: _State) -> None:
 
 def _redo(groups: _Groups, rules: Rules, state: _State) -> int:
     """Give slots the newest record that counts."""
-    lns = groups.lns
+    n = len(state.lsn)
+    return sum(
+        _redo_some(groups, rules, state, first, min(first + _AT_ONCE, n))
+        for first in range(0, n, _AT_ONCE)
+    )
+
+
+def _redo_some(groups: _Groups, rules: Rules, state: _State, first: int, last: int) -> int:
+    begin, end = int(groups.first[first]), int(groups.first[last])
+    lns = groups.lns.take(slice(begin, end))
     counts = lns.flags & INVISIBLE == 0
     counts &= lns.lsn >= rules.ckpt_start_lsn
     counts &= (lns.flags & TRANSACTIONAL == 0) | rules.is_committed(lns.txn_id)
     rows = np.where(counts, np.arange(len(lns)), -1)
-    newest = np.maximum.reduceat(rows, groups.first[:-1])
+    newest = np.maximum.reduceat(rows, groups.first[first:last] - begin)
     some = newest >= 0
     newest = np.maximum(newest, 0)
     lsn, gone = lns.lsn[newest], lns.flags[newest] & DELETED != 0
-    empty = (state.lsn == _NO_SLOT) | (state.deleted & (state.lsn == NULL_LSN))
-    alive = ~empty & ~state.deleted
-    newer = lsn > state.lsn
+    own_lsn, deleted = state.lsn[first:last], state.deleted[first:last]
+    empty = (own_lsn == _NO_SLOT) | (deleted & (own_lsn == NULL_LSN))
+    alive = ~empty & ~deleted
+    newer = lsn > own_lsn
     takes = some & ~gone & (empty | newer)
-    goes = some & gone & (alive & (newer | (lsn == state.lsn)))
-    state.outcome[takes] = Outcome.LN
-    state.source[takes] = lsn[takes]
-    state.outcome[goes] = Outcome.NO_RECORD
+    goes = some & gone & (alive & (newer | (lsn == own_lsn)))
+    state.outcome[first:last][takes] = Outcome.LN
+    state.source[first:last][takes] = lsn[takes]
+    state.outcome[first:last][goes] = Outcome.NO_RECORD
     return int(np.count_nonzero(takes | goes))
