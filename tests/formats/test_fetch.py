@@ -1,0 +1,107 @@
+"""Entries and nodes at LSNs, beside the walk over the same log and single entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from je_tools.formats.image import Image, Part
+from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.fetch import Found, fetch, fetch_entry
+from je_tools.formats.je.keys import slot_parts
+from je_tools.formats.je.nodes import read_nodes
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, Family
+from tests.builders.trees import simple
+from tests.corpus import Environment, log_files
+from tests.formats.logs import log_rows, sampled
+
+FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+SAMPLE = 60
+NODES = [no for no, each in ENTRY_TYPES.items() if each.family is Family.NODE]
+
+
+def image_of(paths: list[Path]) -> Image:
+    """Whole files, of the versions that their headers say."""
+    parts = []
+    for path in paths:
+        version = int.from_bytes(path.read_bytes()[34:38], "little")
+        parts.append(Part(path, int(path.stem, 16), version, path.stat().st_size))
+    return Image(parts)
+
+
+def some_rows(environment: Environment) -> Iterator[Rows]:
+    """Some entries of each type; their bytes go when the next come."""
+    for path in log_files(environment.home):
+        for rows in log_rows(path):
+            yield sampled(rows, SAMPLE)
+
+
+@FORMS
+def test_entries_are_those_of_the_walk(environment: Environment, fast: bool) -> None:
+    image = image_of(log_files(environment.home))
+    for rows in some_rows(environment):
+        entries = fetch(image, rows.lsn[::-1], fast=fast)
+        erased = rows.type[::-1] == ERASED_NO
+        assert (entries.found == np.where(erased, Found.ERASED, Found.GOOD)).all()
+        for mine, its in (
+            (entries.type, rows.type),
+            (entries.flags, rows.flags),
+            (entries.header_size, rows.header_size),
+            (entries.size, rows.size),
+        ):
+            assert (mine == its[::-1]).all()
+        has_vlsn = rows.has_vlsn[::-1]
+        assert (entries.vlsn == np.where(has_vlsn, rows.vlsn[::-1], -1)).all()
+
+
+@FORMS
+def test_nodes_are_those_of_single_entries(environment: Environment, fast: bool) -> None:
+    image = image_of(log_files(environment.home))
+    for rows in some_rows(environment):
+        rows = rows.take(np.flatnonzero(np.isin(rows.type, NODES)))
+        if not len(rows) or rows.version < 6:
+            continue
+        nodes = read_nodes(fetch(image, rows.lsn, fast=fast), fast=fast)
+        assert nodes.good.all()
+        for row in range(len(rows)):
+            fields = decode_entry(rows.entry_bytes(row), rows.version).fields
+            assert nodes.node_id[row] == fields["node_id"]
+            assert nodes.db_id[row] == fields["db_id"]
+            assert nodes.identifier_key[row] == fields["identifier_key"]
+            first, stop = nodes.first[row : row + 2].tolist()
+            assert stop - first == len(fields["slots"])
+            prefix = fields.get("key_prefix") or b""
+            for slot, place in zip(fields["slots"], range(first, stop), strict=True):
+                key, data = slot_parts(slot)
+                assert nodes.slots.key[place] == prefix + key
+                size = int(nodes.slots.data_size[place])
+                assert size == (-1 if data is None else len(data))
+                start = int(nodes.slots.data_start[place])
+                assert image.data[start : start + max(size, 0)].tobytes() == (data or b"")
+
+
+@FORMS
+def test_what_is_no_entry(tmp_path: Path, fast: bool) -> None:
+    log = simple({b"a": b"1", b"b": b"2"})
+    data = log.file.data
+    one, other = log.file.placed[1:3]
+    data[other.stop - 1] ^= 1
+    path = tmp_path / "00000000.jdb"
+    path.write_bytes(data)
+    image = image_of([path])
+    size = len(data)
+    lsns = [one.start, other.start, size - 5, size, 1 << 32, -1, one.start, 2]
+    found = fetch(image, np.array(lsns), fast=fast).found.tolist()
+    no_file, no_entry = Found.NO_FILE, Found.NO_ENTRY
+    assert found[:7] == [Found.GOOD, Found.BAD, no_entry, no_file, no_file, no_file, Found.GOOD]
+    assert found[7] in (Found.BAD, no_entry)
+    unchecked = fetch(image, np.array(lsns), fast=fast, check=False)
+    assert unchecked.found.tolist()[1] == Found.GOOD
+    assert fetch_entry(image, other.start) is None
+    entry = fetch_entry(image, one.start)
+    assert entry is not None
+    assert entry.fields["key"] == b"a"
