@@ -104,7 +104,7 @@ NOTHING_REPLAYED = Replayed(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass
-class _Known:
+class Known:
     """Numbers that have come before: sorted arrays, each at most half as long as the one before."""
 
     arrays: list[Ints] = field(default_factory=list)
@@ -139,8 +139,8 @@ class _Way:
 
     choose: Callable[[Children], Children]
     seen: Callable[[Leaves], None] | None
-    read: _Known = field(default_factory=_Known)
-    named: _Known = field(default_factory=_Known)
+    read: Known = field(default_factory=Known)
+    named: Known = field(default_factory=Known)
 
 
 @dataclass(frozen=True, slots=True)
