@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from je_tools.btree.old_duplicates import expanded
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Leaves, Tree, bound
+from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Leaves, Tree, bound
 from je_tools.environment import Environment
 from je_tools.errors import InputError
 from je_tools.findings import Finding
@@ -200,7 +200,8 @@ class _Search:
             return loss
         overlay = self.snapshot.overlay(database.db_id)
         pieces = [
-            self._records(tree, leaves, overlay) for leaves in self._leaves(tree, tree.root(), loss)
+            self._records(tree, leaves, overlay)
+            for leaves in self._leaves(tree, tree.root(), loss, Known())
         ]
         pieces.append(self._changed(tree, overlay, loss))
         loss.keys = joined_spans([keys for keys, _ in pieces])
@@ -208,15 +209,20 @@ class _Search:
         loss.kept = np.zeros(len(loss.keys), np.bool_)
         return loss
 
-    def _leaves(self, tree: Tree, children: Children, loss: Loss) -> Iterator[Leaves]:
+    def _leaves(self, tree: Tree, children: Children, loss: Loss, known: Known) -> Iterator[Leaves]:
         """Bottom nodes that are there; what is not goes to the loss."""
         leaves = self._without_lost(tree.read(children), loss)
         if leaves.children.level <= 1:
             yield leaves
             return
-        below = tree.children_of(leaves)
+        # In a damaged tree there may be more ways than anybody can go.
+        again = leaves.nodes.good.copy()
+        again[again] = ~known.first_times(leaves.nodes.lsn[again])
+        below = tree.children_of(replace(leaves, nodes=leaves.nodes.without(again)))
         for first in range(0, len(below), NODES_AT_ONCE):
-            yield from self._leaves(tree, below.take(slice(first, first + NODES_AT_ONCE)), loss)
+            yield from self._leaves(
+                tree, below.take(slice(first, first + NODES_AT_ONCE)), loss, known
+            )
 
     def _without_lost(self, leaves: Leaves, loss: Loss) -> Leaves:
         nodes, children = leaves.nodes, leaves.children

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from je_tools.btree.live import UTILIZATION_DB, CleanerNotes
 from je_tools.btree.node_problems import Part, Rules, node_problems, part_of
 from je_tools.btree.problems import Problem, Problems
 from je_tools.btree.record_problems import Expected, noted_nodes, record_problems
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, Tree
+from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, Known, Tree
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.types import Family
@@ -109,6 +109,7 @@ class _Check:
 
     def __post_init__(self) -> None:
         self.tree: Tree = self.snapshot.tree(self.database)
+        self._read = Known()
         overlay = self.snapshot.overlay(self.database.db_id)
         self.expected = Expected(_family(self.database), overlay, self.notes, self.snapshot.now_ms)
 
@@ -143,8 +144,11 @@ class _Check:
         part, problems = self._nodes(parents)
         found.take(problems, counts)
         self.ids.take(part)
-        nodes = part.nodes
-        children = self.tree.children_of(part.leaves)
+        # In a damaged tree there may be more ways than anybody can go.
+        again = part.nodes.good.copy()
+        again[again] = ~self._read.first_times(part.nodes.lsn[again])
+        nodes = part.nodes.without(again)
+        children = self.tree.children_of(replace(part.leaves, nodes=nodes))
         slot = np.arange(len(children)) - nodes.first[nodes.slot_node]
         # That a slot names nothing has been said.
         named = _Named(children, slot).take(np.flatnonzero(children.lsn != NULL_LSN))

@@ -154,7 +154,8 @@ def node_problems(part: Part, rules: Rules) -> tuple[Part, Problems]:
     """What is wrong with some nodes, and those without the ones that belong elsewhere."""
     problems = Problems()
     for fault in part.leaves.faults:
-        problems.listed.append(_of_fault(part, fault))
+        if fault.kind in _FOUND:
+            problems.listed.append(_of_fault(part, fault))
     if not rules.was_crashed:
         part = _without_foreign(part, problems)
     # What is to be said of a delta without its full version has been said.

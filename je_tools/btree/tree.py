@@ -104,7 +104,7 @@ NOTHING_REPLAYED = Replayed(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass
-class _Known:
+class Known:
     """Numbers that have come before: sorted arrays, each at most half as long as the one before."""
 
     arrays: list[Ints] = field(default_factory=list)
@@ -139,8 +139,8 @@ class _Way:
 
     choose: Callable[[Children], Children]
     seen: Callable[[Leaves], None] | None
-    read: _Known = field(default_factory=_Known)
-    named: _Known = field(default_factory=_Known)
+    read: Known = field(default_factory=Known)
+    named: Known = field(default_factory=Known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,11 +435,7 @@ class Tree:
         """Deltas with the slots of their full versions, which of those cannot be had, and those."""
         deltas = np.flatnonzero(nodes.is_delta)
         missing = np.zeros(len(nodes), np.bool_)
-        full_lsns = nodes.last_full_lsn[deltas]
-        # A full version that several deltas name is read once: what is damaged may name it often.
-        others = np.ones(len(deltas), np.bool_)
-        others[np.unique(full_lsns, return_index=True)[1]] = False
-        full_lsns = np.where(others, NULL_LSN, full_lsns)
+        full_lsns = self._own_fulls(nodes.last_full_lsn[deltas], nodes.node_id[deltas])
         fulls = read_nodes(fetch(self.image, full_lsns, fast=self.fast), fast=self.fast)
         if not len(deltas):
             return nodes, missing, fulls
@@ -454,6 +450,22 @@ class Tree:
             nodes, fulls, of_delta, ordered=self.ordered, two_part=self.by_parts, fast=self.fast
         )
         return whole, missing, fulls
+
+    def _own_fulls(self, full_lsns: Ints, node_ids: Ints) -> Ints:
+        """LSNs of full versions, each for one delta, which is of that node if any is; else null.
+
+        What is damaged may name one often.
+        """
+        distinct, place = np.unique(full_lsns, return_inverse=True)
+        if len(distinct) == len(full_lsns):
+            return full_lsns
+        fulls = read_nodes(fetch(self.image, distinct, fast=self.fast), fast=self.fast)
+        fits = (node_ids == 0) | (node_ids == fulls.node_id[place])
+        order = np.lexsort((~fits, place))
+        is_first = np.diff(place[order], prepend=-1) != 0
+        own = np.full(len(full_lsns), NULL_LSN, np.int64)
+        own[order[is_first]] = full_lsns[order[is_first]]
+        return own
 
     def _faults(self, leaves: Leaves, found: npt.NDArray[np.uint8], no_full: Mask) -> list[Fault]:
         nodes = leaves.nodes
