@@ -1,6 +1,6 @@
 """The databases of a snapshot, and what their trees consist of.
 
-Source: je-log.md "Databases"; DatabaseImpl, DbTree, JE 7.5.11 and 18.3.12.
+Source: je-log.md "Databases of the engine"; DatabaseImpl, DbTree, JE 7.5.11 and 18.3.12.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import pytest
 
 from je_tools.formats.je.header import NULL_LSN
 from tests.corpus import FIXTURES
+from tests.je_tools.corpus_snapshots import database_named, pairs_of, snapshot_of
 from tests.je_tools.dumped import Done, je_tools, rows_of
-from tests.je_tools.snapshots import database_named, pairs_of, snapshot_of
 
 CRASH, DBOPS = FIXTURES / "v17-crash-txn" / "env", FIXTURES / "v8-dbops" / "env"
 FILES = FIXTURES / "v17-erase-after" / "env"

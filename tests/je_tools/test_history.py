@@ -16,8 +16,8 @@ from je_tools.scan import Scanner
 from je_tools.selection import KeyPattern
 from je_tools.snapshot import take_snapshot
 from tests.corpus import FIXTURES
+from tests.je_tools.corpus_snapshots import database_named, newest_ms, pairs_of, snapshot_of
 from tests.je_tools.dumped import all_rows
-from tests.je_tools.snapshots import database_named, newest_ms, pairs_of, snapshot_of
 
 CRASH, DUPLICATES, OLD = "v17-crash-txn/env", "v17-dups/env", "v8-crash-txn-ckpt/env"
 ROLLED_BACK = "v26-rep-committed/node1"
