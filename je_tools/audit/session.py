@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from je_tools.audit import daemon
 from je_tools.errors import InputError
 
 JAVA_MIN = 17
@@ -30,7 +33,8 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.shuffle.partitions": "8",
+    # Plans that change while they run cost more than the few tasks of an audit's can save.
+    "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     # Each task's results wait some 40 ms in a TCP socket for an acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
@@ -39,7 +43,12 @@ _SETTINGS = {
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Of a local Spark. An audit is over before the better compiler has paid for itself."""
 
-_LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Machines of a cluster may get our code with the tasks, which is later.
+    "spark.python.daemon.module": daemon.MODULE,
+}
 
 _LOG_SETTINGS = """\
 status=off
@@ -57,11 +66,49 @@ _TRACKED_SECONDS = 0.2
 Tell = Callable[[int, int], None]
 
 
+class Spark:
+    """A running Spark.
+
+    Executors can be given work before there is a SparkSession, which Spark takes seconds to make:
+    it is made meanwhile.
+
+    Attributes:
+        context: the SparkContext.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self._made: Future[Any] = Future()
+        threading.Thread(target=self._make, daemon=True).start()
+
+    def _make(self) -> None:
+        from pyspark.sql import SparkSession
+
+        try:
+            # Of this context, as it is the one that is active.
+            self._made.set_result(SparkSession.builder.getOrCreate())
+        except BaseException as error:
+            self._made.set_exception(error)
+
+    def session(self) -> Any:
+        """The SparkSession, as soon as it is there."""
+        return self._made.result()
+
+    def stop(self) -> None:
+        """Stop Spark."""
+        # A context that is stopped while its session is being made leaves half of one.
+        failure = self._made.exception()
+        if failure is None:
+            self.session().stop()
+        else:
+            self.context.stop()
+
+
 @contextmanager
-def open_session(
+def open_spark(
     folder: Path, log: Path, master: str | None, settings: dict[str, str]
-) -> Iterator[Any]:
-    """A SparkSession, stopped in the end; one that is active already is used, and left as it is.
+) -> Iterator[Spark]:
+    """A Spark, stopped in the end; one that runs in this process is used, and left as it is.
 
     Args:
         folder: for the settings of Spark's log; it exists.
@@ -77,12 +124,11 @@ def open_session(
         from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkException
         from pyspark.java_gateway import launch_gateway
-        from pyspark.sql import SparkSession
     except ImportError as error:
         raise InputError("PySpark is missing: pip install 'je-tools[spark]'") from error
-    active = SparkSession.getActiveSession()
+    active = getattr(SparkContext, "_active_spark_context", None)
     if active is not None:
-        yield active
+        yield Spark(active)
         return
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not is_submitted:
@@ -96,16 +142,34 @@ def open_session(
         for name, value in _settings(folder, log, master, settings, is_submitted).items():
             conf.set(name, value)
         try:
-            left = getattr(SparkContext, "_gateway", None)
-            gateway = left or launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
+            gateway = getattr(SparkContext, "_gateway", None)
+            if gateway is None:
+                with interrupts_later():
+                    gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, OSError, RuntimeError) as error:
             raise InputError(f"Spark does not start: {_last_words(log) or error}") from error
-        session = SparkSession(context)
+        spark = Spark(context)
         try:
-            yield session
+            yield spark
         finally:
-            session.stop()
+            spark.stop()
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Hold an interrupt back until the end: around a fork Python would print and forget it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if held:
+            signal.raise_signal(signal.SIGINT)
 
 
 def check_java() -> None:
@@ -131,13 +195,13 @@ def check_java() -> None:
 
 
 @contextmanager
-def tracked(session: Any, tell: Tell | None) -> Iterator[None]:
+def tracked(context: Any, tell: Tell | None) -> Iterator[None]:
     """Tell, meanwhile, how many tasks of the running stages are done, and how many there are."""
     if tell is None:
         yield
         return
     stopped = threading.Event()
-    thread = threading.Thread(target=_track, args=(session, tell, stopped), daemon=True)
+    thread = threading.Thread(target=_track, args=(context, tell, stopped), daemon=True)
     thread.start()
     try:
         yield
@@ -146,11 +210,11 @@ def tracked(session: Any, tell: Tell | None) -> Iterator[None]:
         thread.join()
 
 
-def _track(session: Any, tell: Tell, stopped: threading.Event) -> None:
+def _track(context: Any, tell: Tell, stopped: threading.Event) -> None:
     from py4j.protocol import Py4JError
 
     with suppress(Py4JError, OSError):  # Java has ended: whoever waits for it is told
-        _track_stages(session.sparkContext.statusTracker(), tell, stopped)
+        _track_stages(context.statusTracker(), tell, stopped)
 
 
 def _track_stages(tracker: Any, tell: Tell, stopped: threading.Event) -> None:

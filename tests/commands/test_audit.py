@@ -128,9 +128,9 @@ def test_nothing_is_left_of_an_interrupted_audit(tmp_path: Path) -> None:
 @pytest.fixture
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no test had a session open."""
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
-    monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda _: None))
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
 
 
 @pytest.mark.parametrize("name", ["out", "below/out", "."])
