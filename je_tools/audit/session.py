@@ -121,6 +121,7 @@ def open_spark(
         InputError: Java or PySpark is missing or too old, or Spark does not start.
     """
     try:
+        from py4j.protocol import Py4JError, Py4JJavaError
         from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkException
         from pyspark.java_gateway import launch_gateway
@@ -136,6 +137,8 @@ def open_spark(
         if (master or LOCAL_MASTER).startswith("local"):
             # Else Spark takes the python3 on the PATH, which may know nothing of us.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            # Else what lies in the working directory under our names is run in our place.
+            os.environ.setdefault("PYTHONSAFEPATH", "1")
     with log.open("ab") as out:
         # Without the JVM's defaults: there is no JVM yet.
         conf = SparkConf(loadDefaults=False)
@@ -147,8 +150,12 @@ def open_spark(
                 with interrupts_later():
                     gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
-        except (PySparkException, OSError, RuntimeError) as error:
-            raise InputError(f"Spark does not start: {_last_words(log) or error}") from error
+        except Py4JJavaError as error:
+            reason = str(error.java_exception)
+            raise InputError(f"Spark does not start: {first_words(reason)}") from error
+        except (PySparkException, Py4JError, OSError, RuntimeError) as error:
+            reason = first_words(log.read_text(errors="replace")) or str(error)
+            raise InputError(f"Spark does not start: {reason}") from error
         spark = Spark(context)
         try:
             yield spark
@@ -244,7 +251,14 @@ def _settings(
     return settings | chosen
 
 
-def _last_words(log: Path) -> str:
-    """The last line that Java said, which is why it ended."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
-    return next((line for line in reversed(lines) if line), "")
+_NOISE = re.compile(
+    r"\s*$|\s+at |\s*\.\.\. \d+ more|WARNING: |Using Spark's|Setting default log level"
+    r"|To adjust logging level|\d{4}-\d\d-\d\dT\S+ (WARN|INFO) |Picked up "
+)
+_THROWN_BY = re.compile(r'^(Exception in thread "[^"]*" )?([\w$]+\.)*[\w$]*(Exception|Error): ')
+
+
+def first_words(said: str) -> str:
+    """Of what Java said when it ended the line that says why: the first that is no noise."""
+    lines = (line for line in said.splitlines() if not _NOISE.match(line))
+    return _THROWN_BY.sub("", next(lines, "")).strip()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from je_tools.audit.session import interrupts_later
+from je_tools.audit.session import first_words, interrupts_later
 
 
 @pytest.fixture
@@ -48,3 +48,29 @@ def test_an_interrupt_while_java_is_started_is_not_lost(interrupted_at_fork: lis
     assert reached
     assert interrupted_at_fork
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+SAID = {
+    "Could not parse Master URL: 'foo'": """\
+WARNING: Using incubator modules: jdk.incubator.vector
+2026-11-21T14:45:15,798 WARN org.apache.spark.util.Utils: Your hostname resolves to a loopback
+Exception in thread "main" org.apache.spark.SparkException: Could not parse Master URL: 'foo'
+\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:12)
+\t... 1 more
+""",
+    "Invalid maximum heap size: -Xmxabc": """\
+Invalid maximum heap size: -Xmxabc
+Error: Could not create the Java Virtual Machine.
+Error: A fatal exception has occurred. Program will exit.
+""",
+    "Asked to run locally with 0 threads": """\
+org.apache.spark.SparkException: Asked to run locally with 0 threads
+\tat org.apache.spark.SparkContext$.createTaskScheduler(SparkContext.scala:1)
+""",
+    "": "WARNING: Using incubator modules: jdk.incubator.vector\n",
+}
+
+
+@pytest.mark.parametrize("words", SAID)
+def test_why_spark_did_not_start(words: str) -> None:
+    assert first_words(SAID[words]) == words
