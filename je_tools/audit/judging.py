@@ -234,8 +234,10 @@ class _Judging:
             try:
                 self._take_file(file, index, list(of_file))
             except (StoppedError, InputError) as error:
-                self._find([unread(self.env, clean_text(str(error)), file.file_no)])
+                found = unread(self.env, clean_text(str(error)), file.file_no)
+                self._find([found])
                 self._listing.pass_over(file)
+                self._listing.rows[-1].tell([found], 1)
             staged = self.staged
             staged["entry_stats"].extend(self._counts.stats_rows(self.env, file.file_no))
             staged["vlsn_ranges"].extend(self._counts.run_rows(self.env, file.file_no))

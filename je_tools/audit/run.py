@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ from je_tools.audit.session import Spark, open_spark, tracked
 from je_tools.audit.staging import FACTS, PARTS, SEGMENTS, WHOLE_TXNS
 from je_tools.audit.sums import sum_up
 from je_tools.audit.work import scan_task
-from je_tools.errors import InputError, RefusedError
+from je_tools.errors import InputError, JeToolsError, RefusedError
 from je_tools.sinks.output import check_outside
 
 MARK = "audit.json"
@@ -71,7 +73,8 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
 
     Raises:
         InputError: a root is not there, there is nothing below the roots, Spark does not start.
-        RefusedError: the output lies beside a log that is read, or is something else.
+        RefusedError: the output lies beside a log that is read, or is something else, or there is
+            no space for it.
     """
     step = step or (lambda _: nullcontext())
     with step("looking for environments"):
@@ -80,7 +83,7 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
         roots = ", ".join(map(str, job.roots))
         raise InputError(f"no .jdb files below {roots}")
     check_outside(job.output, fleet.environments)
-    with _replacing(job.output) as folder, ExitStack() as stack:
+    with told_when_full(job.output), _replacing(job.output) as folder, ExitStack() as stack:
         staging = folder / ".staging"
         staging.mkdir()
         with step("starting Spark"):
@@ -202,6 +205,26 @@ def _join(spark: Spark, staging: Path, folder: Path) -> None:
 
 ROWS_PER_TASK = 250_000
 """Parts of transactions that one task joins."""
+
+
+@contextmanager
+def told_when_full(output: Path) -> Iterator[None]:
+    """Tell that there is no space, wherever that was found out: an executor's error is a text.
+
+    Raises:
+        RefusedError: there is no space for the output, or for what Spark keeps meanwhile.
+    """
+    try:
+        yield
+    except JeToolsError:
+        raise
+    except Exception as error:
+        reasons = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
+        found = next((reason for reason in reasons if reason in str(error)), None)
+        if found is None:
+            raise
+        places = f"{output}, or where Spark keeps its own files ({tempfile.gettempdir()})"
+        raise RefusedError(f"{places}: {found}") from error
 
 
 @contextmanager
