@@ -181,7 +181,7 @@ def test_outcomes_are_the_sums_of_transactions(tables: Tables) -> None:
         (row.pop("env"), row.pop("outcome")): dict(row) for row in map(dict, tables["txn_stats"])
     }
     assert found == expected
-    assert len(expected) == len(tables["txn_stats"]) > len(tables["environments"]) / 2
+    assert len(expected) == len(tables["txn_stats"]) > 50
 
 
 def test_environments_are_the_sums_of_the_other_tables(fleet: Fleet, tables: Tables) -> None:
