@@ -85,7 +85,7 @@ def run(**options: Unpack[Options]) -> int:
       je-tools audit run /backups --output /var/lib/audit
       je-tools audit run node1 node2 node3 -o audit --fail-on warning --format json
       je-tools audit run /nfs/fleet -o /nfs/audit --master spark://head:7077
-      spark-submit --master yarn $(which je-tools) audit run /nfs/fleet -o /nfs/audit
+      spark-submit --master yarn tools.py audit run /nfs/fleet -o /nfs/audit
     """
     from je_tools.audit.fleet import RunInfo
     from je_tools.audit.report import write_reports

@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 . scripts/apt.sh
 
 python=.venv/bin/python
+[ -x "$python" ] || python=python3
 "$python" -m tests.engine.java >/dev/null 2>&1 && exit 0
 for package in default-jdk-headless openjdk-17-jdk-headless; do
     apt_install "$package" && "$python" -m tests.engine.java && exit 0

@@ -90,12 +90,12 @@ def audit_session(
 
     By its parameter each of its tests has `spark` in its name.
     """
-    from je_tools.audit.session import open_session
+    from je_tools.audit.session import open_spark
 
     find_java()
     folder = tmp_path_factory.mktemp("session")
-    with open_session(folder, folder / "spark.log", request.param, {}) as session:
-        yield session
+    with open_spark(folder, folder / "spark.log", request.param, {}) as spark:
+        yield spark.session()
 
 
 @pytest.fixture(scope="session", autouse=True)

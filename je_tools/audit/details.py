@@ -28,7 +28,7 @@ from je_tools.audit.fleet import (
 )
 from je_tools.audit.next_steps import next_command
 from je_tools.audit.shown import NAME_MAX, exact, shown
-from je_tools.audit.tables import CHECKPOINTS, ENTRY_STATS, FILES, FINDINGS, TXNS, VLSN_RANGES
+from je_tools.audit.tables import CHECKPOINTS, ENTRY_STATS, FILES, FINDINGS, TXN_STATS, VLSN_RANGES
 from je_tools.formats.je.header import lsn_text
 
 FINDINGS_MAX = 3_000
@@ -190,8 +190,7 @@ class _Part:
         stats = open_table(directory, ENTRY_STATS)
         sums = {"count": (pc.field("count"), "sum"), "size": (pc.field("total_size"), "sum")}
         self._types = _per_env(summed(stats, env | {"name": pc.field("type")}, sums, only))
-        txns = open_table(directory, TXNS)
-        sums = {"count": (ONE, "sum"), "size": (pc.field("size"), "sum")}
+        txns = open_table(directory, TXN_STATS)
         self._outcomes = _per_env(summed(txns, env | {"name": pc.field("outcome")}, sums, only))
 
     def details(self, row: EnvironmentRow, most: int, findings: list[Row]) -> dict[str, Any]:

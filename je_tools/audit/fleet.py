@@ -22,7 +22,7 @@ from je_tools.audit.tables import (
     FILES,
     FINDINGS,
     TABLES,
-    TXNS,
+    TXN_STATS,
     Table,
 )
 from je_tools.findings import CODES, Severity
@@ -237,7 +237,7 @@ def read_summary(directory: Path, run: RunInfo) -> FleetSummary:
     """Sum up the tables below a directory."""
     opened = {table.name: open_table(directory, table) for table in TABLES}
     by_env = _findings_by_environment(opened[FINDINGS.name])
-    ends = _last_ends(opened[TXNS.name])
+    ends = _last_ends(opened[TXN_STATS.name])
     rows = [
         EnvironmentRow(_whole(values), by_env.get(values["env"], ()), ends.get(values["env"]))
         for values in opened[ENVIRONMENTS.name].to_table().to_pylist()
@@ -248,7 +248,7 @@ def read_summary(directory: Path, run: RunInfo) -> FleetSummary:
         _findings_by_code(by_env.values()),
         _versions(opened[FILES.name]),
         _types(opened[ENTRY_STATS.name]),
-        _outcomes(opened[TXNS.name]),
+        _outcomes(opened[TXN_STATS.name]),
         {name: data.count_rows() for name, data in opened.items()},
     )
 
@@ -301,8 +301,8 @@ def _findings_by_code(by_env: Iterable[tuple[CodeCount, ...]]) -> tuple[CodeCoun
 
 
 def _last_ends(data: Any) -> dict[str, int]:
-    ended = pc.field("outcome").isin(_TIMES_OF_ENDS) & pc.field("end_ms").is_valid()
-    sums = {"last": (pc.field("end_ms"), "max")}
+    ended = pc.field("outcome").isin(_TIMES_OF_ENDS) & pc.field("last_end_ms").is_valid()
+    sums = {"last": (pc.field("last_end_ms"), "max")}
     rows = summed(data, {"env": pc.field("env")}, sums, ended).to_pylist()
     return {row["env"]: row["last"] for row in rows}
 
@@ -327,13 +327,15 @@ def _types(data: Any) -> tuple[TypeCount, ...]:
 
 def _outcomes(data: Any) -> tuple[OutcomeCount, ...]:
     sums = {
-        "count": (ONE, "sum"),
+        "count": (pc.field("count"), "sum"),
         "entry_count": (pc.field("entry_count"), "sum"),
-        "size": (pc.field("size"), "sum"),
+        "size": (pc.field("total_size"), "sum"),
     }
     rows = summed(data, {"outcome": pc.field("outcome")}, sums).to_pylist()
     counts = [
-        OutcomeCount(row["outcome"] or "", row["count"], row["entry_count"] or 0, row["size"] or 0)
+        OutcomeCount(
+            row["outcome"] or "", row["count"] or 0, row["entry_count"] or 0, row["size"] or 0
+        )
         for row in rows
     ]
     return tuple(sorted(counts, key=lambda one: (-one.count, one.outcome)))

@@ -7,7 +7,8 @@ those of files, the intervals those of summary: an audit cannot say anything els
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -17,30 +18,30 @@ from je_tools.audit import tables as t
 from je_tools.audit.staging import (
     AGAIN,
     FACTS,
-    ROLLBACKS,
     TAKEN,
     WHOLE,
     SegmentWriter,
     TableWriter,
+    ordered,
 )
 from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage
 from je_tools.checkpoints import CheckpointPart, Interval, intervals
 from je_tools.environment import Environment, LogFile
 from je_tools.errors import InputError, StoppedError
 from je_tools.files import FileRow, Listing
-from je_tools.findings import CODES, Finding
+from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import lsn_of
 from je_tools.formats.je.tally import COUNT, MAX, MIN, PROVISIONAL, TOTAL
 from je_tools.formats.je.types import type_name
 from je_tools.plain import clean_text
 from je_tools.scan import Part, join_cuts
 from je_tools.stream import ROLLBACK
+from je_tools.transactions import Rollback
 from je_tools.verify import Look, of_writer
 
 SCHEMAS = {
     **{table.name: table.schema for table in t.TABLES},
     "taken": TAKEN,
-    "rollbacks": ROLLBACKS,
     "facts": FACTS,
 }
 """What the staging folder holds, each in a folder of its name."""
@@ -111,9 +112,46 @@ def unread(env: str, reason: str, file_no: int | None = None) -> Finding:
     return Finding(code.name, code.severity, env, file_no, found=reason, hint=code.hint)
 
 
+def fact_row(
+    env_no: int,
+    values: Mapping[str, Any],
+    first_active_lsn: int | None = None,
+    rollbacks: Sequence[Rollback] = (),
+) -> tuple[Any, ...]:
+    """What is known of an environment before its transactions have been joined.
+
+    Args:
+        env_no: its number.
+        values: of columns of the table environments; what is missing is zero, or null.
+        first_active_lsn, rollbacks: see `transactions.TransactionPart`.
+    """
+    taken_back = [
+        {
+            "lsn": _ordered(each.lsn),
+            "matchpoint_lsn": _ordered(each.matchpoint_lsn),
+            "txn_ids": sorted(each.txn_ids),
+        }
+        for each in rollbacks
+    ]
+    active = None if first_active_lsn is None else _ordered(first_active_lsn)
+    counts = {f"{severity.value}_count": 0 for severity in Severity} | dict(values)
+    worst = (each.value for each in reversed(Severity) if counts[f"{each.value}_count"])
+    known = {"severity": next(worst, "ok"), "size": 0, "damaged_size": 0} | counts
+    columns = FACTS.names[3:]
+    return (env_no, active, taken_back, *(known.get(c, _nothing(c)) for c in columns))
+
+
+def _nothing(column: str) -> int | None:
+    return 0 if column.endswith("_count") else None
+
+
 def _signed(lsn: int | None) -> int | None:
     """An LSN in the bits of an int64."""
     return lsn if lsn is None or lsn < 1 << 63 else lsn - (1 << 64)
+
+
+def _ordered(lsn: int) -> int:
+    return int(ordered(_signed(lsn & _ALL)))
 
 
 class _FileCounts:
@@ -181,6 +219,9 @@ class _Judging:
         self._listing = Listing(environment, fast=True)
         self._checkpoints: list[CheckpointPart] = []
         self._first_active_lsn: int | None = None
+        self._rollbacks: list[Rollback] = []
+        self._ended: dict[str, list[int]] = {}
+        self._severities: Counter[str] = Counter()
         self._counts = _FileCounts()
         # What was read of the last file: an engine that has the log open writes to it.
         self._last_size = environment.files[-1].size
@@ -193,8 +234,10 @@ class _Judging:
             try:
                 self._take_file(file, index, list(of_file))
             except (StoppedError, InputError) as error:
-                self._find([unread(self.env, clean_text(str(error)), file.file_no)])
+                found = unread(self.env, clean_text(str(error)), file.file_no)
+                self._find([found])
                 self._listing.pass_over(file)
+                self._listing.rows[-1].tell([found], 1)
             staged = self.staged
             staged["entry_stats"].extend(self._counts.stats_rows(self.env, file.file_no))
             staged["vlsn_ranges"].extend(self._counts.run_rows(self.env, file.file_no))
@@ -234,43 +277,86 @@ class _Judging:
             else:
                 yield replace(part, results=list(stage(part.results, writer, place, self.env)))
         writer.close()
-        again = Scanned(index, (0, 1), writer.attempt, writer.whole, writer.count)
+        again = Scanned(index, (0, 1), writer.attempt, writer.count)
         self._taken(file, again, AGAIN)
 
     def _taken(self, file: LogFile, piece: Scanned, cut: int) -> None:
         place = (self.env_no, piece.index, cut, piece.attempt)
-        self.staged["taken"].add((*place, self.env, file.file_no, piece.whole, piece.whole_count))
+        self.staged["taken"].add((*place, self.env, file.file_no, piece.piece_count))
 
     def _find(self, findings: Iterable[Finding]) -> None:
-        rows = (finding_row(each, self.env) for each in findings)
-        self.staged["findings"].extend(rows)
+        for each in findings:
+            self._severities[f"{each.severity.value}_count"] += 1
+            self.staged["findings"].add(finding_row(each, self.env))
 
     def _show(self, shown: Shown) -> None:
         self._checkpoints.append(shown.checkpoints)
         if shown.first_active_lsn is not None:
             self._first_active_lsn = shown.first_active_lsn
-        rollbacks = (
-            (self.env_no, r.lsn, _signed(r.matchpoint_lsn & _ALL), sorted(r.txn_ids))
-            for r in shown.rollbacks
-        )
-        self.staged["rollbacks"].extend(rollbacks)
+        self._rollbacks += shown.rollbacks
+        for outcome, *sums, last_ms in shown.ended:
+            known = self._ended.setdefault(outcome, [0] * len(sums) + [last_ms])
+            added = map(operator.add, known, sums)
+            self._ended[outcome] = [*added, max(known[-1], last_ms)]
         self._counts.add(shown)
 
     def _write_rest(self) -> None:
         """Write what is known when all files have been taken."""
         self.staged["files"].extend(_file_row(row, self.env) for row in self._listing.rows)
-        found = intervals(self._checkpoints, self.environment)
+        found = list(intervals(self._checkpoints, self.environment))
         self.staged["checkpoints"].extend(_interval_row(each, self.env) for each in found)
-        damaged_size = self._listing.totals.damaged_size
-        first_active = self._first_active_lsn
-        signed = None if first_active is None else _signed(first_active & _ALL)
-        self.staged["facts"].add((self.env_no, self.env, damaged_size, signed))
+        ended = sorted(self._ended.items())
+        self.staged["txn_stats"].extend((self.env, name, *sums) for name, sums in ended)
+        values = {
+            "env": self.env,
+            "damaged_size": self._listing.totals.damaged_size,
+            **self._severities,
+            **_of_files(self._listing.rows),
+            **_of_checkpoints([each for each in found if each.complete]),
+        }
+        fact = fact_row(self.env_no, values, self._first_active_lsn, self._rollbacks)
+        self.staged["facts"].add(fact)
+
+
+def _of_files(rows: Sequence[FileRow]) -> dict[str, Any]:
+    """What the files of an environment sum up to."""
+    rows = sorted(rows, key=lambda row: row.file.file_no)
+    return {
+        "file_count": len(rows),
+        "size": sum(row.file.size for row in rows),
+        "entry_count": sum(row.entry_count for row in rows),
+        "first_file_no": rows[0].file.file_no,
+        "last_file_no": rows[-1].file.file_no,
+        "versions": sorted({row.version for row in rows if row.version is not None}),
+        "first_created_ms": _created_ms(rows[0]),
+        "last_created_ms": _created_ms(rows[-1]),
+        "first_vlsn": min(
+            (row.first_vlsn for row in rows if row.first_vlsn is not None), default=None
+        ),
+        "last_vlsn": max(
+            (row.last_vlsn for row in rows if row.last_vlsn is not None), default=None
+        ),
+    }
+
+
+def _of_checkpoints(complete: Sequence[Interval]) -> dict[str, Any]:
+    if not complete:
+        return {}
+    return {
+        "checkpoint_count": len(complete),
+        "last_checkpoint_lsn": _signed(complete[-1].end_lsn & _ALL),
+        "last_checkpoint_ms": complete[-1].end_ms,
+    }
+
+
+def _created_ms(row: FileRow) -> int | None:
+    return row.file.header.created_ms if row.file.header.good else None
 
 
 def _file_row(row: FileRow, env: str) -> tuple[Any, ...]:
     return (
         *(env, row.file.file_no, clean_text(row.name), row.file.size, row.version),
-        row.file.header.created_ms if row.file.header.good else None,
+        _created_ms(row),
         *(row.entry_count, row.damage_count, _signed(row.first_lsn), _signed(row.last_lsn)),
         *(row.first_vlsn, row.last_vlsn, row.old_delta_count),
         *(row.written_by, row.opened_from, row.not_opened_by),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from je_tools.audit.discover import Fleet
-from je_tools.environment import LogFile
+from je_tools.environment import Environment, LogFile
 from je_tools.verify import Look
 
 CUT_SIZE = 256 << 20
@@ -30,6 +30,7 @@ class Piece:
         file: which.
         look: what is looked for in the environment.
         cut: which of the file's ranges, and how many it has; (0, 1) for a whole file.
+        environment: all of it, with its first piece: who judges it must have it once.
     """
 
     env_no: int
@@ -38,6 +39,7 @@ class Piece:
     file: LogFile
     look: Look
     cut: tuple[int, int]
+    environment: Environment | None = None
 
     @property
     def size(self) -> int:
@@ -72,7 +74,8 @@ def _pieces(fleet: Fleet, env_no: int) -> Iterator[Piece]:
     for index, file in enumerate(environment.files):
         count = cut_count(file)
         for cut in range(count):
-            yield Piece(env_no, fleet.names[env_no], index, file, look, (cut, count))
+            whole = environment if (index, cut) == (0, 0) else None
+            yield Piece(env_no, fleet.names[env_no], index, file, look, (cut, count), whole)
 
 
 def _grouped(pieces: Iterable[Piece], wanted: int) -> Iterator[Task]:

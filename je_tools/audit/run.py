@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,18 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from je_tools.audit import tables as t
 from je_tools.audit.discover import Fleet, find_fleet
-from je_tools.audit.frames import environments, transactions
-from je_tools.audit.judging import SCHEMAS, Staged, finding_row, judge_all, unread
+from je_tools.audit.frames import spark_schema, transactions
+from je_tools.audit.judging import SCHEMAS, Staged, fact_row, finding_row, judge_all, unread
 from je_tools.audit.plan import plan_tasks
-from je_tools.audit.session import open_session, tracked
-from je_tools.audit.staging import SEGMENTS
+from je_tools.audit.session import Spark, open_spark, tracked
+from je_tools.audit.staging import FACTS, PARTS, SEGMENTS, WHOLE_TXNS
+from je_tools.audit.sums import sum_up
 from je_tools.audit.work import scan_task
-from je_tools.errors import InputError, RefusedError
+from je_tools.errors import InputError, JeToolsError, RefusedError
 from je_tools.sinks.output import check_outside
 
 MARK = "audit.json"
@@ -71,7 +73,8 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
 
     Raises:
         InputError: a root is not there, there is nothing below the roots, Spark does not start.
-        RefusedError: the output lies beside a log that is read, or is something else.
+        RefusedError: the output lies beside a log that is read, or is something else, or there is
+            no space for it.
     """
     step = step or (lambda _: nullcontext())
     with step("looking for environments"):
@@ -80,75 +83,72 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
         roots = ", ".join(map(str, job.roots))
         raise InputError(f"no .jdb files below {roots}")
     check_outside(job.output, fleet.environments)
-    with _replacing(job.output) as folder, ExitStack() as stack:
+    with told_when_full(job.output), _replacing(job.output) as folder, ExitStack() as stack:
         staging = folder / ".staging"
         staging.mkdir()
         with step("starting Spark"):
             log = folder / "spark.log"
-            opened = open_session(staging, log, job.master, job.settings)
-            session = stack.enter_context(opened)
-        with step("reading logs") as tell, tracked(session, tell):
-            _scan_and_judge(session, fleet, staging, folder)
-        with step("joining transactions") as tell, tracked(session, tell):
-            _join(session, staging, folder)
+            spark = stack.enter_context(open_spark(staging, log, job.master, job.settings))
+        with step("reading logs") as tell, tracked(spark.context, tell):
+            _scan_and_judge(spark.context, fleet, staging, folder)
+        with step("joining transactions") as tell, tracked(spark.context, tell):
+            _join(spark, staging, folder)
         shutil.rmtree(staging)
         for sums in folder.rglob(".*.crc"):
             sums.unlink()
         with step("writing the report"):
-            finish(folder, Ran(session.version, session.sparkContext.master))
+            finish(folder, Ran(spark.context.version, spark.context.master))
     return fleet
 
 
-def _scan_and_judge(session: Any, fleet: Fleet, staging: Path, folder: Path) -> None:
+def _scan_and_judge(context: Any, fleet: Fleet, staging: Path, folder: Path) -> None:
     """What executors do: every piece is scanned, every environment judged."""
-    context = session.sparkContext
     cores = context.defaultParallelism
     tasks = plan_tasks(fleet, cores)
     written = [_stage_problems(fleet, staging)]
     if tasks:
         scanned = context.parallelize(tasks, len(tasks)).flatMap(partial(scan_task, folder=staging))
-        opened = context.parallelize(list(enumerate(fleet.environments)), cores)
-        grouped = opened.union(scanned).groupByKey(min(len(fleet.environments), 2 * cores))
+        grouped = scanned.groupByKey(min(len(fleet.environments), 2 * cores))
         judged = grouped.mapPartitions(partial(judge_all, names=fleet.names, folder=staging))
         written += judged.collect()
     for table in _BY_EXECUTORS:
         _publish(table, [paths[table.name] for paths in written if table.name in paths], folder)
-    for name in ("taken", "rollbacks", "facts"):
+    for name in _JOINED:
         kept = [Path(paths[name]) for paths in written if name in paths]
         _keep(staging / name, kept, SCHEMAS[name])
-    segments = staging / "segments"
-    segments.mkdir(exist_ok=True)
-    _keep(segments, sorted(segments.glob("*.parquet")), SEGMENTS)
-    _publish(t.TXNS, list(_whole_txns(staging)), folder)
+    _publish(t.TXNS, _leave_what_counts(staging), folder)
 
 
-def _whole_txns(staging: Path) -> Iterator[str]:
-    """The files with whole transactions, without the rows of pieces that do not count."""
-    taken = pq.read_table(staging / "taken")
-    expected = dict(zip(taken["whole"].to_pylist(), taken["whole_count"].to_pylist(), strict=True))
-    pieces: dict[str, list[tuple[str, int]]] = {}
-    for whole, *piece in zip(*(taken[name].to_pylist() for name in _OF_WHOLE), strict=True):
-        pieces.setdefault(whole, []).append((piece[0], piece[1]))
-    for whole, counting in sorted(pieces.items()):
-        path = staging / "whole" / whole
-        if path.exists():
-            if len(counting) < expected[whole]:
-                _leave_only(path, counting)
-            yield str(path)
+_JOINED = ("taken", "facts", t.TXN_STATS.name)
+"""What is staged by executors, and read again."""
 
 
-_OF_WHOLE = ("whole", "env", "file_no")
+def _leave_what_counts(staging: Path) -> list[str]:
+    """Leave, of what belongs to transactions, what pieces that count wrote; the whole ones."""
+    taken = pq.read_table(staging / "taken").to_pylist()
+    pieces: dict[str, list[dict[str, Any]]] = {}
+    for piece in taken:
+        pieces.setdefault(piece["attempt"], []).append(piece)
+    for folder, place in ((WHOLE_TXNS, _place_of_whole), (PARTS, _place_of_part)):
+        for path in (staging / folder).glob("*.parquet"):
+            counting = pieces.get(path.stem, [])
+            if not counting:
+                path.unlink()
+            elif len(counting) < counting[0]["piece_count"]:
+                places = {place(piece) for piece in counting}
+                table = pq.read_table(path)
+                keep = [place(row) in places for row in table.to_pylist()]
+                pq.write_table(table.filter(pa.array(keep, pa.bool_())), path)
+    return sorted(map(str, (staging / WHOLE_TXNS).glob("*.parquet")))
 
 
-def _leave_only(path: Path, pieces: Sequence[tuple[str, int]]) -> None:
-    """Leave only the transactions of some files: an attempt of which not all counts."""
-    table = pq.read_table(path)
-    file_nos = pc.shift_right(table["begin_lsn"], 32)
-    keep = [
-        piece in pieces
-        for piece in zip(table["env"].to_pylist(), file_nos.to_pylist(), strict=True)
-    ]
-    pq.write_table(table.filter(pa.array(keep, pa.bool_())), path)
+def _place_of_part(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["env_no"], row["file_index"], row["cut"]
+
+
+def _place_of_whole(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    file_no = row["begin_lsn"] >> 32 & 0xFFFFFFFF if "begin_lsn" in row else row["file_no"]
+    return row["env"], file_no
 
 
 def _stage_problems(fleet: Fleet, staging: Path) -> dict[str, str]:
@@ -156,7 +156,7 @@ def _stage_problems(fleet: Fleet, staging: Path) -> dict[str, str]:
     staged = Staged(staging)
     for number, problem in enumerate(fleet.problems, len(fleet.environments)):
         staged["findings"].add(finding_row(unread(problem.env, problem.reason), problem.env))
-        staged["facts"].add((number, problem.env, 0, None))
+        staged["facts"].add(fact_row(number, {"env": problem.env, "error_count": 1}))
     return staged.close()
 
 
@@ -179,22 +179,52 @@ def _keep(folder: Path, paths: Sequence[Path], schema: Any) -> None:
         pq.write_table(schema.empty_table(), folder / "none.parquet")
 
 
-def _join(session: Any, staging: Path, folder: Path) -> None:
-    """What takes all files of an environment: Spark's joins and windows."""
+def _join(spark: Spark, staging: Path, folder: Path) -> None:
+    """What takes all files of an environment: its transactions, and the sums of what they are."""
+    parts = sorted((staging / PARTS).glob("*.parquet"))
+    rows = sum(pq.read_metadata(path).num_rows for path in parts)
+    if rows:
+        reader = spark.session().read
+        segments, facts = (
+            reader.schema(spark_schema(schema)).parquet(str(staging / name))
+            for name, schema in ((PARTS, SEGMENTS), ("facts", FACTS))
+        )
+        joined = transactions(segments, facts, -(-rows // ROWS_PER_TASK))
+        joined.write.parquet(str(staging / "joined"))
+    own = [str(path) for path in sorted((folder / t.TXNS.name).iterdir())]
+    found = sorted((staging / "joined").glob("*.parquet")) if rows else []
+    known, ended = (pq.read_table(staging / name) for name in ("facts", t.TXN_STATS.name))
+    for table, rows_of in zip(
+        (t.ENVIRONMENTS, t.TXN_STATS), sum_up(known, ended, found), strict=True
+    ):
+        (folder / table.name).mkdir()
+        pq.write_table(rows_of, folder / table.name / "part-00000.parquet")
+    for number, path in enumerate(found, len(own)):
+        path.rename(folder / t.TXNS.name / f"part-{number:05}.parquet")
 
-    def staged(name: str) -> Any:
-        schema = {"segments": SEGMENTS, **SCHEMAS}[name]
-        return session.read.schema(t.ddl_of(schema)).parquet(str(staging / name))
 
-    def table(one: t.Table) -> Any:
-        return session.read.schema(t.ddl_of(one.schema)).parquet(str(folder / one.name))
+ROWS_PER_TASK = 250_000
+"""Parts of transactions that one task joins."""
 
-    facts = staged("facts")
-    joined = transactions(staged("segments"), staged("taken"), staged("rollbacks"), facts)
-    joined.coalesce(1).write.mode("append").parquet(str(folder / t.TXNS.name))
-    tables = {one.name: table(one) for one in (*_BY_EXECUTORS, t.TXNS)}
-    whole = environments(facts, tables)
-    whole.coalesce(1).write.parquet(str(folder / t.ENVIRONMENTS.name))
+
+@contextmanager
+def told_when_full(output: Path) -> Iterator[None]:
+    """Tell that there is no space, wherever that was found out: an executor's error is a text.
+
+    Raises:
+        RefusedError: there is no space for the output, or for what Spark keeps meanwhile.
+    """
+    try:
+        yield
+    except JeToolsError:
+        raise
+    except Exception as error:
+        reasons = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
+        found = next((reason for reason in reasons if reason in str(error)), None)
+        if found is None:
+            raise
+        places = f"{output}, or where Spark keeps its own files ({tempfile.gettempdir()})"
+        raise RefusedError(f"{places}: {found}") from error
 
 
 @contextmanager

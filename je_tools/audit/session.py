@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from je_tools.audit import daemon
 from je_tools.errors import InputError
 
 JAVA_MIN = 17
@@ -30,7 +33,8 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.shuffle.partitions": "8",
+    # Plans that change while they run cost more than the few tasks of an audit's can save.
+    "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     # Each task's results wait some 40 ms in a TCP socket for an acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
@@ -39,7 +43,12 @@ _SETTINGS = {
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Of a local Spark. An audit is over before the better compiler has paid for itself."""
 
-_LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Machines of a cluster may get our code with the tasks, which is later.
+    "spark.python.daemon.module": daemon.MODULE,
+}
 
 _LOG_SETTINGS = """\
 status=off
@@ -57,11 +66,49 @@ _TRACKED_SECONDS = 0.2
 Tell = Callable[[int, int], None]
 
 
+class Spark:
+    """A running Spark.
+
+    Executors can be given work before there is a SparkSession, which Spark takes seconds to make:
+    it is made meanwhile.
+
+    Attributes:
+        context: the SparkContext.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self._made: Future[Any] = Future()
+        threading.Thread(target=self._make, daemon=True).start()
+
+    def _make(self) -> None:
+        from pyspark.sql import SparkSession
+
+        try:
+            # Of this context, as it is the one that is active.
+            self._made.set_result(SparkSession.builder.getOrCreate())
+        except BaseException as error:
+            self._made.set_exception(error)
+
+    def session(self) -> Any:
+        """The SparkSession, as soon as it is there."""
+        return self._made.result()
+
+    def stop(self) -> None:
+        """Stop Spark."""
+        # A context that is stopped while its session is being made leaves half of one.
+        failure = self._made.exception()
+        if failure is None:
+            self.session().stop()
+        else:
+            self.context.stop()
+
+
 @contextmanager
-def open_session(
+def open_spark(
     folder: Path, log: Path, master: str | None, settings: dict[str, str]
-) -> Iterator[Any]:
-    """A SparkSession, stopped in the end; one that is active already is used, and left as it is.
+) -> Iterator[Spark]:
+    """A Spark, stopped in the end; one that runs in this process is used, and left as it is.
 
     Args:
         folder: for the settings of Spark's log; it exists.
@@ -74,15 +121,15 @@ def open_session(
         InputError: Java or PySpark is missing or too old, or Spark does not start.
     """
     try:
+        from py4j.protocol import Py4JError, Py4JJavaError
         from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkException
         from pyspark.java_gateway import launch_gateway
-        from pyspark.sql import SparkSession
     except ImportError as error:
         raise InputError("PySpark is missing: pip install 'je-tools[spark]'") from error
-    active = SparkSession.getActiveSession()
+    active = getattr(SparkContext, "_active_spark_context", None)
     if active is not None:
-        yield active
+        yield Spark(active)
         return
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not is_submitted:
@@ -90,22 +137,46 @@ def open_session(
         if (master or LOCAL_MASTER).startswith("local"):
             # Else Spark takes the python3 on the PATH, which may know nothing of us.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            # Else what lies in the working directory under our names is run in our place.
+            os.environ.setdefault("PYTHONSAFEPATH", "1")
     with log.open("ab") as out:
         # Without the JVM's defaults: there is no JVM yet.
         conf = SparkConf(loadDefaults=False)
         for name, value in _settings(folder, log, master, settings, is_submitted).items():
             conf.set(name, value)
         try:
-            left = getattr(SparkContext, "_gateway", None)
-            gateway = left or launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
+            gateway = getattr(SparkContext, "_gateway", None)
+            if gateway is None:
+                with interrupts_later():
+                    gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
-        except (PySparkException, OSError, RuntimeError) as error:
-            raise InputError(f"Spark does not start: {_last_words(log) or error}") from error
-        session = SparkSession(context)
+        except Py4JJavaError as error:
+            reason = str(error.java_exception)
+            raise InputError(f"Spark does not start: {first_words(reason)}") from error
+        except (PySparkException, Py4JError, OSError, RuntimeError) as error:
+            reason = first_words(log.read_text(errors="replace")) or str(error)
+            raise InputError(f"Spark does not start: {reason}") from error
+        spark = Spark(context)
         try:
-            yield session
+            yield spark
         finally:
-            session.stop()
+            spark.stop()
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Hold an interrupt back until the end: around a fork Python would print and forget it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if held:
+            signal.raise_signal(signal.SIGINT)
 
 
 def check_java() -> None:
@@ -131,13 +202,13 @@ def check_java() -> None:
 
 
 @contextmanager
-def tracked(session: Any, tell: Tell | None) -> Iterator[None]:
+def tracked(context: Any, tell: Tell | None) -> Iterator[None]:
     """Tell, meanwhile, how many tasks of the running stages are done, and how many there are."""
     if tell is None:
         yield
         return
     stopped = threading.Event()
-    thread = threading.Thread(target=_track, args=(session, tell, stopped), daemon=True)
+    thread = threading.Thread(target=_track, args=(context, tell, stopped), daemon=True)
     thread.start()
     try:
         yield
@@ -146,11 +217,11 @@ def tracked(session: Any, tell: Tell | None) -> Iterator[None]:
         thread.join()
 
 
-def _track(session: Any, tell: Tell, stopped: threading.Event) -> None:
+def _track(context: Any, tell: Tell, stopped: threading.Event) -> None:
     from py4j.protocol import Py4JError
 
     with suppress(Py4JError, OSError):  # Java has ended: whoever waits for it is told
-        _track_stages(session.sparkContext.statusTracker(), tell, stopped)
+        _track_stages(context.statusTracker(), tell, stopped)
 
 
 def _track_stages(tracker: Any, tell: Tell, stopped: threading.Event) -> None:
@@ -180,7 +251,14 @@ def _settings(
     return settings | chosen
 
 
-def _last_words(log: Path) -> str:
-    """The last line that Java said, which is why it ended."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
-    return next((line for line in reversed(lines) if line), "")
+_NOISE = re.compile(
+    r"\s*$|\s+at |\s*\.\.\. \d+ more|WARNING: |Using Spark's|Setting default log level"
+    r"|To adjust logging level|\d{4}-\d\d-\d\dT\S+ (WARN|INFO) |Picked up "
+)
+_THROWN_BY = re.compile(r'^(Exception in thread "[^"]*" )?([\w$]+\.)*[\w$]*(Exception|Error): ')
+
+
+def first_words(said: str) -> str:
+    """Of what Java said when it ended the line that says why: the first that is no noise."""
+    lines = (line for line in said.splitlines() if not _NOISE.match(line))
+    return _THROWN_BY.sub("", next(lines, "")).strip()

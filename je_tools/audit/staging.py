@@ -8,15 +8,16 @@ has a hidden name, which Spark passes over.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from je_tools.audit.tables import TXNS
+from je_tools.audit.tables import ENVIRONMENTS, TXNS
+from je_tools.formats.arrays import Ints
 from je_tools.formats.je.types import COMMIT_NO
 from je_tools.transactions import Outcome, Segments
 
@@ -25,10 +26,12 @@ _ROWS = 1 << 16
 
 _PIECE = [("env_no", pa.int32()), ("file_index", pa.int32()), ("cut", pa.int32())]
 
+PARTS, WHOLE_TXNS = "segments", "whole"
+"""Folders with what belongs to transactions."""
+
 SEGMENTS = pa.schema(
     [
         *_PIECE,
-        ("attempt", pa.string()),
         ("txn_id", pa.int64()),
         ("first_lsn", pa.int64()),
         ("last_lsn", pa.int64()),
@@ -42,7 +45,7 @@ SEGMENTS = pa.schema(
         ("databases", pa.list_(pa.int64())),
     ]
 )
-"""`transactions.Segments` that do not hold a whole transaction."""
+"""`transactions.Segments` that do not hold a whole transaction; LSNs are `ordered`."""
 
 TAKEN = pa.schema(
     [
@@ -50,38 +53,50 @@ TAKEN = pa.schema(
         ("attempt", pa.string()),
         ("env", pa.string()),
         ("file_no", pa.int64()),
-        ("whole", pa.string()),
-        ("whole_count", pa.int32()),
+        ("piece_count", pa.int32()),
     ]
 )
 """The pieces that count, each by the attempt that read it.
 
-`whole` names the file with the whole transactions of the piece, and of others, `whole_count` in
-all: rows as in the table txns.
+An attempt is the name of two files, one with parts of transactions and one with whole ones, rows as
+in the table txns; `piece_count` pieces are in them.
 """
 
-ROLLBACKS = pa.schema(
-    [
-        ("env_no", pa.int32()),
-        ("lsn", pa.int64()),
-        ("matchpoint_lsn", pa.int64()),
-        ("txn_ids", pa.list_(pa.int64())),
-    ]
+ROLLBACK = pa.struct(
+    [("lsn", pa.int64()), ("matchpoint_lsn", pa.int64()), ("txn_ids", pa.list_(pa.int64()))]
 )
-"""RollbackStarts: transactions whose entries behind the matchpoint were taken back."""
+"""A RollbackStart: entries of these transactions behind the matchpoint were taken back."""
+
+COUNTED_LATER = ("committed_count", "aborted_count", "unfinished_count")
+"""Columns of environments that are known when transactions have been joined."""
 
 FACTS = pa.schema(
     [
         ("env_no", pa.int32()),
-        ("env", pa.string()),
-        ("damaged_size", pa.int64()),
         ("first_active_lsn", pa.int64()),
+        ("rollbacks", pa.list_(ROLLBACK)),
+        *(field for field in ENVIRONMENTS.schema if field.name not in COUNTED_LATER),
     ]
 )
-"""One row an environment: what no table holds."""
+"""One row an environment; LSNs that are no column of the table are `ordered`."""
 
 WHOLE, AGAIN = 0, -1
 """`cut` of a file that is not cut, and of ranges of one that were read again when joined."""
+
+
+Ended = tuple[tuple[str, int, int, int, int], ...]
+"""Whole transactions by outcome: how many, their entries and bytes, the time of the last end."""
+
+SIGN = -(1 << 63)
+"""The bit of an LSN that is the sign of an int64."""
+
+
+def ordered(lsn: Any) -> Any:
+    """LSNs, or one, as int64 that compare as they do; given in the bits of int64.
+
+    It is its own inverse.
+    """
+    return lsn ^ SIGN
 
 
 class TableWriter:
@@ -90,12 +105,13 @@ class TableWriter:
     Args:
         folder: where to; made if need be.
         schema: of the file.
+        name: of the file; otherwise it gets one of its own.
     """
 
-    def __init__(self, folder: Path, schema: Any) -> None:
-        self.attempt = secrets.token_hex(8)
-        self.path = folder / f"{self.attempt}.parquet"
-        self._half = folder / f".{self.attempt}.part"
+    def __init__(self, folder: Path, schema: Any, name: str | None = None) -> None:
+        name = name or secrets.token_hex(8)
+        self.path = folder / f"{name}.parquet"
+        self._half = folder / f".{name}.part"
         self._schema = schema
         self._rows: list[Sequence[Any]] = []
         self._writer: Any = None
@@ -129,7 +145,7 @@ class TableWriter:
     def _open(self) -> Any:
         if self._writer is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(self._half, self._schema)
+            self._writer = pq.ParquetWriter(self._half, self._schema, **_encodings(self._schema))
         return self._writer
 
     def _flush(self) -> None:
@@ -145,26 +161,17 @@ class SegmentWriter:
 
     Args:
         folder: where to.
-        count: of pieces whose whole transactions go into one file.
+        count: of pieces whose segments go into the files.
     """
 
     def __init__(self, folder: Path, count: int) -> None:
-        self.parts = TableWriter(folder / "segments", SEGMENTS)
+        self.attempt = secrets.token_hex(8)
         self.count = count
-        self._whole = TableWriter(folder / "whole", TXNS.schema)
+        self._parts = TableWriter(folder / PARTS, SEGMENTS, self.attempt)
+        self._whole = TableWriter(folder / WHOLE_TXNS, TXNS.schema, self.attempt)
 
-    @property
-    def attempt(self) -> str:
-        """With which the rows of parts are marked."""
-        return self.parts.attempt
-
-    @property
-    def whole(self) -> str:
-        """The name of the file with whole transactions."""
-        return self._whole.path.name
-
-    def write(self, segments: Segments, place: tuple[int, int, int], env: str) -> None:
-        """Write the segments of some rows of one file.
+    def write(self, segments: Segments, place: tuple[int, int, int], env: str) -> Ended:
+        """Write the segments of some rows of one file; what the whole transactions sum up to.
 
         Args:
             segments: in any order.
@@ -172,49 +179,90 @@ class SegmentWriter:
             env: name of the environment.
         """
         is_whole = segments.begins & (segments.end_type != 0)
-        table = _columns(segments)
-        self._whole.write(_whole_txns(table.filter(pa.array(is_whole)), env))
-        parts = table.filter(pa.array(~is_whole))
-        for i, value in enumerate((*place, self.attempt)):
-            column = pa.repeat(pa.scalar(value, SEGMENTS.field(i).type), parts.num_rows)
-            parts = parts.add_column(i, SEGMENTS.field(i), column)
-        self.parts.write(parts)
+        whole, parts = np.flatnonzero(is_whole), np.flatnonzero(~is_whole)
+        # Within one file the bits of LSNs are in their order.
+        whole = whole[np.argsort(segments.first_lsn[whole], kind="stable")]
+        self._whole.write(_whole_txns(segments, whole, env))
+        self._parts.write(_parts(segments, parts, place))
+        return _ended(segments, whole)
 
     def close(self) -> None:
         """Finish both files."""
-        self.parts.close()
+        self._parts.close()
         self._whole.close()
 
 
-def _columns(segments: Segments) -> Any:
-    """Segments as columns, those of SEGMENTS behind the place."""
-    databases = pa.ListArray.from_arrays(
-        pa.array(segments.db_first, pa.int32()), pa.array(segments.db_id, pa.int64())
-    )
-    arrays = [
-        *map(pa.array, (segments.txn_id, segments.first_lsn, segments.last_lsn)),
-        *map(pa.array, (segments.entries, segments.size, segments.invisible)),
-        pa.array(segments.begins),
-        pa.array(segments.end_type, pa.int16()),
-        pa.array(segments.end_ms, pa.int64(), mask=segments.end_type == 0),
-        pa.array(segments.prepared),
-        databases,
-    ]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(list(SEGMENTS)[4:]))
-
-
-def _whole_txns(table: Any, env: str) -> Any:
-    """Segments that are whole transactions, as rows of the table txns, in log order."""
-    table = table.sort_by("first_lsn")
-    n = table.num_rows
-    is_commit = pc.equal(table["end_type"], COMMIT_NO)
-    outcome = pc.if_else(is_commit, Outcome.COMMITTED.value, Outcome.ABORTED.value)
-    columns = {
-        "env": pa.repeat(env, n),
-        "begin_lsn": table["first_lsn"],
-        "end_lsn": table["last_lsn"],
-        "outcome": outcome,
+def _columns(segments: Segments, rows: Ints) -> dict[str, Any]:
+    """Columns that both files have, of some segments."""
+    counts = np.diff(segments.db_first)[rows]
+    first = np.append(0, np.cumsum(counts))
+    of_list = np.repeat(segments.db_first[rows] - first[:-1], counts) + np.arange(first[-1])
+    db_ids = pa.array(segments.db_id[of_list], pa.int64())
+    ends = segments.end_type[rows]
+    return {
+        "txn_id": segments.txn_id[rows],
+        "entry_count": segments.entries[rows],
+        "size": segments.size[rows],
+        "end_ms": pa.array(segments.end_ms[rows], pa.int64(), mask=ends == 0),
+        "databases": pa.ListArray.from_arrays(pa.array(first, pa.int32()), db_ids),
     }
-    named = {**{name: table[name] for name in table.schema.names}, **columns}
-    arrays = [named[name] for name in TXNS.schema.names]
-    return pa.Table.from_arrays(arrays, schema=TXNS.schema)
+
+
+def _parts(segments: Segments, rows: Ints, place: tuple[int, int, int]) -> Any:
+    """Segments that are parts of transactions, with the schema SEGMENTS."""
+    columns = {
+        **{name: np.full(len(rows), no) for (name, _), no in zip(_PIECE, place, strict=True)},
+        **_columns(segments, rows),
+        "first_lsn": ordered(segments.first_lsn[rows]),
+        "last_lsn": ordered(segments.last_lsn[rows]),
+        "invisible_count": segments.invisible[rows],
+        "begins": segments.begins[rows],
+        "end_type": segments.end_type[rows],
+        "is_prepared": segments.prepared[rows],
+    }
+    return _table(columns, SEGMENTS)
+
+
+def _whole_txns(segments: Segments, rows: Ints, env: str) -> Any:
+    """Segments that are whole transactions, as rows of the table txns."""
+    is_abort = (segments.end_type[rows] != COMMIT_NO).astype(np.int8)
+    names = pa.array([Outcome.COMMITTED.value, Outcome.ABORTED.value])
+    columns = {
+        **_columns(segments, rows),
+        "env": pa.repeat(env, len(rows)),
+        "begin_lsn": segments.first_lsn[rows],
+        "end_lsn": segments.last_lsn[rows],
+        "outcome": names.take(pa.array(is_abort)),
+    }
+    return _table(columns, TXNS.schema)
+
+
+def _table(columns: Mapping[str, Any], schema: Any) -> Any:
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column, field.type)
+        for field in schema
+        for column in (columns[field.name],)
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _ended(segments: Segments, rows: Ints) -> Ended:
+    """What whole transactions sum up to, by outcome."""
+    found = []
+    is_commit = segments.end_type[rows] == COMMIT_NO
+    for outcome, are in ((Outcome.COMMITTED, is_commit), (Outcome.ABORTED, ~is_commit)):
+        of_it = rows[are]
+        if len(of_it):
+            entries, size = int(segments.entries[of_it].sum()), int(segments.size[of_it].sum())
+            last_ms = int(segments.end_ms[of_it].max())
+            found.append((outcome.value, len(of_it), entries, size, last_ms))
+    return tuple(found)
+
+
+def _encodings(schema: Any) -> dict[str, Any]:
+    """How columns are written: numbers by what they differ, which takes a third of the room."""
+    numbers = [field.name for field in schema if pa.types.is_int64(field.type)]
+    return {
+        "use_dictionary": [field.name for field in schema if pa.types.is_string(field.type)],
+        "column_encoding": dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+    }

@@ -159,6 +159,17 @@ TXNS = _table(
     ("end_ms", _INT, "time of its Commit or Abort"),
 )
 
+TXN_STATS = _table(
+    "txn_stats",
+    "One row an environment and outcome: the table txns summed up.",
+    ("env", "outcome"),
+    ("outcome", _TEXT, "committed, aborted, unfinished, prepared, undone or rolled back"),
+    ("count", _INT, "transactions"),
+    ("entry_count", _INT, "their entries"),
+    ("total_size", _INT, "bytes of these"),
+    ("last_end_ms", _INT, "time of the last Commit or Abort"),
+)
+
 CHECKPOINTS = _table(
     "checkpoints",
     "One row a checkpoint interval, as `je-tools summary --checkpoints` gives.",
@@ -174,20 +185,14 @@ CHECKPOINTS = _table(
     ("end_to_end", _INT, "bytes between the two CkptEnds as the engine estimates them"),
 )
 
-TABLES = (ENVIRONMENTS, FILES, ENTRY_STATS, FINDINGS, VLSN_RANGES, TXNS, CHECKPOINTS)
+TABLES = (
+    ENVIRONMENTS,
+    FILES,
+    ENTRY_STATS,
+    FINDINGS,
+    VLSN_RANGES,
+    TXNS,
+    TXN_STATS,
+    CHECKPOINTS,
+)
 """All of them."""
-
-
-def ddl_of(schema: Any) -> str:
-    """A pyarrow schema as Spark's DDL spells it."""
-    import pyarrow as pa
-
-    kinds = {
-        pa.string(): _TEXT,
-        pa.int64(): _INT,
-        pa.int32(): "int",
-        pa.int16(): "smallint",
-        pa.bool_(): _FLAG,
-        pa.list_(pa.int64()): _INTS,
-    }
-    return ", ".join(f"{field.name} {kinds[field.type]}" for field in schema)

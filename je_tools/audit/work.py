@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from je_tools.audit.plan import Piece, Task
-from je_tools.audit.staging import WHOLE, SegmentWriter
+from je_tools.audit.staging import WHOLE, Ended, SegmentWriter
 from je_tools.checkpoints import CheckpointPart, collect_checkpoints
 from je_tools.environment import Environment
 from je_tools.errors import InputError, StoppedError
@@ -37,6 +37,7 @@ class Shown:
         checkpoints: the marks in them.
         rollbacks, first_active_lsn: see `transactions.TransactionPart`.
         segments: of transactions; None when they have been written.
+        ended: what the whole ones among these sum up to.
     """
 
     file: FileSeen
@@ -45,6 +46,7 @@ class Shown:
     rollbacks: tuple[Rollback, ...]
     first_active_lsn: int | None
     segments: Segments | None
+    ended: Ended = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Scanned:
     Attributes:
         index: of the file in its environment.
         cut: which range of how many.
-        attempt, whole, whole_count: of its segments; see `staging.TAKEN`.
+        attempt, piece_count: of its segments; see `staging.TAKEN`.
         parts: of a whole file, in order, the last with its end.
         outcome: of a range of a file that is cut.
         failure: why the piece could not be read; then there is nothing else.
@@ -83,15 +85,14 @@ class Scanned:
     index: int
     cut: tuple[int, int]
     attempt: str
-    whole: str
-    whole_count: int
+    piece_count: int
     parts: tuple[Part[Shown], ...] = ()
     outcome: Outcome[Shown] | None = None
     failure: str | None = None
 
 
-def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned]]:
-    """Scan the pieces of a task; each with the number of its environment.
+def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned | Environment]]:
+    """Scan the pieces of a task; each, and each environment, with the environment's number.
 
     Args:
         task: what to read.
@@ -103,6 +104,8 @@ def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned]]:
     for group in [together, *([piece] for piece in task if piece.cut[1] > 1)]:
         writer = SegmentWriter(folder, len(group))
         for piece in group:
+            if piece.environment is not None:
+                yield piece.env_no, piece.environment
             yield piece.env_no, _scan(piece, writer, fast)
         writer.close()
 
@@ -117,13 +120,12 @@ def stage(
 ) -> Iterator[Shown]:
     """Write the segments of some results, and give them without."""
     for shown in results:
-        if shown.segments is not None:
-            writer.write(shown.segments, place, env)
-        yield replace(shown, segments=None)
+        ended = () if shown.segments is None else writer.write(shown.segments, place, env)
+        yield replace(shown, segments=None, ended=ended)
 
 
 def _scan(piece: Piece, writer: SegmentWriter, fast: bool) -> Scanned:
-    scanned = Scanned(piece.index, piece.cut, writer.attempt, writer.whole, writer.count)
+    scanned = Scanned(piece.index, piece.cut, writer.attempt, writer.count)
     cut, cuts = piece.cut
     scanner = scanner_of(cuts, fast)
     show = Show(replace(piece.look, fast=fast))

@@ -142,6 +142,7 @@ class _Environment:
         for i in range(len(self.numbers)):
             self.add_file(i, found)
         self.add_txns()
+        self.add_txn_stats()
         self.add_checkpoints()
         self.add_environment(found, first_vlsn)
 
@@ -243,6 +244,23 @@ class _Environment:
                     "size": 400,
                     "databases": [3, 4],
                     "end_ms": self.created + number * 1_000 if ended else None,
+                }
+            )
+
+    def add_txn_stats(self) -> None:
+        txns = self.own("txns")
+        for outcome in sorted({one["outcome"] for one in txns}):
+            mine = [one for one in txns if one["outcome"] == outcome]
+            self.rows["txn_stats"].append(
+                {
+                    "env": self.env,
+                    "outcome": outcome,
+                    "count": len(mine),
+                    "entry_count": sum(one["entry_count"] for one in mine),
+                    "total_size": sum(one["size"] for one in mine),
+                    "last_end_ms": max(
+                        (one["end_ms"] for one in mine if one["end_ms"]), default=None
+                    ),
                 }
             )
 

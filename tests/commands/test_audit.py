@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,12 +12,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from je_tools.audit.tables import TABLES
-from je_tools.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_USAGE
+from je_tools.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, EXIT_USAGE
 from tests.builders.logs import write_log
-from tests.corpus import FIXTURES
+from tests.corpus import FIXTURES, ROOT
 from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import states
 from tests.engine.java import find_java
@@ -122,15 +125,59 @@ def test_nothing_is_left_of_an_interrupted_audit(tmp_path: Path) -> None:
     assert states(output) == before
 
 
+@pytest.mark.spark
+def test_what_lies_in_the_working_directory_is_not_run(home: Path, tmp_path: Path) -> None:
+    """Python would import it first; a clone of je-tools has a folder of this name."""
+    for name in ("je_tools", "numpy"):
+        (tmp_path / "here" / name).mkdir(parents=True)
+        (tmp_path / "here" / name / "__init__.py").write_text("raise SystemExit('imported')")
+    command = [TOOL, "audit", "run", home, "--output", tmp_path / "out", "--master", "local[1]"]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path / "here", check=False)
+    assert done.returncode == EXIT_OK, done.stderr
+
+
+@pytest.mark.parametrize("master", ["nothing", "local[0]"])
+@pytest.mark.spark
+def test_a_master_that_is_none(home: Path, tmp_path: Path, master: str) -> None:
+    """One line says why, and nothing is left."""
+    command = [TOOL, "audit", "run", home, "--output", tmp_path / "out", "--master", master]
+    done = subprocess.run(command, capture_output=True, check=False)
+    told = done.stderr.decode()
+    assert (done.returncode, done.stdout) == (EXIT_INPUT, b"")
+    assert told.startswith("je-tools: Spark does not start: ")
+    assert told.count("\n") == 1
+    assert "\tat " not in told
+    assert ".scala" not in told
+    assert names_in(tmp_path) == {"env"}
+
+
+@pytest.mark.spark
+def test_under_spark_submit(home: Path, tmp_path: Path) -> None:
+    """With the two lines that the docs have; the master is the one that it was given."""
+    text = (ROOT / "docs" / "commands" / "audit.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```python\n(.*?)```", text, re.DOTALL | re.MULTILINE)
+    script = tmp_path / "tools.py"
+    script.write_text(lines)
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    out = tmp_path / "out"
+    command = [submit, "--master", "local[1]", script, "audit", "run", home, "--output", out]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == EXIT_OK, done.stderr
+    told = json.loads((out / "audit.json").read_bytes())
+    assert told["run"]["master"] == "local[1]"
+    assert b"severity" in done.stdout
+
+
 # Without Spark
 
 
 @pytest.fixture
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no test had a session open."""
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
-    monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda _: None))
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
 
 
 @pytest.mark.parametrize("name", ["out", "below/out", "."])

@@ -187,7 +187,7 @@
     const codes = row[ENV.codes].slice(0, 4).map((one) => `${one[0]} × ${count(one[2])}`).join(", ");
     const more = row[ENV.codes].length > 4 ? `, ${row[ENV.codes].length - 4} more codes` : "";
     const cells = [
-      element("td", { class: "wide" }, sign(severity), severity),
+      element("td", { class: "wide severity" }, sign(severity), severity),
       element("td", { class: "wide" }, name, codes ? element("div", { class: "codes" }, codes + more) : null),
       labelled("findings", count(row[ENV.errors] + row[ENV.warnings] + row[ENV.notes]), "number"),
       labelled("files", count(row[ENV.files]), "number"),

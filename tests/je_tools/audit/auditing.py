@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.audit.judging import judge_all
 from je_tools.audit.plan import plan_tasks
-from je_tools.audit.run import _whole_txns as whole_txns
+from je_tools.audit.run import _leave_what_counts as leave_what_counts
 from je_tools.audit.tables import TABLES
 from je_tools.audit.work import scan_task
 from je_tools.environment import open_environment
@@ -54,8 +54,6 @@ def audit_here(roots: Sequence[Path], folder: Path, cores: int = 2) -> Tables:
 
 def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
     grouped: dict[int, list[Any]] = defaultdict(list)
-    for number, opened in enumerate(fleet.environments):
-        grouped[number].append(opened)
     for task in plan_tasks(fleet, cores):
         for number, scanned in scan_task(pickle.loads(pickle.dumps(task)), folder):
             grouped[number].append(pickle.loads(pickle.dumps(scanned)))
@@ -64,7 +62,7 @@ def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
     (written,) = judge_all(grouped.items(), fleet.names, folder)
     tables = {
         name: pq.read_table(written[name]).to_pylist() if name in written else []
-        for name in (*(table.name for table in TABLES), "taken", "rollbacks", "facts")
+        for name in (*(table.name for table in TABLES), "taken", "facts")
     }
     tables["segments"] = counted_segments(folder, tables["taken"])
     return tables
@@ -72,9 +70,9 @@ def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
 
 def counted_segments(folder: Path, taken: list[Row]) -> list[Row]:
     """The staged segments of the pieces that count, with whole transactions or parts of some."""
-    place = ("env_no", "file_index", "cut", "attempt")
-    counted = [tuple(row[name] for name in place) for row in taken]
-    assert len(counted) == len(set(counted))
+    places = [tuple(row.values())[:3] for row in taken]
+    assert len(places) == len(set(places))
+    whole_paths = leave_what_counts(folder) if taken else []
     parts = [
         {**row, "is_ended": row["end_type"] != 0}
         for path in sorted((folder / "segments").glob("*.parquet"))
@@ -82,10 +80,10 @@ def counted_segments(folder: Path, taken: list[Row]) -> list[Row]:
     ]
     whole = [
         {**row, "is_ended": True, "cut": None}
-        for path in (whole_txns(folder) if taken else ())
+        for path in whole_paths
         for row in pq.read_table(path).to_pylist()
     ]
-    return [row for row in parts if tuple(row[name] for name in place) in set(counted)] + whole
+    return parts + whole
 
 
 def of_env(rows: Iterable[Row], env: str) -> list[Row]:

@@ -15,7 +15,9 @@ import pytest
 
 from je_tools.audit import plan
 from je_tools.audit.discover import find_fleet
+from je_tools.audit.run import told_when_full
 from je_tools.audit.staging import TableWriter
+from je_tools.errors import RefusedError
 from je_tools.formats import source
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
@@ -74,6 +76,9 @@ def test_a_file_that_is_not_what_it_was(
     assert found["env"] == str(home)
     assert found["hint"]
     assert f"{number:08x}.jdb" in found["found"]
+    assert [row["damage_count"] for row in tables["files"]] == [
+        int(no == number) for no in range(3)
+    ]
     entries = [row["entry_count"] for row in tables["files"]]
     assert entries == [0 if no == number else count for no, count in enumerate((7, 11, 61))]
 
@@ -183,3 +188,21 @@ def test_a_half_written_file_has_a_hidden_name(tmp_path: Path) -> None:
     rows: list[Row] = pq.read_table(path).to_pylist()
     assert rows == [{"n": 1}, {"n": 2}]
     assert TableWriter(tmp_path, schema).close() is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        RuntimeError("PythonException: … OSError: [Errno 28] Error: No space left on device"),
+    ],
+)
+def test_no_space_is_told_as_that(tmp_path: Path, error: Exception) -> None:
+    """An executor's error comes as the text of another."""
+    with (
+        pytest.raises(RefusedError, match=r"out.*No space left on device"),
+        told_when_full(tmp_path / "out"),
+    ):
+        raise error
+    with pytest.raises(ZeroDivisionError), told_when_full(tmp_path / "out"):
+        raise ZeroDivisionError

@@ -246,12 +246,12 @@ def test_no_text_leaves_its_place(tmp_path: Path) -> None:
                 "total_size": 100 - number,
             }
             fleet.rows["entry_stats"].append(stats)
-            fleet.rows["txns"].append({"env": env, "outcome": text})
+            fleet.rows["txn_stats"].append({"env": env, "outcome": text, "count": 1})
         if name == "none":
             # As many different codes and outcomes as the other has.
             for number, found in enumerate(fleet.rows["findings"]):
                 found["code"] = f"code {number}"
-            for number, txn in enumerate(fleet.rows["txns"]):
+            for number, txn in enumerate(fleet.rows["txn_stats"]):
                 txn["outcome"] = f"outcome {number}"
         write_tables(fleet)
         write_reports(fleet.directory, ABOUT)

@@ -165,6 +165,25 @@ def test_transactions_are_those_that_summary_joins(fleet: Fleet, tables: Tables)
     assert unfinished > 5
 
 
+def test_outcomes_are_the_sums_of_transactions(tables: Tables) -> None:
+    """Of whole ones executors tell them, of joined ones the table."""
+    expected: dict[tuple[str, str], Row] = {}
+    for row in tables["txns"]:
+        key = row["env"], row["outcome"]
+        sums = expected.setdefault(key, {"count": 0, "entry_count": 0, "total_size": 0, "ends": []})
+        sums["count"] += 1
+        sums["entry_count"] += row["entry_count"]
+        sums["total_size"] += row["size"]
+        sums["ends"] += [] if row["end_ms"] is None else [row["end_ms"]]
+    for sums in expected.values():
+        sums["last_end_ms"] = max(sums.pop("ends"), default=None)
+    found = {
+        (row.pop("env"), row.pop("outcome")): dict(row) for row in map(dict, tables["txn_stats"])
+    }
+    assert found == expected
+    assert len(expected) == len(tables["txn_stats"]) > 50
+
+
 def test_environments_are_the_sums_of_the_other_tables(fleet: Fleet, tables: Tables) -> None:
     environments = {row["env"]: row for row in tables["environments"]}
     assert environments.keys() == fleet.planted.keys() | fleet.clean | fleet.fixtures.keys()
@@ -243,8 +262,8 @@ def kill_a_worker(tracker: Any, stopped: threading.Event) -> None:
     while not stopped.is_set() and not tracker.getActiveStageIds():
         time.sleep(0.01)
     time.sleep(0.3)
-    for daemon in below(os.getpid(), "pyspark.daemon"):
-        for worker in below(daemon, "pyspark.daemon"):
+    for daemon in below(os.getpid(), "audit.daemon"):
+        for worker in below(daemon, "audit.daemon"):
             os.kill(worker, signal.SIGKILL)
 
 
