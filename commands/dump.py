@@ -157,6 +157,10 @@ OPTIONS: dict[str, list[Decorator]] = {
 """Every option, in the order and under the headings of `--help`."""
 
 
+_SHIPPED = ("table", "csv")
+"""The formats of which workers make the lines: what their sinks say, but known without them."""
+
+
 class _Prepared(NamedTuple):
     """What is known before anything is printed.
 
@@ -240,7 +244,7 @@ def _expect_workers(size: int, options: Options) -> None:
     """Have them get ready, where there will be some, while much else is still to be done."""
     from je_tools.workers import PROCESSES_FROM, expect_workers
 
-    ships = options["format_"] != "parquet" and not (options["limit"] or options["backward"])
+    ships = options["format_"] in _SHIPPED and not (options["limit"] or options["backward"])
     if options["parts"] or (ships and size >= PROCESSES_FROM):
         expect_workers()
 
@@ -354,10 +358,9 @@ def _sink(
     from je_tools.sinks.entries import EntryFormat, open_sink
     from je_tools.workers import keep_little_memory
 
-    keep_little_memory()
     width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
     masking = Masking(DataMode(options["data_mode"]))
-    return open_sink(
+    sink = open_sink(
         EntryFormat(options["format_"]),
         names,
         masking,
@@ -365,6 +368,8 @@ def _sink(
         width=width,
         versions=frozenset(file.version for file in environment.files),
     )
+    keep_little_memory()
+    return sink
 
 
 def _dump(

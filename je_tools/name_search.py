@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
+import numpy as np
 
 from je_tools.entries import EntryTable
 from je_tools.environment import Environment
@@ -47,7 +47,7 @@ class NameSearch:
     def look_up(self, table: EntryTable) -> None:
         """Find the names of the databases that some entries belong to."""
         is_sure = table.has_db & table.rows.good
-        self.look_up_ids(set(pa.array(table.db_id[is_sure]).unique().to_pylist()))
+        self.look_up_ids(set(np.unique(table.db_id[is_sure]).tolist()))
 
     def look_up_ids(self, wanted: set[int]) -> None:
         """Find the names of some databases; those that the log does not tell stay away."""

@@ -7,6 +7,7 @@ import functools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,12 +25,14 @@ PROCESSES_FROM = 64 << 20
 _PRELOADED = [
     "je_tools.formats.machine",
     "je_tools.sinks.batches",
-    "je_tools.sinks.jsonl",
+    "je_tools.sinks.csvs",
     "pyarrow.compute",
     "arro3.io",
 ]
 """What workers share with the process that forks them, and find loaded."""
 
+
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 _KEPT_FREE = 2 << 20
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -59,10 +62,28 @@ def expect_workers() -> None:
     if _context().get_start_method() == "forkserver":
         from multiprocessing import forkserver, resource_tracker
 
-        # It starts with the fork server and would let SIGINT through again.
-        resource_tracker.ensure_running()
-        with _without_ctrl_c():
-            forkserver.ensure_running()
+        with _without_what_lies_here():
+            # It starts with the fork server and would let SIGINT through again.
+            resource_tracker.ensure_running()
+            with _without_ctrl_c():
+                forkserver.ensure_running()
+
+
+@contextmanager
+def _without_what_lies_here() -> Iterator[None]:
+    """Processes started meanwhile load no module from the folder in which the user stands.
+
+    That may be one of evidence, with files of any name. Source: Python, PYTHONSAFEPATH.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 @contextmanager
@@ -102,10 +123,14 @@ class _Workers(ProcessPoolExecutor):
 
 
 def keep_little_memory() -> None:
-    """Give back what is free, and have Arrow do so: its own pool keeps what it once had."""
-    import pyarrow
+    """Give back what is free, and have Arrow do so: its own pool keeps what it once had.
 
-    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+    Arrow is not loaded for that.
+    """
+    if "pyarrow" in sys.modules:
+        import pyarrow
+
+        pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     give_back_memory()
 
 

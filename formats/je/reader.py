@@ -583,6 +583,8 @@ class RangeReader(Searcher):
             self._erased,
             self._budget,
         )
+        if found == Found.ENTRY:
+            self._note_sum(at)
         return at, found
 
     def _read_on(self, at: int, lost: int) -> tuple[int, int, int]:

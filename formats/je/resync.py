@@ -326,7 +326,12 @@ def _is_good(buf: Any, s: Any, sums: Any, failed: Any, at: int, end: int) -> int
         if size > s[_BUDGET]:
             return _NO
         s[_BUDGET] -= size
-    return _is_summed(buf, s, at, end)
+    right = _is_summed(buf, s, at, end)
+    if right == _YES and size > _ALWAYS:
+        # Where nothing follows that names it, it is asked about once more.
+        sums[at % _SUMS_KEPT, 0] = at
+        sums[at % _SUMS_KEPT, 1] = _YES
+    return right
 
 
 @kernel

@@ -192,6 +192,10 @@ class Searcher:
             kept[:] = at, self._sum_of(at, stop) == load_u32(header, 0)
         return bool(kept[1])
 
+    def _note_sum(self, at: int) -> None:
+        """Remember that the sum of the entry at `at` is right: it may be asked about once more."""
+        self._sums[at % SUMS_KEPT] = at, 1
+
     def _sum_of(self, at: int, stop: int) -> int:
         if self._base <= at and stop <= self._base + len(self._data):
             data = as_plain(self._data)[at - self._base : stop - self._base]

@@ -16,7 +16,6 @@ from je_tools.masking import Masking
 from je_tools.plain import safe_cell
 from je_tools.sinks import texts as t
 from je_tools.sinks.batches import ROW_SCHEMA
-from je_tools.sinks.jsonl import entry_objects
 
 CSV_COLUMNS = (*ROW_SCHEMA.names, "entry")
 
@@ -55,7 +54,7 @@ def csv_lines(
         t.data_texts(rows.data, table.key_start, table.key_size, masking, fast=fast),
         t.number_array(table.data_size, table.data_size >= 0),
         t.data_texts(rows.data, table.data_start, table.data_size, masking, fast=fast),
-        entry_objects(table, masking, fast=fast),
+        t.entry_texts(table, masking, fast=fast),
     ]
     out = pa.BufferOutputStream()
     options = pyarrow.csv.WriteOptions(include_header=False)

@@ -157,7 +157,7 @@ def open_sink(
     if form is EntryFormat.JSONL:
         from je_tools.sinks.jsonl import json_lines
 
-        return TextSink(partial(json_lines, **shown))
+        return TextSink(partial(json_lines, **shown), ships=False)
     from je_tools.sinks.lines import entry_lines, header_line, lay_out
 
     layout = lay_out(width)

@@ -16,7 +16,6 @@ from je_tools.formats.je.walk import CHECKSUM_NAMES, Checksum
 from je_tools.formats.spans import gather, gather_hex, gather_printable
 from je_tools.masking import DataMode, Masking
 from je_tools.sinks import texts as t
-from je_tools.sinks.jsonl import entry_objects
 
 MIN_WIDTH = 40
 _CUT = "~"
@@ -189,7 +188,7 @@ def _preview(
 def _detail(table: EntryTable, masking: Masking, layout: Layout, fast: bool) -> pa.StringArray:
     """Damage first; then a record's value, or another entry's fields."""
     data = _preview(table, table.data_start, table.data_size, masking, layout.width, fast)
-    payload = _field_texts(entry_objects(table, masking, fast=fast), layout)
+    payload = _field_texts(t.entry_texts(table, masking, fast=fast), layout)
     is_record = t.bool_array(_IS_RECORD[table.rows.type] & (table.key_size >= 0))
     shown = pc.if_else(is_record, pc.fill_null(data, ""), payload)
     if not layout.shows("key"):

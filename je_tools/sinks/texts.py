@@ -1,4 +1,4 @@
-"""Columns as Arrow string arrays: what JSON lines and CSV are put together from.
+"""Columns as Arrow string arrays: what tables and CSV are put together from.
 
 Null in a column stays null in its text, so that an absent field can leave its place out.
 """
@@ -6,7 +6,6 @@ Null in a column stays null in its text, so that an absent field can leave its p
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,13 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from je_tools.entries import EntryTable
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.je.columns import Columns
 from je_tools.formats.source import Bytes
-from je_tools.formats.spans import Offsets, gather_hex, spell_lsns
+from je_tools.formats.spans import Offsets, gather, gather_hex, spell_lsns
 from je_tools.masking import DataMode, Masking
 from je_tools.plain import clean_text as clean_text
 from je_tools.plain import is_lsn as is_lsn
+from je_tools.sinks.jsonl import entry_objects
 
 
 def string_array(offsets: Offsets, data: Bytes, valid: Mask | None = None) -> pa.StringArray:
@@ -68,6 +68,12 @@ def data_texts(
     return string_array(*gather_hex(data, starts, sizes, fast=fast), sizes >= 0)
 
 
+def entry_texts(table: EntryTable, masking: Masking, *, fast: bool) -> pa.StringArray:
+    """The payload of each entry as a JSON object."""
+    starts, sizes, texts = entry_objects(table, masking, fast=fast)
+    return string_array(*gather(texts, starts, sizes, fast=fast))
+
+
 def choice_texts(codes: npt.NDArray[np.uint8], texts: Mapping[int, str]) -> pa.StringArray:
     """The text of each code; every code that occurs must have one."""
     numbers = sorted(texts)
@@ -83,29 +89,9 @@ def id_texts(ids: Ints, valid: Mask, texts: Mapping[int, str]) -> pa.StringArray
     return known.take(number_array(inverse.astype(np.int32), valid))
 
 
-def column_texts(
-    columns: Columns, name: str, masking: Masking, *, fast: bool, quote: str
-) -> pa.StringArray:
-    """A decoded column: numbers, LSNs, or bytes in hexadecimal; text in `quote`s."""
-    valid = None if columns.is_complete(name) else columns.is_present(name)
-    if columns.is_bytes(name):
-        starts, sizes = columns.span(name)
-        texts = data_texts(columns.data, starts, sizes, masking, fast=fast)
-    elif is_lsn(name):
-        texts = lsn_texts(columns.number(name), valid, fast=fast)
-    else:
-        return number_texts(columns.number(name), valid)
-    return joined(quote, texts, quote) if quote else texts
-
-
 def joined(*pieces: str | pa.StringArray) -> pa.StringArray:
     """Pieces put together row by row; null where one of them is null."""
     return pc.binary_join_element_wise(*map(_scalar, pieces), "", null_handling="emit_null")
-
-
-def joined_present(*pieces: str | pa.StringArray) -> pa.StringArray:
-    """Pieces put together row by row; one that is null leaves its place out."""
-    return pc.binary_join_element_wise(*map(_scalar, pieces), "", null_handling="skip")
 
 
 def _scalar(piece: str | pa.StringArray) -> pa.Array | pa.Scalar:
@@ -113,16 +99,6 @@ def _scalar(piece: str | pa.StringArray) -> pa.Array | pa.Scalar:
 
 
 _literal = functools.lru_cache(maxsize=4096)(pa.scalar)
-
-
-def or_null(texts: pa.StringArray) -> pa.StringArray:
-    """JSON's null where a text is null."""
-    return pc.fill_null(texts, "null") if texts.null_count else texts
-
-
-def json_string(text: str) -> str:
-    """A JSON string, ASCII only; its text as `clean_text` gives it."""
-    return json.dumps(clean_text(text))
 
 
 def text_bytes(texts: pa.StringArray) -> pa.Buffer:

@@ -60,6 +60,10 @@ class Damaged:
             after[5] &= ~INVISIBLE
         return before != after
 
+    def is_invisible(self, start: int) -> bool:
+        """Whether the entry at `start` says now that a rollback has taken it back."""
+        return self.version >= 7 and bool(self.after[start + 5] & INVISIBLE)
+
     def becomes_erased(self, place: Placed) -> bool:
         """Whether it claims a type without checksum now: that it is damaged cannot be told."""
         return self.version >= 17 and self.after[place.start + 4] == ERASED and self._fits(place)

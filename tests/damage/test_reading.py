@@ -151,3 +151,22 @@ def test_a_long_last_entry_is_no_damage(
     (seen,) = read_log(tmp_path / "env", fast=fast)
     assert seen.good == file.placed
     assert seen.tail == seen.size
+
+
+@pytest.mark.parametrize("slack", [22, 5000, 1 << 16])
+def test_a_long_last_entry_behind_a_gap_is_found(
+    slack: int, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is summed where the gap ends and is read then: that must not cost twice its size."""
+    monkeypatch.setattr(reader, "RANGE_SIZE", 64)
+    monkeypatch.setattr(reader, "_SLACK", slack)
+    file = LogFile()
+    for size in (100, 300, 100, 50_000):
+        file.trace(size)
+    damaged = set(file.placed[2:4])
+    for start, stop in damaged:
+        file.data[start + 4 : stop] = b"\xfe" * (stop - start - 4)
+    write_log(tmp_path / "env", [file])
+    (seen,) = read_log(tmp_path / "env", fast=fast)
+    assert seen.good == [place for place in file.placed if place not in damaged]
+    assert seen.tail == seen.size

@@ -19,7 +19,7 @@ import pytest
 
 from je_tools import dump as dump_module
 from je_tools import parts, scan
-from je_tools.formats import spans
+from je_tools.formats import spans, spelling
 from je_tools.formats.je import reader
 from je_tools.formats.je.types import ENTRY_TYPES
 from je_tools.sinks.entries import ParquetSink
@@ -333,6 +333,21 @@ def test_parts_of_nothing(tmp_path: Path) -> None:
     assert len(pq.read_table(out)) == 0
 
 
+def test_json_lines_load_no_arrow(tmp_path: Path) -> None:
+    """Loading it takes longer than dumping a megabyte does."""
+    program = (
+        "import sys\n"
+        "from je_tools.commands.main import group, run\n"
+        "assert run(group, sys.argv[1:]) == 0\n"
+        "assert 'je_tools.sinks.jsonl' in sys.modules\n"
+        "print([name for name in sys.modules if name.startswith('pyarrow')])\n"
+    )
+    options = ["--format", "jsonl", "--output", tmp_path / "rows"]
+    argv = [sys.executable, "-c", program, "dump", FIXTURES / "v17-dups/env", *options]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
 def test_an_empty_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     home = FIXTURES / "v17-dups/env"
@@ -345,9 +360,13 @@ def test_an_empty_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "lsn" in pq.read_schema(path).names
 
 
-def test_an_entry_too_long_for_the_output_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "GATHERED_MAX", 100)
-    done = je_tools("dump", FIXTURES / "v17-basic/env", "--format", "jsonl", "--type", "INS_LN_TX")
+@pytest.mark.parametrize("form", ["table", "csv", "jsonl"])
+def test_an_entry_too_long_for_the_output_is_named(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for counts in (spans, spelling):
+        monkeypatch.setattr(counts, "GATHERED_MAX", 100)
+    done = je_tools("dump", FIXTURES / "v17-basic/env", "--format", form, "--type", "INS_LN_TX")
     assert done.code == 4
     assert "the entry at 0x0/0x" in done.err
     assert "--data length" in done.err

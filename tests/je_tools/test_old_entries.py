@@ -17,7 +17,8 @@ from je_tools.formats.je.types import BY_NAME, type_name
 from je_tools.masking import DataMode, Masking
 from je_tools.scan import Scanner
 from je_tools.sinks.batches import entry_batch, entry_schema
-from je_tools.sinks.jsonl import entry_objects, single_json
+from je_tools.sinks.jsonl import single_json
+from je_tools.sinks.texts import entry_texts
 from tests.builders.busy import busy_log
 from tests.builders.logs import LogFile, packed, write_log
 from tests.builders.planted import planted_log
@@ -74,7 +75,7 @@ def test_they_are_what_single_entries_are(
     masking = Masking(mode)
     compared, damaged = 0, 0
     for table in tables(home, fast):
-        objects = entry_objects(table, masking, fast=fast).to_pylist()
+        objects = entry_texts(table, masking, fast=fast).to_pylist()
         for row, name in enumerate(types_of(table.rows)):
             if name not in known(version):
                 continue
@@ -96,7 +97,7 @@ def test_deltas_without_slots(fast: bool, tmp_path: Path) -> None:
     file.add(22, packed(5) + packed(-1) + packed(0))
     (table,) = tables(write_log(tmp_path / "env", [file]), fast)
     text = '{"db_id":5,"last_full_lsn":"0xffffffff/0xffffffff","slot_count":0,"slots":[]}'
-    assert entry_objects(table, Masking(), fast=fast).to_pylist()[1] == text
+    assert entry_texts(table, Masking(), fast=fast).to_pylist()[1] == text
     versions = frozenset({7})
     batch = entry_batch(table, {}, Masking(), fast=fast, versions=versions)
     assert batch.schema == entry_schema(versions)

@@ -47,15 +47,16 @@ def test_damage_is_told_once(tmp_path: Path) -> None:
     data = bytearray(victim.read_bytes())
     data[20_000:20_100] = bytes(100)
     victim.write_bytes(data)
-    alone = je_tools("dump", home, "--format", "jsonl", "--threads", "1")
-    together = je_tools("dump", home, "--format", "jsonl", "--threads", "3")
+    alone = je_tools("dump", home, "--format", "csv", "--threads", "1")
+    together = je_tools("dump", home, "--format", "csv", "--threads", "3")
     assert together == alone
     assert alone.code == 3
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_file_that_vanishes_stops_the_dump(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "env"
     shutil.copytree(HOME, home)
@@ -67,9 +68,37 @@ def test_a_file_that_vanishes_stops_the_dump(
             path.unlink()
 
     monkeypatch.setattr(NameSearch, "read_last", then_vanish)
-    done = je_tools("dump", home, "--format", "jsonl", "--threads", "2")
+    done = je_tools("dump", home, "--format", form, "--threads", "2")
     assert done.code == 5
     assert "vanished" in done.err or "removed" in done.err
+
+
+def by_workers(folder: Path) -> list[str | Path]:
+    """What runs je-tools so that a small log is dumped by workers, too."""
+    script = folder / "by_workers.py"
+    script.write_text(
+        "import sys\n"
+        "from je_tools import dump, scan\n"
+        "dump.PROCESSES_FROM = scan.PLAIN_LIMIT = 1\n"
+        "if __name__ == '__main__':\n"
+        "    from je_tools.commands.main import main\n"
+        "    main()\n"
+    )
+    return [sys.executable, script]
+
+
+def test_workers_load_nothing_from_where_they_are_started(tmp_path: Path) -> None:
+    """A folder of evidence, in which somebody may have put files with the names of our modules."""
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    trap = f"import pathlib; pathlib.Path({str(folder / 'sprung')!r}).touch()\n"
+    for name in ("signal", "random", "secrets", "numpy", "pyarrow", "je_tools", "tempfile"):
+        (folder / f"{name}.py").write_text(trap)
+    argv = [*by_workers(tmp_path), "dump", HOME, "--format", "csv", "--threads", "2"]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert not (folder / "sprung").exists()
+    assert done.stdout == je_tools("dump", HOME, "--format", "csv").out
 
 
 @pytest.fixture
@@ -78,20 +107,10 @@ def slow_dump(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     home = tmp_path / "env"
     home.mkdir()
     source = max(HOME.glob("*.jdb"), key=lambda path: path.stat().st_size)
-    program = (
-        "import sys\n"
-        "from je_tools import dump, scan\n"
-        "dump.PROCESSES_FROM = scan.PLAIN_LIMIT = 1\n"
-        "if __name__ == '__main__':\n"
-        "    from je_tools.commands.main import main\n"
-        "    main()\n"
-    )
-    script = tmp_path / "slow.py"
-    script.write_text(program)
     for number in range(40):
         shutil.copy(source, home / f"{number:08x}.jdb")
     process = subprocess.Popen(
-        [sys.executable, script, "dump", home, "--format", "jsonl", "--threads", "2"],
+        [*by_workers(tmp_path), "dump", home, "--format", "csv", "--threads", "2"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
