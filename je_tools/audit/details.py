@@ -107,7 +107,8 @@ def pick_findings(directory: Path, summary: FleetSummary) -> Picked:
     quotas = _quotas(summary)
     kept = FINDINGS.schema.empty_table()
     if quotas:
-        for batch in open_table(directory, FINDINGS).to_batches(**SCAN):
+        # Threads would read ahead of what is done with the batches, however little they may.
+        for batch in open_table(directory, FINDINGS).to_batches(use_threads=False, **SCAN):
             kept = _first_of_each(pa.concat_tables([kept, pa.table(batch)]), quotas)
     rows: dict[str, list[Row]] = {}
     for row in kept.to_pylist():

@@ -25,6 +25,8 @@ from je_tools.errors import InputError
 JAVA_MIN = 17
 """The oldest Java that Spark 4 runs on. Source: docs of Spark 4.0, "Spark Runs On"."""
 
+_SAFE_PATH = "PYTHONSAFEPATH"
+
 LOCAL_MASTER = "local[*,4]"
 """All cores, and four tries of each task: plain `local[*]` gives up when a worker is killed."""
 
@@ -132,13 +134,12 @@ def open_spark(
         yield Spark(active)
         return
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    is_local = not is_submitted and (master or LOCAL_MASTER).startswith("local")
     if not is_submitted:
         check_java()
-        if (master or LOCAL_MASTER).startswith("local"):
+        if is_local:
             # Else Spark takes the python3 on the PATH, which may know nothing of us.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-            # Else what lies in the working directory under our names is run in our place.
-            os.environ.setdefault("PYTHONSAFEPATH", "1")
     with log.open("ab") as out:
         # Without the JVM's defaults: there is no JVM yet.
         conf = SparkConf(loadDefaults=False)
@@ -147,7 +148,7 @@ def open_spark(
         try:
             gateway = getattr(SparkContext, "_gateway", None)
             if gateway is None:
-                with interrupts_later():
+                with interrupts_later(), _safe_path(is_local):
                     gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
         except Py4JJavaError as error:
@@ -161,6 +162,19 @@ def open_spark(
             yield spark
         finally:
             spark.stop()
+
+
+@contextmanager
+def _safe_path(is_wanted: bool) -> Iterator[None]:
+    """What is started meanwhile loads nothing from the working directory in the place of ours."""
+    before = os.environ.get(_SAFE_PATH)
+    if is_wanted and before is None:
+        os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if is_wanted and before is None:
+            del os.environ[_SAFE_PATH]
 
 
 @contextmanager

@@ -221,10 +221,10 @@ def test_entries_that_do_not_decode(tmp_path: Path, name: str) -> None:
 
 def test_numbers_that_came_before_are_known() -> None:
     """Beside a set, over batches of many sizes."""
-    from je_tools.btree.tree import _Known
+    from je_tools.btree.tree import Known
 
     chance = np.random.default_rng(5)
-    known, expected = _Known(), set()
+    known, expected = Known(), set()
     for size in (0, 1, 5, 300, 2, 0, 1000, 7, 7, 64):
         batch = chance.integers(0, 900, size)
         found = []
