@@ -208,7 +208,10 @@ class Snapshot:
         # The engine that knows how to replay old duplicates is too old for all else here.
         if database.root_lsn == NULL_LSN or database.old_duplicates:
             rows = rows[:0]
-        overlay, faults = decide(self.tree(database), self.interval.lns, rows, self.rules)
+        tree = self.tree(database)
+        overlay, faults = decide(tree, self.interval.lns, rows, self.rules)
+        if overlay.redone_count:
+            faults += tree.split_cut_short()
         self.faults.extend(faults)
         return overlay
 

@@ -56,6 +56,8 @@ class FaultKind(StrEnum):
     """A node that another slot names too: of a tree there is one way to each."""
     STRAY_SLOTS = "stray-slots"
     """A BIN has keys that its parent does not give it: a crash can leave that."""
+    SPLIT_CUT_SHORT = "root-split-cut-short"
+    """A root with one slot over a full node: the log ends in the middle of a split."""
     EXPIRATION_UNIT = "expiration-unit"
     """A BIN counts expirations in another unit than it says: engines up to 18.3 did."""
 
@@ -252,6 +254,17 @@ class Tree:
         nodes = np.unique(leaves.nodes.slot_node[~inside])
         faults += [self._fault(FaultKind.STRAY_SLOTS, leaves, node) for node in nodes.tolist()]
         return slots.take(inside), faults
+
+    def split_cut_short(self) -> list[Fault]:
+        """Whether the log ends between a new root and the second logging of what it splits."""
+        if self.root_lsn == NULL_LSN:
+            return []
+        children = self.children_of(self.read(self.root()))
+        if len(children) != 1:
+            return []
+        lone = self.read(children)
+        full = lone.nodes.good & (np.diff(lone.nodes.first) >= lone.nodes.max_entries)
+        return [self._fault(FaultKind.SPLIT_CUT_SHORT, lone, 0)] if full.all() else []
 
     def _fault(self, kind: FaultKind, leaves: Leaves, row: int) -> Fault:
         children = leaves.children

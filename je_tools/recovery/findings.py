@@ -44,6 +44,7 @@ _WHAT = {
 
 _FORETOLD = {
     FaultKind.STRAY_SLOTS: "stray-slots",
+    FaultKind.SPLIT_CUT_SHORT: "root-split-cut-short",
     FaultKind.EXPIRATION_UNIT: "expiration-unit",
 }
 """What is no damage, but makes the engine go wrong."""

@@ -94,7 +94,14 @@ class Reading:
     def read(self, children: Children) -> tuple[Records, list[Fault]]:
         """The records of some BINs that follow each other, and what is wrong with them."""
         slots, alive, changes, faults = self.alive(self.tree.read(children))
-        records, more = self._records(slots.take(alive), changes)
+        places = None
+        if not self.tree.ordered and len(changes):
+            # A change stays where its slot is: nobody knows how its key compares with others.
+            at, same = match(self.tree, self.overlay.key.take(changes), slots)
+            of_changes = np.zeros(len(changes), np.int64)
+            of_changes[at[same]] = np.flatnonzero(same)
+            places = np.concatenate((np.flatnonzero(alive), of_changes))
+        records, more = self._records(slots.take(alive), changes, places)
         return records, faults + more
 
     def count(self, children: Children) -> tuple[int, list[Fault]]:
@@ -172,13 +179,20 @@ class Reading:
         rows = rows[self.overlay.outcome[rows] != Outcome.NO_RECORD]
         return self._records(_no_slots(self.tree), rows)[1]
 
-    def _records(self, slots: Slots, changes: Ints) -> tuple[Records, list[Fault]]:
+    def _records(
+        self, slots: Slots, changes: Ints, places: Ints | None = None
+    ) -> tuple[Records, list[Fault]]:
         n = len(slots)
         values = _Values.empty(n + len(changes))
         faults = _from_slots(self, slots, values)
         faults += _from_changes(self, changes, n, values)
         keys = joined_spans([slots.key, self.overlay.key.take(changes)])
-        return _ordered(self, keys, values, len(changes) > 0), faults
+        order = np.arange(len(keys))
+        if places is not None:
+            order = np.argsort(places, kind="stable")
+        elif len(changes) and self.tree.ordered:
+            order = order_keys(keys, two_part=self.tree.by_parts, fast=self.tree.fast)
+        return _in_order(self, keys, values, order), faults
 
 
 def _no_slots(tree: Tree) -> Slots:
@@ -186,12 +200,9 @@ def _no_slots(tree: Tree) -> Slots:
     return Slots(Spans(tree.image.data, none, none), *[none] * 9)
 
 
-def _ordered(reading: Reading, keys: Spans, values: _Values, is_mixed: bool) -> Records:
-    """Records in the order of their keys, without those that have expired."""
+def _in_order(reading: Reading, keys: Spans, values: _Values, chosen: Ints) -> Records:
+    """Records in an order, without those that have expired."""
     tree = reading.tree
-    chosen = np.arange(len(keys))
-    if is_mixed and tree.ordered:
-        chosen = order_keys(keys, two_part=tree.by_parts, fast=tree.fast)
     lives = reading.lives(values.expires_ms)
     if not lives.all():
         chosen = chosen[lives[chosen]]

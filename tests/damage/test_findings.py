@@ -16,9 +16,24 @@ from tests.builders.logs import OLD_DELTA, LogFile, write_log
 from tests.damage.planted_findings import PLANTED, Told, log
 from tests.damage.running import Outcome, je_tools
 
-ELSEWHERE = {"unreadable", "old-delta-in-v8", "live-writer", "more-damage", "unread"}
-"""Codes with a test of their own: below, of damage that is only counted in test_listed, and of what
-an audit could not read in tests/je_tools/audit/test_judging.py."""
+ELSEWHERE = {
+    "unreadable",
+    "old-delta-in-v8",
+    "live-writer",
+    "more-damage",
+    "unread",
+    "recovery-refused",
+    "lost-tail",
+    "stray-slots",
+    "expiration-unit",
+    "root-split-cut-short",
+    "unknown-order",
+    "utilization",
+    *(code for code in CODES if "tree-" in code),
+}
+"""Codes with a test of their own: below, of damage that is only counted in test_listed, of what an
+audit could not read in tests/je_tools/audit/test_judging.py, of snapshots in test_trees and in
+tests/je_tools/recovery, of B-trees in tests/je_tools/btree."""
 
 HOLD_LOCK = """
 import fcntl, sys

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from je_tools.formats.je.nodes import DAY_MS, HOUR_MS
 from je_tools.recovery.plan import plan_recovery
+from je_tools.snapshot import Snapshot
 from tests.builders.logs import CREATED_MS
 from tests.builders.trees import TreeLog, simple, slot
-from tests.je_tools.snapshots import contents_of, snapshot_of
+from tests.je_tools.snapshots import NOW_MS, codes_of, contents_of, snapshot_of
 
 FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 INVISIBLE, REPLICATED = 0x10, 0x20
 ABORT_KNOWN_DELETED, ABORT_DATA, EXPIRATION = 1, 8, 128
 KNOWN_DELETED, PENDING_DELETED, EMBEDDED = 1, 8, 0x10
+EXPIRATIONS_IN_HOURS = 0x20
 Steps = Callable[[TreeLog, int], object]
 
 
@@ -299,3 +302,53 @@ def test_what_expires(tmp_path: Path) -> None:
     both = [(b"a", b"1"), (b"b", b"2")]
     assert contents_of(snapshot_of(home, now_ms=moment))["db"] == both
     assert contents_of(snapshot_of(home, now_ms=moment + 1))["db"] == both[:1]
+
+
+def test_a_full_node_under_a_lone_slot_of_the_root(tmp_path: Path) -> None:
+    """The engine fails to insert below it; without anything to redo there is nothing to say."""
+    log = TreeLog()
+    slots = [slot(key, log.ln(key, b"1")) for key in (b"a", b"b")]
+    log.database(b"db", log.tree(slots, max_entries=2))
+    log.checkpoint()
+    assert codes_of(read(log, tmp_path / "closed")) == []
+    log.ln(b"c", b"1")
+    assert codes_of(read(log, tmp_path / "crashed")) == ["root-split-cut-short"]
+
+
+def test_an_order_of_keys_that_nobody_here_knows(tmp_path: Path) -> None:
+    """Records in the order of the tree, new ones last."""
+    log = TreeLog()
+    slots = [slot(key, log.ln(key, b"1")) for key in (b"b", b"c", b"a")]
+    log.database(b"db", log.tree(slots), btree_comparator=b"serialized")
+    log.checkpoint()
+    log.ln(b"c", b"2")
+    log.ln(b"0", b"3")
+    snapshot = read(log, tmp_path / "env")
+    assert codes_of(snapshot) == ["unknown-order"]
+    expected = [(b"b", b"1"), (b"c", b"2"), (b"a", b"1"), (b"0", b"3")]
+    assert contents_of(snapshot)["db"] == expected
+
+
+@pytest.mark.parametrize(("unit", "hours"), [(HOUR_MS, False), (DAY_MS, True)])
+def test_expirations_in_another_unit_than_the_node_says(
+    tmp_path: Path, unit: int, hours: bool
+) -> None:
+    """The unit is told by the number, and that the engine reads it otherwise is told too."""
+    log = TreeLog()
+    value = NOW_MS // unit
+    lsn = log.ln(b"a", b"1")
+    slots = [slot(b"a", lsn) | {"expiration_offset": 3}]
+    more = {"expiration_base": value, "booleans": EXPIRATIONS_IN_HOURS if hours else 0}
+    log.database(b"db", log.tree(slots, **more))
+    log.checkpoint()
+    home = log.write(tmp_path / "env")
+    lives, gone = (snapshot_of(home, now_ms=(value + 2) * unit + late) for late in (0, 1))
+    assert contents_of(lives)["db"] == [(b"a", b"1")]
+    assert contents_of(gone)["db"] == []
+    assert codes_of(lives) == ["expiration-unit"]
+
+
+def read(log: TreeLog, folder: Path) -> Snapshot:
+    snapshot = snapshot_of(log.write(folder))
+    contents_of(snapshot)
+    return snapshot
