@@ -367,7 +367,6 @@ def take_snapshot(
         refusals.append(Refusal.MISSING_FILE)
     if interval.damaged:
         refusals.append(Refusal.DAMAGED_INTERVAL)
-    committed = np.unique(interval.ends.txn_id[interval.ends.is_commit])
     periods = [
         each
         for each in interval.periods
@@ -380,7 +379,7 @@ def take_snapshot(
         tuple(refusals),
         image,
         interval,
-        Rules(checkpoint.start_lsn, committed, periods),
+        Rules(checkpoint.start_lsn, periods),
         now_ms,
         scanner,
     )

@@ -37,8 +37,10 @@ from je_tools.formats.je.types import (
 from je_tools.scan import Scanner
 from je_tools.workers import give_back_memory
 
-DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED = 1, 2, 4, 8
-"""Bits of a record's `flags`."""
+DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED = 1, 2, 4, 8, 16
+"""Bits of a record's `flags`; the last: of a transaction with a Commit in the interval."""
+
+_AT_ONCE = 1 << 16
 
 _ROLLBACK_NOS = (ROLLBACK_START_NO, BY_NAME["RollbackEnd"].no)
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
@@ -327,10 +329,12 @@ def read_interval(
                 getattr(all_found, column.name).extend(getattr(found, column.name))
     # What the threads have read with is free, and kept by malloc.
     give_back_memory()
+    lns, ends = _joined(all_found.lns, _NO_LNS), _joined(all_found.ends, _NO_ENDS)
+    _mark_committed(lns, ends)
     return Interval(
-        _joined(all_found.lns, _NO_LNS),
+        lns,
         _joined(all_found.nodes, _NO_NODES),
-        _joined(all_found.ends, _NO_ENDS),
+        ends,
         _periods(all_found.rollbacks),
         tuple(all_found.damaged),
     )
@@ -357,6 +361,19 @@ def _joined(parts: list[T], none: T) -> T:
         # Malloc would keep what many small arrays were in.
         give_back_memory()
     return type(none)(**joined)
+
+
+def _mark_committed(lns: Lns, ends: TxnEnds) -> None:
+    """Mark the LNs of transactions with a Commit, some at a time.
+
+    In the order of the log, where ids that are near each other are looked for one after another.
+    """
+    committed = np.sort(ends.txn_id[ends.is_commit])
+    for first in range(0, len(lns) if len(committed) else 0, _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        ids = lns.txn_id[some]
+        at = np.minimum(np.searchsorted(committed, ids), len(committed) - 1)
+        lns.flags[some] |= np.where(committed[at] == ids, COMMITTED, 0).astype(np.uint8)
 
 
 def _periods(

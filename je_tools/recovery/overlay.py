@@ -30,6 +30,7 @@ from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval import (
+    COMMITTED,
     DELETED,
     INVISIBLE,
     TRANSACTIONAL,
@@ -92,21 +93,11 @@ class Rules:
 
     Attributes:
         ckpt_start_lsn: from which on LNs are redone; below 0 for all.
-        committed: int64, ascending; ids of the transactions with a Commit.
         periods: rollbacks that count: without an end, or with one behind `ckpt_start_lsn`.
     """
 
     ckpt_start_lsn: int
-    committed: Ints
     periods: Sequence[RollbackPeriod]
-
-    def is_committed(self, txn_ids: Ints) -> Mask:
-        """Whether transactions have a Commit."""
-        if not len(self.committed):
-            return np.zeros(len(txn_ids), np.bool_)
-        at = np.minimum(np.searchsorted(self.committed, txn_ids), len(self.committed) - 1)
-        known: Mask = self.committed[at] == txn_ids
-        return known
 
     def is_rolled_back(self, lns: Writes) -> Mask:
         """Whether a rollback takes LNs back."""
@@ -245,25 +236,17 @@ def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
 
 def _to_undo(groups: _Groups, rules: Rules, state: _State) -> tuple[Ints, Mask]:
     """The LNs that the slots of their keys name and that must not stay; which by a rollback."""
-    least = max(int(groups.lns.lsn.min()), 0)
-    found = [(np.empty(0, np.int64), np.empty(0, np.bool_))]
-    by_lsn = np.empty(0, np.int64)
-    for first in range(0, len(state.lsn), _AT_ONCE):
-        group = first + np.flatnonzero(state.lsn[first : first + _AT_ONCE] >= least)
-        if not len(group):
-            continue
-        if not len(by_lsn):
-            by_lsn = np.argsort(groups.lns.lsn)
-        at = np.searchsorted(groups.lns.lsn, state.lsn[group], sorter=by_lsn)
-        row = by_lsn[np.minimum(at, len(by_lsn) - 1)]
-        row = row[(groups.lns.lsn[row] == state.lsn[group]) & (groups.of_row[row] == group)]
-        own = groups.lns.take(row)
-        rolled_back = rules.is_rolled_back(own)
-        open_ = (own.flags & TRANSACTIONAL != 0) & ~rules.is_committed(own.txn_id)
-        wanted = rolled_back | open_
-        found.append((row[wanted], rolled_back[wanted]))
-    rows, marks = zip(*found, strict=True)
-    return np.concatenate(rows), np.concatenate(marks)
+    lns = groups.lns
+    rolled_back = rules.is_rolled_back(lns)
+    row = np.flatnonzero(rolled_back | is_open(lns.flags))
+    row = row[state.lsn[groups.of_row[row]] == lns.lsn[row]]
+    return row, rolled_back[row]
+
+
+def is_open(flags: npt.NDArray[np.uint8]) -> Mask:
+    """Which LNs were written in transactions without a Commit."""
+    open_: Mask = flags & (TRANSACTIONAL | COMMITTED) == TRANSACTIONAL
+    return open_
 
 
 def _previous_of_txn(groups: _Groups, rows: Ints, wanted: Mask) -> Ints:
@@ -325,7 +308,7 @@ def _redo_some(groups: _Groups, rules: Rules, state: _State, first: int, last: i
     lns = groups.lns.take(slice(begin, end))
     counts = lns.flags & INVISIBLE == 0
     counts &= lns.lsn >= rules.ckpt_start_lsn
-    counts &= (lns.flags & TRANSACTIONAL == 0) | rules.is_committed(lns.txn_id)
+    counts &= ~is_open(lns.flags)
     rows = np.where(counts, np.arange(len(lns)), -1)
     newest = np.maximum.reduceat(rows, groups.first[first:last] - begin)
     some = newest >= 0

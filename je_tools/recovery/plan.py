@@ -24,11 +24,10 @@ from je_tools.recovery.interval import (
     RollbackPeriod,
     read_interval,
 )
-from je_tools.recovery.overlay import Outcome
+from je_tools.recovery.overlay import Outcome, is_open
 from je_tools.scan import Scanner
 from je_tools.snapshot import ID_DB, NAME_DB, Snapshot
 
-NO_TRANSACTION = 0
 _FOREVER = 1 << 62
 
 _OPERATIONS = {1: "created", 2: "removed", 3: "truncated", 4: "renamed", 5: "configured"}
@@ -221,7 +220,8 @@ def _passes(snapshot: Snapshot) -> tuple[Pass, ...]:
 
 def _open_transactions(interval: Interval) -> tuple[OpenTransaction, ...]:
     lns, ends = interval.lns, interval.ends
-    rows = np.flatnonzero((lns.txn_id != NO_TRANSACTION) & ~np.isin(lns.txn_id, ends.txn_id))
+    rows = np.flatnonzero(is_open(lns.flags))
+    rows = rows[~np.isin(lns.txn_id[rows], ends.txn_id[~ends.is_commit])]
     if not len(rows):
         return ()
     ids, first, inverse = np.unique(lns.txn_id[rows], return_index=True, return_inverse=True)
