@@ -9,11 +9,11 @@ written before the next one is created.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import sleep
 from typing import Any, Generic, TypeVar
 
 from je_tools.dump import Dump, Encoded, read_names_and_times
@@ -192,7 +192,7 @@ def follow(
                 if left == 0:
                     return
             tell_news()
-        time.sleep(POLL_SECONDS)
+        sleep(POLL_SECONDS)
 
 
 class _Follower(Generic[E]):

@@ -136,7 +136,7 @@ def test_following_writes_nothing(
         if next(naps, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(following.time, "sleep", nap)
+    monkeypatch.setattr(following, "sleep", nap)
     before = states(home)
     outcome = je_tools("dump", home, "--follow", "--format", format_)
     assert outcome.code == 130

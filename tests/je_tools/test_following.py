@@ -110,7 +110,7 @@ def test_each_entry_once_however_the_log_grows(
     rng = random.Random(seed)
     files = random_log(rng, rng.randrange(1, 6), rng.choice([0, 3, 40]))
     grower = Grower(tmp_path / "env", files, cuts_of(rng))
-    monkeypatch.setattr(following.time, "sleep", grower.grow)
+    monkeypatch.setattr(following, "sleep", grower.grow)
     reading, pieces = followed(grower.home, Selection())
     assert collect(pieces) == lsns_in(files)
     assert not any(state.gaps for state in reading.states.values())
@@ -122,7 +122,7 @@ def test_a_limit_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit:
     rng = random.Random(limit)
     files = random_log(rng, 3, 30)
     grower = Grower(tmp_path / "env", files, cuts_of(rng))
-    monkeypatch.setattr(following.time, "sleep", grower.grow)
+    monkeypatch.setattr(following, "sleep", grower.grow)
     _, pieces = followed(grower.home, Selection(), limit)
     found = [lsn for piece in pieces for lsn in piece.content]
     assert found == lsns_in(files)[:limit]
@@ -132,7 +132,7 @@ def test_a_limit_counts_what_is_selected(tmp_path: Path, monkeypatch: pytest.Mon
     rng = random.Random(5)
     files = random_log(rng, 4, 20)
     grower = Grower(tmp_path / "env", files, cuts_of(rng))
-    monkeypatch.setattr(following.time, "sleep", grower.grow)
+    monkeypatch.setattr(following, "sleep", grower.grow)
     _, pieces = followed(grower.home, Selection(types=parse_types(["FileHeader"])), 3)
     found = [lsn for piece in pieces for lsn in piece.content]
     assert found == [file.no << 32 for file in files[:3]]
@@ -163,7 +163,7 @@ def test_times_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     third = len(file.data) - first - second
     wanted.append(record(4))  # unfinished: the last time before it is another look's
     grower = Grower(tmp_path / "env", [file], iter([first, second, third, 1 << 20]))
-    monkeypatch.setattr(following.time, "sleep", grower.grow)
+    monkeypatch.setattr(following, "sleep", grower.grow)
     _, pieces = followed(grower.home, Selection(window=Window(late, None)))
     assert collect(pieces) == wanted
 
@@ -174,7 +174,7 @@ def test_a_log_that_is_cut_back_stops_it(tmp_path: Path, monkeypatch: pytest.Mon
     grower = Grower(tmp_path / "env", [file], iter([1 << 20]))
     path = grower.home / file.name
     monkeypatch.setattr(
-        following.time, "sleep", lambda _: path.write_bytes(file.data[: file.placed[9].stop])
+        following, "sleep", lambda _: path.write_bytes(file.data[: file.placed[9].stop])
     )
     _, pieces = followed(grower.home, Selection())
     with pytest.raises(StoppedError, match=r"cut back from \d+ to \d+ bytes.*start again"):
@@ -184,7 +184,7 @@ def test_a_log_that_is_cut_back_stops_it(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_log_that_is_gone_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = random_log(random.Random(1), 2, 5)
     grower = Grower(tmp_path / "env", files, iter([1 << 20]))
-    monkeypatch.setattr(following.time, "sleep", lambda _: (grower.home / files[1].name).unlink())
+    monkeypatch.setattr(following, "sleep", lambda _: (grower.home / files[1].name).unlink())
     _, pieces = followed(grower.home, Selection())
     with pytest.raises(StoppedError, match="vanished while it was followed"):
         list(pieces)
@@ -205,7 +205,7 @@ def test_old_files_may_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return environment
 
     monkeypatch.setattr(following, "open_environment", opened)
-    monkeypatch.setattr(following.time, "sleep", grower.grow)
+    monkeypatch.setattr(following, "sleep", grower.grow)
     _, pieces = followed(grower.home, Selection())
     assert collect(pieces) == lsns_in(files)
 
@@ -217,7 +217,7 @@ def follow_by_command(
     home: Path, files: list[LogFile], monkeypatch: pytest.MonkeyPatch, *options: str
 ) -> Any:
     grower = Grower(home, files, cuts_of(random.Random(8)))
-    monkeypatch.setattr(following.time, "sleep", grower.grow)
+    monkeypatch.setattr(following, "sleep", grower.grow)
     return je_tools("dump", home, "--follow", *options)
 
 
@@ -278,7 +278,7 @@ def test_another_file_in_its_place_or_none_stops_it(
         if what == "replaced":
             path.write_bytes(file.data + file.data)
 
-    monkeypatch.setattr(following.time, "sleep", change)
+    monkeypatch.setattr(following, "sleep", change)
     done = je_tools("dump", home, "--follow", "--format", "jsonl")
     assert done.code == 5
     assert f"{what} while it was followed" in done.err
@@ -327,7 +327,7 @@ def told_while_growing(
     """Follow a log to its end; what was told meanwhile, and all that there was."""
     grower = Grower(home, files, cuts)
     told = Told(grower)
-    monkeypatch.setattr(following.time, "sleep", grower.grow)
+    monkeypatch.setattr(following, "sleep", grower.grow)
     environment = open_environment([home])
     reading = Reading([home], environment)
     dump = Dump(Selection(), lsns_of, Scanner())
@@ -379,7 +379,7 @@ def test_damage_in_front_is_told_at_once(tmp_path: Path, monkeypatch: pytest.Mon
         (home / files[0].name).unlink(missing_ok=True)
         write_log(home, files[2:])
 
-    monkeypatch.setattr(following.time, "sleep", clean)
+    monkeypatch.setattr(following, "sleep", clean)
     count = len(lsns_in(files[:2])) + 1
     done = je_tools("dump", home, "--follow", "--format", "jsonl", "--limit", str(count))
     assert (done.code, len(rows_of(done.out))) == (3, count)
