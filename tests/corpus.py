@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FIXTURES = ROOT / "fixtures"
@@ -67,6 +69,12 @@ def recorded_environments() -> list[tuple[Environment, Path]]:
     """The environments of which it is written down what their databases hold, and where."""
     found = [(each, each.home.parent / "records.tsv.gz") for each in environments()]
     return [(each, path) for each, path in found if path.is_file() and not _overruled(each)]
+
+
+def marked_beyond_fixtures(environment: Environment) -> list[Any]:
+    """The marks of a case that takes long: outside of fixtures/ it is an exhaustive one."""
+    is_fixture = (FIXTURES / environment.name.partition("/")[0]).is_dir()
+    return [] if is_fixture else [pytest.mark.exhaustive]
 
 
 def _overruled(environment: Environment) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from je_tools.export import Export
 from je_tools.masking import Masking
 from je_tools.sinks.records import RecordFormat, open_record_sink, write_stream
-from tests.corpus import Environment, environments
+from tests.corpus import Environment, environments, marked_beyond_fixtures
 from tests.engine.recovered import QUICK_START, compile_java
 from tests.je_tools.corpus_snapshots import database_named, snapshot_of
 
@@ -59,7 +59,11 @@ def _listed(folder: Path) -> list[tuple[str, int]]:
     return [(name, int(count)) for name, count in pairs]
 
 
-@pytest.mark.parametrize("environment", OPENED, ids=[each.name for each in OPENED])
+@pytest.mark.parametrize(
+    "environment",
+    [pytest.param(each, marks=marked_beyond_fixtures(each)) for each in OPENED],
+    ids=[each.name for each in OPENED],
+)
 def test_dumps_are_those_of_the_engine(
     tmp_path: Path, dumped: dict[str, Dumped], environment: Environment
 ) -> None:

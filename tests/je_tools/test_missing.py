@@ -19,7 +19,7 @@ from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.missing import Loss, Report, report_missing
 from je_tools.scan import Scanner
 from je_tools.snapshot import Database, Snapshot, take_snapshot
-from tests.corpus import FIXTURES, Environment, environments, log_files
+from tests.corpus import FIXTURES, Environment, environments, log_files, marked_beyond_fixtures
 from tests.je_tools.dumped import je_tools
 
 SEVERAL = [each for each in environments() if len(log_files(each.home)) > 1]
@@ -143,7 +143,11 @@ def lying_in(file_no: int, home: Path) -> dict[str, set[bytes]]:
     }
 
 
-CASES = [(each, int(path.stem, 16)) for each in SEVERAL for path in log_files(each.home)]
+CASES = [
+    pytest.param(each, int(path.stem, 16), marks=marked_beyond_fixtures(each))
+    for each in SEVERAL
+    for path in log_files(each.home)
+]
 
 
 @pytest.mark.parametrize(("each", "file_no"), CASES, ids=lambda case: getattr(case, "name", case))

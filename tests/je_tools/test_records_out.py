@@ -14,7 +14,7 @@ from je_tools.history import records_of_key
 from je_tools.key_ranges import KeyRange
 from je_tools.selection import KeyPattern
 from je_tools.snapshot import Database, Snapshot
-from tests.corpus import Environment, recorded_environments
+from tests.corpus import Environment, marked_beyond_fixtures, recorded_environments
 from tests.je_tools.corpus_snapshots import pairs_of, snapshot_of
 from tests.truth.contents import Contents, read_contents
 
@@ -25,7 +25,7 @@ RECORDED = [
 
 recorded = pytest.mark.parametrize(
     ("home", "path"),
-    [(each.home, path) for each, path in RECORDED],
+    [pytest.param(each.home, path, marks=marked_beyond_fixtures(each)) for each, path in RECORDED],
     ids=[each.name for each, _ in RECORDED],
 )
 
