@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -79,7 +80,15 @@ def test_a_bar_goes_when_all_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
             assert advance is not None
             advance(1 << 29)
             advance(1 << 29)
-            shown = os.read(reader, 1 << 16)
+            shown = _shown(reader)
     os.close(reader)
     # The cursor is shown again where the bar has gone.
     assert shown.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h\r\x1b[1A\x1b[2K"))
+
+
+def _shown(terminal: int) -> bytes:
+    """All that a terminal was sent; what is written at once may come out in several parts."""
+    parts = []
+    while select.select([terminal], [], [], 0.5)[0]:
+        parts.append(os.read(terminal, 1 << 16))
+    return b"".join(parts)
