@@ -25,8 +25,7 @@ from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import (
     equal_keys,
-    equal_neighbours,
-    order_keys,
+    group_keys,
     search_sorted,
 )
 from je_tools.formats.je.layout import SLOT_EMBEDDED
@@ -349,12 +348,10 @@ class _Rest:
         counts &= (lns.flags & TRANSACTIONAL == 0) | np.isin(lns.txn_id, committed)
         lns = lns.take(counts)
         keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
-        order = order_keys(keys, two_part=tree.by_parts, fast=tree.fast)
-        keys = keys.take(order)
-        is_last = np.ones(len(keys), np.bool_)
-        is_last[:-1] = ~equal_neighbours(keys, fast=tree.fast)[1:]
+        order, is_new = group_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+        is_last = np.append(is_new[1:], True)[: len(keys)]
         alive = is_last & (lns.flags[order] & DELETED == 0)
-        keys = keys.take(alive)
+        keys = keys.take(order[alive])
         if loss.descriptor_lsn is not None:
             loss.kept_count = len(keys)
             return

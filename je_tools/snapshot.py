@@ -7,15 +7,14 @@ JE 7.5.11 and 18.3.12.
 from __future__ import annotations
 
 import functools
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from je_tools.ahead import ahead
 from je_tools.btree.tree import (
     NOTHING_REPLAYED,
     Children,
@@ -44,6 +43,9 @@ ID_DB, NAME_DB = 0, 1
 
 DUPLICATES, REPLICATED_DB, PREFIXING = 0x01, 0x04, 0x10
 """Bits of a database's flags. Source: DatabaseImpl, JE 7.5.11."""
+
+_COUNTED_AT_ONCE = 1024
+"""BINs that are counted together: what is kept of each is little."""
 
 _FILE_NO_MAX = (1 << 31) - 1
 _INTERNAL_PREFIX = "_je"
@@ -136,6 +138,11 @@ class Snapshot:
         return self.scanner.is_fast(self.environment.size)
 
     @property
+    def threads(self) -> int:
+        """In how many threads BINs are read."""
+        return self.scanner.thread_count() if self.fast else 1
+
+    @property
     def first_lsn(self) -> int:
         """Of the first entry that recovery reads."""
         return _first_lsn(self.end, self.checkpoint)
@@ -209,7 +216,7 @@ class Snapshot:
         if database.root_lsn == NULL_LSN or database.old_duplicates:
             rows = rows[:0]
         tree = self.tree(database)
-        overlay, faults = decide(tree, self.interval.lns, rows, self.rules)
+        overlay, faults = decide(tree, self.interval.lns, rows, self.rules, self.threads)
         if overlay.redone_count:
             faults += tree.split_cut_short()
         self.faults.extend(faults)
@@ -250,7 +257,7 @@ class Snapshot:
         """How many records `records` gives, without making them."""
         reading = self.reading(database, False, show_expired)
         total = 0
-        for counted, faults in self.in_order(reading.children(), reading.count):
+        for counted, faults in self.in_order(reading.children(_COUNTED_AT_ONCE), reading.count):
             total += counted
             self.faults.extend(faults)
         if reading.has_left:
@@ -283,12 +290,7 @@ class Snapshot:
         Raises:
             StoppedError: a file became shorter, or its device failed.
         """
-        threads = self.scanner.thread_count()
-        if not self.fast or threads == 1:
-            found: Iterator[T] = map(work, children)
-        else:
-            found = _ahead(work, children, threads)
-        for each in found:
+        for each in ahead(work, children, self.threads):
             if self.image.is_torn:
                 self.check_files()
             yield each
@@ -308,23 +310,6 @@ class Snapshot:
                 f"{path}: became shorter while it was read, or its device failed; what was written "
                 "so far is not to be trusted"
             )
-
-
-def _ahead(
-    work: Callable[[Children], T], children: Iterator[Children], threads: int
-) -> Iterator[T]:
-    with ThreadPoolExecutor(threads) as pool:
-        coming: deque[Future[T]] = deque()
-        try:
-            for some in children:
-                coming.append(pool.submit(work, some))
-                if len(coming) > threads + 1:
-                    yield coming.popleft().result()
-            while coming:
-                yield coming.popleft().result()
-        finally:
-            for future in coming:
-                future.cancel()
 
 
 def take_snapshot(

@@ -152,6 +152,14 @@ class Entries:
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
         return Entries(**{n: c if n == "image" else c[rows] for n, c in columns.items()})
 
+    def put(self, rows: Ints, others: Entries) -> Entries:
+        """The same with others, of the same log, in the place of some."""
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name in columns.keys() - {"image"}:
+            columns[name] = columns[name].copy()
+            columns[name][rows] = getattr(others, name)
+        return Entries(**columns)
+
     @property
     def good(self) -> Mask:
         """Where there is an entry, and its checksum is right as far as it was looked at."""

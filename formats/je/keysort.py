@@ -260,11 +260,21 @@ def _sort_runs(
         _mark_runs(words, at, end, known, two_part, in_data, runs)
 
 
-def order_keys(keys: Spans, *, two_part: bool, fast: bool) -> Ints:
-    """The ascending order of keys, int64 (n,); equal ones stay in their order.
+@kernel
+def _find_new(buf: Any, n: int, starts: Any, sizes: Any, order: Any, is_new: Any) -> None:
+    """Mark the keys, in an order, whose bytes differ from the one before, but for known ones."""
+    for row in range(1, n):
+        if not is_new[row]:
+            i = order[row - 1]
+            j = order[row]
+            is_new[row] = _compare_bytes(buf, starts[i], sizes[i], buf, starts[j], sizes[j]) != 0
 
-    Takes 40 bytes a key, and time by their number and by the bytes that tell them apart, however
-    many begin alike.
+
+def group_keys(keys: Spans, *, two_part: bool, fast: bool) -> tuple[Ints, Mask]:
+    """The ascending order of keys, and where in it another key begins: int64 (n,) and bool (n,).
+
+    Equal ones stay in their order. Takes 41 bytes a key, and time by their number and by the
+    bytes that tell them apart, however many begin alike.
 
     Args:
         keys: none of them null.
@@ -272,11 +282,14 @@ def order_keys(keys: Spans, *, two_part: bool, fast: bool) -> Ints:
         fast: use compiled kernels.
     """
     n = len(keys)
-    if not fast:
-        return _order_plainly(keys, two_part)
     order: Ints = np.arange(n)
-    if n < 2:
-        return order
+    is_new = np.zeros(n, np.bool_)
+    is_new[:1] = True
+    if not fast:
+        order = _order_plainly(keys, two_part)
+        _find_new(as_plain(keys.data), n, keys.starts, keys.sizes, order, is_new)
+    if not fast or n < 2:
+        return order, is_new
     args = keys.data, keys.starts, keys.sizes, int(two_part)
     known = compiled(_common_size)(*args, 0, 0, order, 0, n)
     words = np.empty(n, np.int64)
@@ -284,12 +297,19 @@ def order_keys(keys: Spans, *, two_part: bool, fast: bool) -> Ints:
     # numpy sorts numbers twice as fast as a merge does.
     order = np.argsort(words, kind="stable")
     words = words[order]
+    np.not_equal(words[1:], words[:-1], out=is_new[1:])
     runs = np.zeros(n, np.int64)
     compiled(_mark_runs)(words, 0, n, known, int(two_part), 0, runs)
     if runs.any():
         spare = np.empty(n, np.int64), np.empty(n, np.int64)
         compiled(_sort_runs)(*args, n, order, runs, words, *spare)
-    return order
+    compiled(_find_new)(keys.data, n, keys.starts, keys.sizes, order, is_new)
+    return order, is_new
+
+
+def order_keys(keys: Spans, *, two_part: bool, fast: bool) -> Ints:
+    """The ascending order of keys; see `group_keys`."""
+    return group_keys(keys, two_part=two_part, fast=fast)[0]
 
 
 def _order_plainly(keys: Spans, two_part: bool) -> Ints:
@@ -301,22 +321,6 @@ def _order_plainly(keys: Spans, two_part: bool) -> Ints:
             key, rest = split_parts(whole, 0, len(whole))
             wholes[row] = whole[:key], rest >= 0, whole[key : key + max(rest, 0)]
     return np.array(sorted(range(len(wholes)), key=wholes.__getitem__), np.int64)
-
-
-@kernel
-def _same_as_before(buf: Any, n: int, starts: Any, sizes: Any, out: Any) -> None:
-    for row in range(1, n):
-        way = _compare_bytes(buf, starts[row - 1], sizes[row - 1], buf, starts[row], sizes[row])
-        out[row] = way == 0
-
-
-def equal_neighbours(keys: Spans, *, fast: bool) -> Mask:
-    """Which keys have the same bytes as the one before."""
-    out = np.zeros(len(keys), np.bool_)
-    run = compiled(_same_as_before) if fast else _same_as_before
-    data = keys.data if fast else as_plain(keys.data)
-    run(data, len(keys), keys.starts, keys.sizes, out)
-    return out
 
 
 @kernel

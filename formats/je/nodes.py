@@ -313,12 +313,15 @@ def _count_replaced(
     rest_starts: Any,
     rest_sizes: Any,
     alive: Any,
+    ascending: int,
 ) -> int:
     total = 0
     for node in range(n):
         full = rows[node]
         prefix = prefix_starts[full]
         length = prefix_sizes[full] if prefix_sizes[full] > 0 else 0
+        begin = full_first[full]
+        end = full_first[full + 1]
         for slot in range(first[node], first[node + 1]):
             size = sizes[slot] - length
             start = starts[slot]
@@ -328,19 +331,28 @@ def _count_replaced(
             if i < length or size < 0:
                 continue
             start += length
-            for other in range(full_first[full], full_first[full + 1]):
-                if rest_sizes[other] == size:
-                    at = rest_starts[other]
-                    i = 0
-                    while i < size and keys[start + i] == buf[at + i]:
-                        i += 1
-                    if i == size:
-                        total += 1 if alive[other] else 0
+            for other in range(begin, end):
+                at = rest_starts[other]
+                common = min(size, rest_sizes[other])
+                i = 0
+                while i < common and keys[start + i] == buf[at + i]:
+                    i += 1
+                if i == size and i == rest_sizes[other]:
+                    total += 1 if alive[other] else 0
+                    begin = other + 1 if ascending != 0 else begin
+                    break
+                if ascending != 0:
+                    is_less = i == common and size < rest_sizes[other]
+                    if is_less or (i < common and keys[start + i] < buf[at + i]):
                         break
+                    # Nor is it the slot of any of the keys that follow.
+                    begin = other + 1
     return total
 
 
-def count_replaced(deltas: Nodes, fulls: States, rows: Ints, alive: Mask, *, fast: bool) -> int:
+def count_replaced(
+    deltas: Nodes, fulls: States, rows: Ints, alive: Mask, *, ascending: bool, fast: bool
+) -> int:
     """How many slots of full nodes are alive, and replaced by one of their deltas.
 
     Args:
@@ -348,6 +360,7 @@ def count_replaced(deltas: Nodes, fulls: States, rows: Ints, alive: Mask, *, fas
         fulls: nodes, among them the full versions.
         rows: int64; the place in `fulls` of the full version of each delta.
         alive: bool; of the slots of `fulls`.
+        ascending: their keys are in the order of bytes, so that none need be looked at twice.
         fast: use compiled kernels.
     """
     keys, rest = deltas.slots.key, fulls.rest
@@ -367,6 +380,7 @@ def count_replaced(deltas: Nodes, fulls: States, rows: Ints, alive: Mask, *, fas
             rest.starts,
             rest.sizes,
             alive,
+            int(ascending),
         )
     )
 

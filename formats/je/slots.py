@@ -55,23 +55,6 @@ def _split(buf: Any, starts: Any, sizes: Any, states: Any, n: int, keys: Any, da
             data[row] = size - 1 - extra - length
 
 
-def split_two_parts(keys: Spans, *, fast: bool) -> tuple[Spans, Spans]:
-    """Keys and data of two-part keys, as a database with duplicates has them.
-
-    One that is not two-part keeps all its bytes as the key, and its data is null.
-    """
-    n = len(keys)
-    key_sizes, data_sizes = np.empty(n, np.int64), np.empty(n, np.int64)
-    states = np.full(n, _EMBEDDED, np.int64)
-    run = compiled(_split) if fast else _split
-    buf = keys.data if fast else as_plain(keys.data)
-    run(buf, keys.starts, keys.sizes, states, n, key_sizes, data_sizes)
-    return (
-        Spans(keys.data, keys.starts, key_sizes),
-        Spans(keys.data, keys.starts + key_sizes, data_sizes),
-    )
-
-
 def split_embedded(slots: Columns, *, fast: bool) -> tuple[Ints, Ints, Ints, Ints]:
     """Keys and embedded data of slots: (key starts, key sizes, data starts, data sizes).
 

@@ -53,7 +53,8 @@ def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | Non
         return total
     slots = deltas.slots
     total += int(np.count_nonzero(~slots.deleted & _lives(slots.expires_ms, now_ms)))
-    return total - count_replaced(deltas, states, rows, alive, fast=tree.fast)
+    ascending = tree.ordered and not tree.two_part
+    return total - count_replaced(deltas, states, rows, alive, ascending=ascending, fast=tree.fast)
 
 
 def _lives(expires_ms: Ints, now_ms: int | None) -> Mask:
@@ -69,10 +70,10 @@ def _fulls(tree: Tree, entries: Entries, rows: Ints, deltas: Nodes) -> Entries |
         return entries
     if not deltas.good.all() or (deltas.db_id != tree.db_id).any():
         return None
-    lsns = entries.lsn.copy()
-    lsns[rows] = deltas.last_full_lsn
-    fulls = fetch(tree.image, lsns, fast=tree.fast)
-    return fulls if (fulls.good & (fulls.type == BIN_NO)).all() else None
+    fulls = fetch(tree.image, deltas.last_full_lsn, fast=tree.fast)
+    if not (fulls.good & (fulls.type == BIN_NO)).all():
+        return None
+    return entries.put(rows, fulls)
 
 
 def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states: States) -> bool:

@@ -135,12 +135,14 @@ class _Way:
     Attributes:
         choose: gives the children to which it goes on.
         seen: told of the upper nodes that were read.
+        at_once: BINs that are given together.
         read, named: LSNs of these, and of all that was chosen; without them the ways through a
             damaged tree would be more than anybody can go.
     """
 
     choose: Callable[[Children], Children]
     seen: Callable[[Leaves], None] | None
+    at_once: int
     read: Known = field(default_factory=Known)
     named: Known = field(default_factory=Known)
 
@@ -283,14 +285,16 @@ class Tree:
         *,
         inside: KeyRange | None = None,
         seen: Callable[[Leaves], None] | None = None,
+        at_once: int = NODES_AT_ONCE,
     ) -> Iterator[Children]:
-        """The BINs, unread, in the order of their keys and at most NODES_AT_ONCE together.
+        """The BINs, unread, in the order of their keys.
 
         Args:
             keys: ascending; only BINs that are to hold one of these. Ignored where the order of
                 keys is not known.
             inside: only BINs that are to hold keys of this range; ignored likewise.
             seen: called with the nodes above as they are read.
+            at_once: BINs that are given together, at most.
         """
 
         def choose(children: Children) -> Children:
@@ -301,7 +305,7 @@ class Tree:
             return children
 
         if self.root_lsn != NULL_LSN:
-            yield from self._below(self.root(), _Way(choose, seen))
+            yield from self._below(self.root(), _Way(choose, seen, at_once))
 
     def root(self) -> Children:
         """The root, unread; there must be one."""
@@ -320,9 +324,11 @@ class Tree:
         new = way.named.first_times(children.lsn) | (children.lsn == NULL_LSN)
         self.faults.extend(self._shared(children.lsn, children, ~new))
         children = children.take(new)
-        for first in range(0, len(children), NODES_AT_ONCE):
-            some = children.take(slice(first, first + NODES_AT_ONCE))
-            if children.level <= 1:
+        are_bins = children.level <= 1
+        size = way.at_once if are_bins else NODES_AT_ONCE
+        for first in range(0, len(children), size):
+            some = children.take(slice(first, first + size))
+            if are_bins:
                 yield some
             else:
                 yield from self._below(some, way)

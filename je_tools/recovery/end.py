@@ -259,7 +259,7 @@ def _read_file(
     found: list[_FilePart] = []
     gap_at, tail = _NO_END, file.size
     work = _Collect(limit, past_damage)
-    for part in scanner.scan(replace(environment, files=(file,)), work):
+    for part in replace(scanner, wide=True).scan(replace(environment, files=(file,)), work):
         found += part.results
         gap_at = min([gap_at, *(gap.start for gap in part.gaps[:1])])
         if part.end is not None:

@@ -16,14 +16,14 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.btree.tree import Fault, Tree
+from je_tools.ahead import ahead
+from je_tools.btree.tree import Children, Fault, Tree
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import (
     equal_keys,
-    equal_neighbours,
-    order_keys,
+    group_keys,
     search_sorted,
 )
 from je_tools.formats.je.nodes import Slots
@@ -127,7 +127,7 @@ class _Groups:
 
 
 def decide(
-    tree: Tree, lns: Lns, rows: npt.NDArray[np.int32], rules: Rules
+    tree: Tree, lns: Lns, rows: npt.NDArray[np.int32], rules: Rules, threads: int = 1
 ) -> tuple[Overlay, list[Fault]]:
     """The outcome of undo and redo in one database.
 
@@ -136,6 +136,7 @@ def decide(
         lns: those since the first active one, in the order of the log.
         rows: int32; which of them are of this database, ascending.
         rules: by what to go.
+        threads: how many read BINs.
 
     Returns:
         What changes, and what was wrong with the BINs that had to be looked at.
@@ -143,7 +144,7 @@ def decide(
     if not len(rows):
         return no_overlay(), []
     groups = _group(tree, lns, rows)
-    slot_lsn, deleted, faults = _slots_of(tree, groups.key)
+    slot_lsn, deleted, faults = _slots_of(tree, groups.key, threads)
     state = _State(slot_lsn, deleted, np.full(len(slot_lsn), -1, np.int8), slot_lsn.copy())
     undone = _undo(tree, groups, rules, state)
     redone = _redo(groups, rules, state)
@@ -179,12 +180,11 @@ class _State:
 def _group(tree: Tree, lns: Lns, rows: npt.NDArray[np.int32]) -> _Groups:
     data = tree.image.data
     keys = Spans(data, lns.key_position[rows], lns.key_size[rows].astype(np.int64))
-    order = order_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+    order, is_new = group_keys(keys, two_part=tree.by_parts, fast=tree.fast)
     rows = rows[order]
     keys = keys.take(order)
     # Columns of all LNs are let go as soon as may be: they are what recovery's memory is.
     del order
-    is_new = ~equal_neighbours(keys, fast=tree.fast)
     of_row = np.cumsum(is_new, dtype=np.int32)
     of_row -= 1
     starts = np.flatnonzero(is_new)
@@ -197,18 +197,20 @@ def _group(tree: Tree, lns: Lns, rows: npt.NDArray[np.int32]) -> _Groups:
     return groups
 
 
-def _slots_of(tree: Tree, keys: Spans) -> tuple[Ints, Mask, list[Fault]]:
+def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, list[Fault]]:
     """LSN and deletion of the slot of each key."""
     lsns = np.full(len(keys), _NO_SLOT, np.int64)
     deleted = np.zeros(len(keys), np.bool_)
     faults: list[Fault] = []
-    for children in tree.leaf_children(keys):
-        leaves = tree.read(children)
-        slots, found = tree.slots_in_range(leaves)
-        faults += found
+
+    def look(children: Children) -> tuple[Ints, Slots, list[Fault]]:
+        slots, found = tree.slots_in_range(tree.read(children))
         at, same = match(tree, keys, slots)
-        lsns[at[same]] = slots.lsn[same]
-        deleted[at[same]] = slots.deleted[same]
+        return at[same], slots.take(same), found
+
+    for at, slots, found in ahead(look, tree.leaf_children(keys), threads):
+        lsns[at], deleted[at] = slots.lsn, slots.deleted
+        faults += found
     return lsns, deleted, faults
 
 

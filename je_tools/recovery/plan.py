@@ -14,7 +14,7 @@ from je_tools.environment import Environment, LogFile
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.header import NULL_LSN, lsn_of
-from je_tools.formats.je.keysort import equal_neighbours, order_keys
+from je_tools.formats.je.keysort import group_keys
 from je_tools.formats.spans import Spans
 from je_tools.recovery.end import EndReason, LogEnd
 from je_tools.recovery.interval import (
@@ -329,7 +329,7 @@ def _lost_keys(
     for db_id in np.unique(lns.db_id).tolist():
         own = lns.take(np.flatnonzero(lns.db_id == db_id))
         keys = Spans(image.data, own.key_position, own.key_size.astype(np.int64))
-        ordered = keys.take(order_keys(keys, two_part=False, fast=fast))
-        distinct = int(np.count_nonzero(~equal_neighbours(ordered, fast=fast)))
+        _, is_new = group_keys(keys, two_part=False, fast=fast)
+        distinct = int(np.count_nonzero(is_new))
         found.append(LostKeys(db_id, names.get(db_id), len(own), distinct))
     return tuple(found)

@@ -12,7 +12,7 @@ import numpy as np
 
 from je_tools.btree.counting import count_slots
 from je_tools.btree.old_duplicates import expanded
-from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
+from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.fetch import Entries, Found, fetch
@@ -87,9 +87,9 @@ class Reading:
     def __post_init__(self) -> None:
         self._used = np.zeros(len(self.overlay), np.bool_)
 
-    def children(self) -> Iterator[Children]:
-        """What `read` takes, in the order of keys."""
-        return self.tree.leaf_children(inside=self.inside)
+    def children(self, at_once: int = NODES_AT_ONCE) -> Iterator[Children]:
+        """What `read` and `count` take, in the order of keys, so many BINs together."""
+        return self.tree.leaf_children(inside=self.inside, at_once=at_once)
 
     def read(self, children: Children) -> tuple[Records, list[Fault]]:
         """The records of some BINs that follow each other, and what is wrong with them."""

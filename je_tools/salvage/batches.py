@@ -13,7 +13,7 @@ from je_tools.formats.arrays import Ints
 from je_tools.formats.image import Image
 from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.fetch import Entries, fetch
-from je_tools.formats.je.slots import split_two_parts
+from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.records import NO_TIME, Records, no_records
@@ -111,7 +111,7 @@ class Reading:
             Spans(fields.data, *fields.span("data")),
         )
         if self.has_duplicates and version >= KEYED_VERSION:
-            key, data = split_two_parts(key, fast=self.fast)
+            key, data = split_two_part_keys(key, fast=self.fast)
         flags = _numbers(fields, "flags2", n) if version >= 19 else np.zeros(n, np.int64)
         return Records(
             key,

@@ -22,7 +22,7 @@ from je_tools.formats.je.identity import identities
 from je_tools.formats.je.keys import join_two_part
 from je_tools.formats.je.layout import NODE_HAS_PREFIX
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.slots import split_embedded, split_two_parts
+from je_tools.formats.je.slots import split_embedded, split_two_part_keys
 from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
 from je_tools.formats.spans import Spans, gather
 from je_tools.records import NO_TIME, NO_VLSN, Records, no_records
@@ -232,7 +232,7 @@ class FindNamed:
         is_duplicate = np.isin(db_id, np.array(duplicates, np.int64))
         if version < KEYED_VERSION or not is_duplicate.any():
             return key, data
-        first, second = split_two_parts(key, fast=self.fast)
+        first, second = split_two_part_keys(key, fast=self.fast)
         size = len(key.data)
         both = read_only(np.concatenate((key.data, data.data)))
         starts = np.where(is_duplicate, second.starts, data.starts + size)

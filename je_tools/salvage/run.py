@@ -15,7 +15,7 @@ from je_tools.environment import Environment
 from je_tools.errors import StoppedError
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
-from je_tools.formats.je.slots import split_two_parts
+from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.names import FIXED_NAMES
 from je_tools.salvage.batches import Graded, Reading, graded
 from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
@@ -161,7 +161,7 @@ class Salvage:
         plain = Reading(self.image, False, self.fast)
         grades = self.choice.confidence[rows]
         records = plain.read(self.content.lns.lsn[rows], grades)
-        _, data = split_two_parts(records.key, fast=self.fast)
+        _, data = split_two_part_keys(records.key, fast=self.fast)
         return bool((records.data.sizes == 0).all() and (data.sizes >= 0).all())
 
     @cached_property

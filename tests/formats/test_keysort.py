@@ -14,7 +14,7 @@ from je_tools.formats.je.keys import NotTwoPartError, join_two_part, split_two_p
 from je_tools.formats.je.keysort import (
     compare_keys,
     equal_keys,
-    equal_neighbours,
+    group_keys,
     order_keys,
     search_sorted,
 )
@@ -79,6 +79,18 @@ def test_order_of_many_that_are_alike(seed: int, two_part: bool) -> None:
 
 
 @FORMS
+@given(keys=st.lists(TWO_PART, max_size=40), two_part=st.booleans())
+def test_groups(fast: bool, keys: list[bytes], two_part: bool) -> None:
+    """A group is a run of keys with the same bytes, in the order that `order_keys` gives."""
+    order, is_new = group_keys(spans_of(keys * 2), two_part=two_part, fast=fast)
+    ordered = [(keys * 2)[row] for row in order.tolist()]
+    assert order.tolist() == sorted_rows(keys * 2, two_part)
+    assert is_new.tolist() == [
+        row == 0 or key != ordered[row - 1] for row, key in enumerate(ordered)
+    ]
+
+
+@FORMS
 @given(one=TWO_PART, other=TWO_PART, two_part=st.booleans())
 def test_comparison(fast: bool, one: bytes, other: bytes, two_part: bool) -> None:
     a, b = (np.frombuffer(b"?" + key, np.uint8) for key in (one, other))
@@ -108,8 +120,6 @@ def test_search(fast: bool, keys: list[bytes], needles: list[bytes], two_part: b
 @given(keys=st.lists(st.sampled_from([b"", b"a", b"ab", b"b"]), max_size=12))
 def test_equal(fast: bool, keys: list[bytes]) -> None:
     spans = spans_of(keys)
-    before = equal_neighbours(spans, fast=fast)
-    assert before.tolist() == [row > 0 and keys[row] == keys[row - 1] for row in range(len(keys))]
     backwards = spans.take(np.arange(len(keys))[::-1])
     same = equal_keys(spans, backwards, fast=fast)
     assert same.tolist() == [a == b for a, b in zip(keys, keys[::-1], strict=True)]
