@@ -384,6 +384,14 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "If the engine fails, `je-tools export` gets the records for a new environment.",
     ),
     (
+        "creation-cut-short",
+        Severity.WARNING,
+        "The log ends while one of the engine's own databases was being created. Oracle NoSQL's "
+        "engine gives the same id to the one that it creates anew, waits for itself, and fails "
+        "after some minutes. No application has a record in such a log yet.",
+        "Create the environment anew.",
+    ),
+    (
         "unknown-order",
         Severity.NOTE,
         "A database has a comparator of the application, which only its classes know. Its records "

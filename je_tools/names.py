@@ -37,6 +37,9 @@ _NAMING_OR_ABORT = mask_of([*_NAMING_NOS, ABORT_NO])
 _MAP_LN_NOS = (BY_NAME["MapLN"].no, BY_NAME["MapLN_TX"].no)
 
 _DELETED = 1
+INTERNAL_PREFIX = "_je"
+"""What names of the engine's own databases begin with."""
+
 _OPERATION_REMOVE, _OPERATION_TRUNCATE = 2, 3
 
 

@@ -26,6 +26,7 @@ MIN_UTILIZATION = "je.cleaner.minUtilization"
 MIN_FILE_UTILIZATION = "je.cleaner.minFileUtilization"
 MIN_AGE = "je.cleaner.minAge"
 EXPUNGE = "je.cleaner.expunge"
+HALT = "je.haltOnCommitAfterChecksumException"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ NUMBERS = {
     MIN_AGE: Number(2, 1, 1000, "files"),
 }
 
-SWITCHES = {RUN_CLEANER: True, EXPUNGE: True}
+SWITCHES = {RUN_CLEANER: True, EXPUNGE: True, HALT: False}
 """Parameters that are on or off, and their defaults."""
 
 _LONG_MAX = (1 << 63) - 1

@@ -19,6 +19,7 @@ from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.tuples import int_key, long_key, string_key
 from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
 from je_tools.formats.spans import contains, starts_with
+from je_tools.names import INTERNAL_PREFIX
 from je_tools.times import TIME_COLUMNS, TimeIndex, Window
 
 _KEY_FIELDS = TIME_COLUMNS | {"key", "data"}
@@ -290,7 +291,9 @@ def database_ids(
         if not found and number:
             found = {int(number[1])}
         if not found and must_exist:
-            known = sorted({name for name in names.values() if not name.startswith("_je")})
+            known = sorted(
+                {name for name in names.values() if not name.startswith(INTERNAL_PREFIX)}
+            )
             more = f" and {len(known) - NAMED:,} more" if len(known) > NAMED else ""
             listed = ", ".join(known[:NAMED]) + more or "none by name"
             raise UsageError(f"--db {text}: not in this log, which has: {listed}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,8 +32,17 @@ from je_tools.formats.je.fetch import Found, fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.nodes import read_nodes
 from je_tools.key_ranges import KeyRange
+from je_tools.names import INTERNAL_PREFIX
+from je_tools.properties import HALT, read_settings
 from je_tools.records import Records
-from je_tools.recovery.end import Checkpoint, LogEnd, Refusal, find_checkpoint, find_end
+from je_tools.recovery.end import (
+    Checkpoint,
+    EndReason,
+    LogEnd,
+    Refusal,
+    find_checkpoint,
+    find_end,
+)
 from je_tools.recovery.interval import Interval, LoggedNodes, read_interval
 from je_tools.recovery.overlay import Overlay, Rules, decide
 from je_tools.recovery.reading import Reading
@@ -48,7 +58,6 @@ _COUNTED_AT_ONCE = 1024
 """BINs that are counted together: what is kept of each is little."""
 
 _FILE_NO_MAX = (1 << 31) - 1
-_INTERNAL_PREFIX = "_je"
 
 T = TypeVar("T")
 _TWO_PART_SINCE = 8
@@ -91,7 +100,7 @@ class Database:
     @property
     def is_internal(self) -> bool:
         """Whether it is one of the engine's own."""
-        return self.db_id in (ID_DB, NAME_DB) or (self.name or "").startswith(_INTERNAL_PREFIX)
+        return self.db_id in (ID_DB, NAME_DB) or (self.name or "").startswith(INTERNAL_PREFIX)
 
     @property
     def comparators(self) -> tuple[bytes, ...]:
@@ -219,6 +228,7 @@ class Snapshot:
         overlay, faults = decide(tree, self.interval.lns, rows, self.rules, self.threads)
         if overlay.redone_count:
             faults += tree.split_cut_short()
+        faults += tree.faults
         self.faults.extend(faults)
         return overlay
 
@@ -347,24 +357,28 @@ def take_snapshot(
         next_lsn=end.next_lsn,
         end_lsn=checkpoint.end_lsn,
     )
-    refusals = [each for each in (end.refusal, refusal) if each is not None]
-    if not _is_gapless(end, checkpoint) and Refusal.MISSING_FILE not in refusals:
-        refusals.append(Refusal.MISSING_FILE)
-    if interval.damaged:
-        refusals.append(Refusal.DAMAGED_INTERVAL)
     periods = [
         each
         for each in interval.periods
         if each.end_lsn == NULL_LSN or each.end_lsn > checkpoint.start_lsn
     ]
+    rules = Rules(checkpoint.start_lsn, periods)
+    refusals = {
+        end.refusal: True,
+        refusal: True,
+        Refusal.MISSING_FILE: not _is_gapless(end, checkpoint),
+        Refusal.DAMAGED_INTERVAL: len(interval.damaged) > 0,
+        Refusal.COMMIT_ROLLED_BACK: rules.takes_back_commits(interval.ends),
+        Refusal.HALT_CHOSEN: _is_to_halt(environment, end),
+    }
     snapshot = Snapshot(
         environment,
         end,
         checkpoint,
-        tuple(refusals),
+        tuple(each for each, applies in refusals.items() if applies and each is not None),
         image,
         interval,
-        Rules(checkpoint.start_lsn, periods),
+        rules,
         now_ms,
         scanner,
     )
@@ -397,6 +411,13 @@ def _is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
     first = min(checkpoint.start_lsn, checkpoint.first_active_lsn) >> 32
     there = [file.file_no for file in end.files if file.file_no >= first]
     return there[:1] == [first] and len(there) == end.files[-1].file_no - first + 1
+
+
+def _is_to_halt(environment: Environment, end: LogEnd) -> bool:
+    """Whether the engine was told not to cut Commits off."""
+    if end.reason is not EndReason.DAMAGED or not len(end.commits_behind):
+        return False
+    return environment.is_directory and read_settings(Path(environment.name)).switch(HALT)
 
 
 def _image(end: LogEnd) -> Image:

@@ -29,7 +29,6 @@ from je_tools.properties import (
     read_settings,
 )
 from je_tools.recount import Recount
-from je_tools.recovery.interval import TRANSACTIONAL
 from je_tools.snapshot import Snapshot
 from je_tools.utilization import (
     FileSummary,
@@ -282,7 +281,7 @@ def _utilization(total: int, obsolete: int, expired: int) -> Utilization:
 def _open_files(snapshot: Snapshot) -> frozenset[int]:
     """Files with records of transactions that have no end."""
     lns, ends = snapshot.interval.lns, snapshot.interval.ends
-    opened = (lns.flags & TRANSACTIONAL != 0) & ~np.isin(lns.txn_id, ends.txn_id)
+    opened = snapshot.rules.is_undone(lns) & ~np.isin(lns.txn_id, ends.txn_id)
     return frozenset(np.unique(lns.lsn[opened] >> 32 & 0xFFFFFFFF).tolist())
 
 

@@ -88,6 +88,7 @@ class Field:
 
 
 # Bits of an LN's flags bytes. Source: LNLogEntry, JE 25.3.17.
+ABORT_KNOWN_DELETED = 0x01
 ABORT_KEY = 0x04
 ABORT_DATA = 0x08
 ABORT_VLSN = 0x10
@@ -96,7 +97,10 @@ ABORT_EXPIRATION = 0x40
 EXPIRATION = 0x80
 PRIOR_SIZE = 0x01
 PRIOR_FILE = 0x02
+LN_TOMBSTONE = 0x04
+ABORT_TOMBSTONE = 0x08
 ABORT_MODIFIED = 0x10
+BLIND_DELETION = 0x20
 ABORT_CREATED = 0x80
 CREATED_IN_INSERT = 0x01
 
@@ -122,7 +126,7 @@ _KEY_LENGTH_IN_OLD = (3, 4, 9, 10, 11)
 _WITH_BEFORE_IMAGE = (44, 45)
 _DELTA, _DIN, _DBIN = 37, 14, 15
 _BINS = (13, _DBIN, _DELTA)
-_NAME_CREATE, _NAME_TRUNCATE, _NAME_CONFIG = 1, 3, 5
+NAME_CREATE, _NAME_TRUNCATE, _NAME_CONFIG = 1, 3, 5
 
 
 def _u8(name: str, *when: Test) -> Field:
@@ -371,7 +375,7 @@ def _ln_key_last(type_no: int, version: int) -> Field:
 
 def _ln_suffix(type_no: int, version: int) -> tuple[Field, ...]:
     if ENTRY_TYPES[type_no].family is Family.NAME_LN:
-        configured = Test("operation", Op.ONE_OF, 1 << _NAME_CREATE | 1 << _NAME_CONFIG)
+        configured = Test("operation", Op.ONE_OF, 1 << NAME_CREATE | 1 << _NAME_CONFIG)
         truncated = Test("operation", Op.ONE_OF, 1 << _NAME_TRUNCATE)
         return (
             _u8("operation"),

@@ -136,6 +136,7 @@ class _Way:
         choose: gives the children to which it goes on.
         seen: told of the upper nodes that were read.
         at_once: BINs that are given together.
+        with_lost: upper nodes that cannot be read are given too.
         read, named: LSNs of these, and of all that was chosen; without them the ways through a
             damaged tree would be more than anybody can go.
     """
@@ -143,6 +144,7 @@ class _Way:
     choose: Callable[[Children], Children]
     seen: Callable[[Leaves], None] | None
     at_once: int
+    with_lost: bool
     read: Known = field(default_factory=Known)
     named: Known = field(default_factory=Known)
 
@@ -286,6 +288,7 @@ class Tree:
         inside: KeyRange | None = None,
         seen: Callable[[Leaves], None] | None = None,
         at_once: int = NODES_AT_ONCE,
+        with_lost: bool = False,
     ) -> Iterator[Children]:
         """The BINs, unread, in the order of their keys.
 
@@ -295,6 +298,8 @@ class Tree:
             inside: only BINs that are to hold keys of this range; ignored likewise.
             seen: called with the nodes above as they are read.
             at_once: BINs that are given together, at most.
+            with_lost: in the place of BINs that nobody can find give the node above them that
+                cannot be read; reading it again gives no slots, and the same faults.
         """
 
         def choose(children: Children) -> Children:
@@ -305,7 +310,7 @@ class Tree:
             return children
 
         if self.root_lsn != NULL_LSN:
-            yield from self._below(self.root(), _Way(choose, seen, at_once))
+            yield from self._below(self.root(), _Way(choose, seen, at_once, with_lost))
 
     def root(self) -> Children:
         """The root, unread; there must be one."""
@@ -320,7 +325,17 @@ class Tree:
         again = leaves.nodes.good & ~way.read.first_times(leaves.nodes.lsn)
         self.faults.extend(self._shared(leaves.nodes.lsn, leaves.children, again))
         upper = replace(leaves, nodes=leaves.nodes.without(again))
-        children = way.choose(self.children_of(upper))
+        children, first = self.children_of(upper), upper.nodes.first
+        lost = np.flatnonzero(~leaves.nodes.good) if way.with_lost else np.empty(0, np.int64)
+        begin = 0
+        for row in lost.tolist():
+            yield from self._named_below(children.take(slice(begin, first[row])), way)
+            yield leaves.children.take(slice(row, row + 1))
+            begin = int(first[row])
+        yield from self._named_below(children.take(slice(begin, None)), way)
+
+    def _named_below(self, children: Children, way: _Way) -> Iterator[Children]:
+        children = way.choose(children)
         new = way.named.first_times(children.lsn) | (children.lsn == NULL_LSN)
         self.faults.extend(self._shared(children.lsn, children, ~new))
         children = children.take(new)

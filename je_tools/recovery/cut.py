@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from je_tools.field_texts import time_text
 from je_tools.formats.je.columns import MAX_ROWS, decode
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.types import COMMIT_NO, Family
+from je_tools.formats.je.types import COMMIT_NO, ROLLBACK_START_NO, Family
 from je_tools.scan import Scanner
 
 
@@ -33,7 +34,8 @@ def lsn_of_vlsn(environment: Environment, scanner: Scanner, vlsn: int) -> int:
     Raises:
         UsageError: the log has no VLSN so low.
     """
-    best = _best(_scan(environment, scanner, _ByVlsn(vlsn)))
+    taken_back = _taken_back(environment, scanner)
+    best = _best(_scan(environment, scanner, _ByVlsn(vlsn, taken_back)))
     if best is None or best.lsn == NULL_LSN:
         told = "no VLSNs" if best is None else f"VLSNs from {best.least} on"
         raise UsageError(f"--to-vlsn {vlsn}: {environment.name} holds {told}")
@@ -57,12 +59,21 @@ def lsn_of_time(environment: Environment, scanner: Scanner, time_ms: int) -> int
 
 @dataclass(frozen=True, slots=True)
 class _ByVlsn:
-    """Work for a scan: the highest VLSN up to a limit."""
+    """Work for a scan: the highest VLSN up to a limit.
+
+    Attributes:
+        vlsn: the limit.
+        taken_back: LSNs, both exclusive, between which entries do not count.
+    """
 
     vlsn: int
+    taken_back: tuple[tuple[int, int], ...]
 
     def __call__(self, rows: Rows) -> _Best | None:
-        own = np.flatnonzero(rows.good & rows.has_vlsn & rows.replicated & ~rows.invisible)
+        counts = rows.good & rows.has_vlsn & rows.replicated & ~rows.invisible
+        for matchpoint_lsn, start_lsn in self.taken_back:
+            counts &= (rows.lsn <= matchpoint_lsn) | (rows.lsn >= start_lsn)
+        own = np.flatnonzero(counts)
         if not len(own):
             return None
         vlsns, lsns = rows.vlsn[own], rows.lsn[own]
@@ -86,18 +97,33 @@ class _ByTime:
         best: _Best | None = None
         for first in range(0, len(wanted), MAX_ROWS):
             some = rows.take(wanted[first : first + MAX_ROWS])
-            fields = decode(some, Family.TXN_END, fast=self.fast).fields
-            if not fields.has("time_ms"):
-                return None
-            times = fields.number("time_ms")
+            decoded = decode(some, Family.TXN_END, fast=self.fast)
+            if not decoded.fields.has("time_ms") or decoded.bad.all():
+                continue
+            times, lsns = decoded.fields.number("time_ms")[~decoded.bad], some.lsn[~decoded.bad]
             fitting = np.flatnonzero(times <= self.time_ms)
-            lsn = int(some.lsn[fitting[-1]]) if len(fitting) else NULL_LSN
+            lsn = int(lsns[fitting[-1]]) if len(fitting) else NULL_LSN
             least = min(int(times.min()), best.least if best else int(times.min()))
             best = _Best(0, max(lsn, best.lsn if best else NULL_LSN), least)
         return best
 
 
-def _scan(environment: Environment, scanner: Scanner, work: _ByVlsn | _ByTime) -> list[_Best]:
+def _taken_back(environment: Environment, scanner: Scanner) -> tuple[tuple[int, int], ...]:
+    """The matchpoint and the RollbackStart of each rollback."""
+    parts = replace(scanner, progress=None).scan(environment, _find_rollbacks)
+    return tuple(each for part in parts for found in part.results for each in found)
+
+
+def _find_rollbacks(rows: Rows) -> list[tuple[int, int]]:
+    """Work for a scan."""
+    own = np.flatnonzero(rows.good & (rows.type == ROLLBACK_START_NO)).tolist()
+    starts = ((int(rows.lsn[row]), rows.fields(row)) for row in own)
+    return [(int(f["matchpoint_lsn"]), lsn) for lsn, f in starts if "matchpoint_lsn" in f]
+
+
+def _scan(
+    environment: Environment, scanner: Scanner, work: Callable[[Rows], _Best | None]
+) -> list[_Best]:
     parts = scanner.scan(environment, work)
     return [found for part in parts for found in part.results if found is not None]
 

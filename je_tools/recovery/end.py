@@ -62,6 +62,8 @@ class Refusal(StrEnum):
     MISSING_FILE = "missing-file"
     RESTORE_REQUIRED = "restore-marker"
     DAMAGED_INTERVAL = "damaged-interval"
+    COMMIT_ROLLED_BACK = "commit-rolled-back"
+    HALT_CHOSEN = "halt-chosen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +221,8 @@ def _end_in(
     marks = tuple(m for part in found for m in part.marks if m.lsn & 0xFFFFFFFF < stop)
     commits = np.concatenate([np.empty(0, np.int64), *(part.commits for part in found)])
     reason = _reason(last, stop, min(limit, gap_at), next_offset, tail)
+    if reason is not EndReason.DAMAGED and environment.files[-1].file_no > _last_no(files, skipped):
+        reason = EndReason.CHOSEN
     refusal = None
     if any(mark.type_no == RESTORE_REQUIRED_NO for mark in marks) or environment.marker:
         refusal = Refusal.RESTORE_REQUIRED
@@ -232,6 +236,10 @@ def _end_in(
         marks,
         refusal,
     )
+
+
+def _last_no(files: Sequence[LogFile], skipped: Sequence[Skipped]) -> int:
+    return max(file.file_no for file in (*files, *(each.file for each in skipped)))
 
 
 def _reason(file: LogFile, stop: int, limit: int, next_offset: int, tail: int) -> EndReason:

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from je_tools.btree.tree import Fault, FaultKind
 from je_tools.findings import CODES, Finding
 from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.layout import NAME_CREATE
+from je_tools.names import INTERNAL_PREFIX
 from je_tools.plain import printable
 from je_tools.recovery.end import EndReason, Refusal
 
@@ -21,6 +25,9 @@ TOLD = 100
 """Places of damage in trees that are told one by one."""
 
 _KEY_SHOWN = 32
+_NAME_DB = 1
+_WAITS_SINCE = 19
+"""Log version of the first engine that creates databases so that it may wait for itself."""
 
 _WHY = {
     Refusal.NO_FILES: "no file holds an entry",
@@ -29,6 +36,8 @@ _WHY = {
     Refusal.MISSING_FILE: "a file is missing between the last checkpoint and the end of the log",
     Refusal.RESTORE_REQUIRED: "an entry says that the log must be restored first",
     Refusal.DAMAGED_INTERVAL: "damage in a file that recovery reads",
+    Refusal.COMMIT_ROLLED_BACK: "a Commit of the group lies in what a rollback takes back",
+    Refusal.HALT_CHOSEN: "Commits lie behind damage, and je.properties asks it to halt then",
 }
 
 _WHAT = {
@@ -57,7 +66,7 @@ def snapshot_findings(snapshot: Snapshot) -> list[Finding]:
 
 def log_findings(snapshot: Snapshot) -> list[Finding]:
     """Findings about a snapshot, without those about damage in trees."""
-    return [*_of_log(snapshot), *_of_databases(snapshot)]
+    return [*_of_log(snapshot), *_of_creations(snapshot), *_of_databases(snapshot)]
 
 
 def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:
@@ -93,6 +102,22 @@ def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
         if database.old_duplicates and snapshot.has_changes(database.db_id):
             found = f"changes of database {printable(database.name)}, which are left out"
             yield _make(snapshot, "old-form-to-replay", found=found)
+
+
+def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:
+    """Names of the engine's own databases that were not committed, and have no descriptor."""
+    lns = snapshot.interval.lns
+    if snapshot.end.files[-1].version < _WAITS_SINCE:
+        return
+    for row in np.flatnonzero((lns.db_id == _NAME_DB) & snapshot.rules.is_undone(lns)).tolist():
+        lsn = int(lns.lsn[row])
+        entry = snapshot.entry(lsn)
+        fields = entry.fields if entry is not None else {}
+        name = bytes(fields.get("key", b"")).decode("utf-8", "replace")
+        is_new = fields.get("operation") == NAME_CREATE and not fields["deleted"]
+        is_new = is_new and fields["name_db_id"] not in snapshot.databases
+        if is_new and name.startswith(INTERNAL_PREFIX):
+            yield _make(snapshot, "creation-cut-short", lsn, found=f"name {printable(name)}")
 
 
 def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:

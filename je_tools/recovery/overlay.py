@@ -26,6 +26,7 @@ from je_tools.formats.je.keysort import (
     group_keys,
     search_sorted,
 )
+from je_tools.formats.je.layout import ABORT_KNOWN_DELETED, BLIND_DELETION
 from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
@@ -36,13 +37,10 @@ from je_tools.recovery.interval import (
     TRANSACTIONAL,
     Lns,
     RollbackPeriod,
+    TxnEnds,
     Writes,
 )
 from je_tools.workers import give_back_memory
-
-ABORT_KNOWN_DELETED = 0x01
-BLIND_DELETION = 0x20
-"""Bits of an LN's flags and flags2. Source: LNLogEntry, JE 25.3.17."""
 
 _NO_SLOT = -2
 
@@ -99,7 +97,7 @@ class Rules:
     ckpt_start_lsn: int
     periods: Sequence[RollbackPeriod]
 
-    def is_rolled_back(self, lns: Writes) -> Mask:
+    def is_rolled_back(self, lns: Lns | Writes) -> Mask:
         """Whether a rollback takes LNs back."""
         taken = np.zeros(len(lns), np.bool_)
         for period in self.periods:
@@ -107,6 +105,22 @@ class Rules:
             if period.txn_ids is not None and inside.any():
                 taken |= inside & np.isin(lns.txn_id, list(period.txn_ids))
         return taken
+
+    def is_undone(self, lns: Lns) -> Mask:
+        """Which LNs are of transactions without a Commit, and not taken back already.
+
+        What a rollback has marked invisible, or takes back, is not the transaction's any more.
+        """
+        undone: Mask = is_open(lns.flags) & (lns.flags & INVISIBLE == 0)
+        return undone & ~self.is_rolled_back(lns)
+
+    def takes_back_commits(self, ends: TxnEnds) -> bool:
+        """Whether a rollback has a Commit of the group inside, be it marked invisible."""
+        lsns = ends.lsn[ends.is_commit & (ends.txn_id < 0)]
+        return any(
+            bool(((lsns > period.matchpoint_lsn) & (lsns < period.start_lsn)).any())
+            for period in self.periods
+        )
 
 
 @dataclass(frozen=True)
@@ -225,24 +239,16 @@ def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
 
 def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
     """Take slots back that hold what was not committed."""
-    row, rolled_back = _to_undo(groups, rules, state)
-    group = groups.of_row[row].astype(np.int64)
+    rolled_back = rules.is_rolled_back(groups.lns)
+    row = np.flatnonzero(rolled_back | is_open(groups.lns.flags))
+    row = row[state.lsn[groups.of_row[row]] == groups.lns.lsn[row]]
     if not len(row):
         return 0
-    previous = _previous_of_txn(groups, row, rolled_back)
-    back = previous >= 0
-    _take_back_to_ln(groups, group[back], previous[back], state)
-    _take_back_to_abort(tree, group[~back], state)
+    row, stays = _in_front_of_rollback(groups, row, rolled_back)
+    group = groups.of_row[row].astype(np.int64)
+    _take_back_to_ln(groups, group[stays], row[stays], state)
+    _take_back_to_abort(tree, group[~stays], groups.lns.lsn[row[~stays]], state)
     return len(row)
-
-
-def _to_undo(groups: _Groups, rules: Rules, state: _State) -> tuple[Ints, Mask]:
-    """The LNs that the slots of their keys name and that must not stay; which by a rollback."""
-    lns = groups.lns
-    rolled_back = rules.is_rolled_back(lns)
-    row = np.flatnonzero(rolled_back | is_open(lns.flags))
-    row = row[state.lsn[groups.of_row[row]] == lns.lsn[row]]
-    return row, rolled_back[row]
 
 
 def is_open(flags: npt.NDArray[np.uint8]) -> Mask:
@@ -251,16 +257,24 @@ def is_open(flags: npt.NDArray[np.uint8]) -> Mask:
     return open_
 
 
-def _previous_of_txn(groups: _Groups, rows: Ints, wanted: Mask) -> Ints:
-    """The row of the LN before each, of the same key and transaction; -1 where there is none."""
-    found = np.full(len(rows), -1, np.int64)
-    for i in np.flatnonzero(wanted).tolist():
+def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tuple[Ints, Mask]:
+    """For each LN that must not stay the row where that ends, and whether the LN there stays.
+
+    A rollback goes back in the LNs of a key and its transaction, to the last one that it does not
+    take back, or to what the first has replaced. What it comes to may be of a transaction that
+    has no Commit, and goes back once more, to what it has replaced itself.
+    """
+    found = rows.copy()
+    stays = np.zeros(len(rows), np.bool_)
+    lns = groups.lns
+    for i in np.flatnonzero(rolled_back[rows]).tolist():
         row = int(rows[i])
         first = int(groups.first[groups.of_row[row]])
-        same = np.flatnonzero(groups.lns.txn_id[first:row] == groups.lns.txn_id[row])
-        if len(same):
-            found[i] = first + int(same[-1])
-    return found
+        same = first + np.flatnonzero(lns.txn_id[first : row + 1] == lns.txn_id[row])
+        left = same[~rolled_back[same]]
+        found[i] = left[-1] if len(left) else same[0]
+        stays[i] = len(left) > 0 and not is_open(lns.flags[found[i]])
+    return found, stays
 
 
 def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _State) -> None:
@@ -271,17 +285,16 @@ def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _State) ->
     state.source[group] = lns.lsn
 
 
-def _take_back_to_abort(tree: Tree, group: Ints, state: _State) -> None:
-    """Slots go back to what the LN in them has replaced."""
+def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _State) -> None:
+    """Slots go back to what LNs have replaced."""
     if not len(group):
         return
-    undone = state.lsn[group].copy()
     entries = fetch(tree.image, undone, fast=tree.fast, check=False)
     abort_lsn = np.full(len(group), NULL_LSN, np.int64)
-    gone = np.zeros(len(group), np.bool_)
+    gone, blind = np.zeros(len(group), np.bool_), np.zeros(len(group), np.bool_)
     for family in (Family.LN, Family.NAME_LN, Family.DEL_DUP_LN, Family.DUP_COUNT_LN):
         rows = np.flatnonzero(entries.is_family(family))
-        wanted = frozenset({"flags", "abort_lsn"})
+        wanted = frozenset({"flags", "flags2", "abort_lsn"})
         for some, decoded in entries.decode(family, rows, fast=tree.fast, wanted=wanted):
             head = decoded.fields
             if head.has("abort_lsn"):
@@ -289,10 +302,15 @@ def _take_back_to_abort(tree: Tree, group: Ints, state: _State) -> None:
                 abort_lsn[some] = np.where(head.is_present("abort_lsn"), own, NULL_LSN)
             if head.has("flags"):
                 gone[some] = head.number("flags") & ABORT_KNOWN_DELETED != 0
+            if head.has("flags2"):
+                blind[some] = head.number("flags2") & BLIND_DELETION != 0
+    # A blind deletion has not seen where the record is that it deletes; its own LSN stands for it.
+    abort_lsn[blind] = undone[blind]
     none = abort_lsn >> 32 & 0xFFFFFFFF == 0xFFFFFFFF
+    gone |= none
     state.lsn[group] = np.where(none, NULL_LSN, abort_lsn)
-    state.deleted[group] = gone | none
-    state.outcome[group] = np.where(gone | none, Outcome.NO_RECORD, Outcome.ABORT_VERSION)
+    state.deleted[group] = gone
+    state.outcome[group] = np.where(gone, Outcome.NO_RECORD, Outcome.ABORT_VERSION)
     state.source[group] = undone
 
 
@@ -325,4 +343,5 @@ def _redo_some(groups: _Groups, rules: Rules, state: _State, first: int, last: i
     state.outcome[first:last][takes] = Outcome.LN
     state.source[first:last][takes] = lsn[takes]
     state.outcome[first:last][goes] = Outcome.NO_RECORD
+    state.source[first:last][goes] = lsn[goes]
     return int(np.count_nonzero(takes | goes))

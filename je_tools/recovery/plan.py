@@ -24,7 +24,7 @@ from je_tools.recovery.interval import (
     RollbackPeriod,
     read_interval,
 )
-from je_tools.recovery.overlay import Outcome, is_open
+from je_tools.recovery.overlay import Outcome, Rules
 from je_tools.scan import Scanner
 from je_tools.snapshot import ID_DB, NAME_DB, Snapshot
 
@@ -177,7 +177,7 @@ def plan_recovery(snapshot: Snapshot) -> Plan:
         _passes(snapshot),
         int(np.count_nonzero(ends.is_commit)),
         int(np.count_nonzero(~ends.is_commit)),
-        _open_transactions(interval),
+        _open_transactions(interval, snapshot.rules),
         _database_changes(snapshot),
         tuple(i for i, each in snapshot.databases.items() if each.name is None),
         (first, snapshot.end.files[-1].file_no),
@@ -218,9 +218,9 @@ def _passes(snapshot: Snapshot) -> tuple[Pass, ...]:
     )
 
 
-def _open_transactions(interval: Interval) -> tuple[OpenTransaction, ...]:
+def _open_transactions(interval: Interval, rules: Rules) -> tuple[OpenTransaction, ...]:
     lns, ends = interval.lns, interval.ends
-    rows = np.flatnonzero(is_open(lns.flags))
+    rows = np.flatnonzero(rules.is_undone(lns))
     rows = rows[~np.isin(lns.txn_id[rows], ends.txn_id[~ends.is_commit])]
     if not len(rows):
         return ()

@@ -18,6 +18,7 @@ from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.fetch import Entries, Found, fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import order_keys, search_sorted
+from je_tools.formats.je.layout import ABORT_TOMBSTONE, LN_TOMBSTONE
 from je_tools.formats.je.nodes import DAY_MS, HOUR_MS, TOMBSTONE, Slots, joined_spans
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
@@ -26,12 +27,17 @@ from je_tools.key_ranges import KeyRange
 from je_tools.records import NO_TIME, NO_VLSN, Records
 from je_tools.recovery.overlay import Outcome, Overlay, match
 
-LN_TOMBSTONE = 0x04
-"""The bit of an LN's flags2. Source: LNLogEntry, JE 25.3.17."""
-
 _DATA_FIELDS = frozenset({"flags2", "expiration", "modified_ms", "created_ms", "data"})
 _ABORT_FIELDS = frozenset(
-    {"abort_lsn", "abort_data", "abort_vlsn", "abort_expiration", "abort_modified_ms"}
+    {
+        "flags2",
+        "abort_lsn",
+        "abort_data",
+        "abort_vlsn",
+        "abort_expiration",
+        "abort_modified_ms",
+        "abort_created_ms",
+    }
 )
 _IN_COLUMNS = (Family.LN, Family.DEL_DUP_LN)
 _SINGLE = (Family.NAME_LN, Family.MAP_LN, Family.FILE_SUMMARY_LN)
@@ -88,8 +94,11 @@ class Reading:
         self._used = np.zeros(len(self.overlay), np.bool_)
 
     def children(self, at_once: int = NODES_AT_ONCE) -> Iterator[Children]:
-        """What `read` and `count` take, in the order of keys, so many BINs together."""
-        return self.tree.leaf_children(inside=self.inside, at_once=at_once)
+        """What `read` and `count` take, in the order of keys, so many BINs together.
+
+        Where nobody can find BINs there is still what recovery puts into them.
+        """
+        return self.tree.leaf_children(inside=self.inside, at_once=at_once, with_lost=True)
 
     def read(self, children: Children) -> tuple[Records, list[Fault]]:
         """The records of some BINs that follow each other, and what is wrong with them."""
@@ -311,6 +320,8 @@ def _fill_abort_version(head: Columns, rows: Ints, values: _Values) -> None:
         values.data_start[rows], values.data_size[rows] = start, size
     values.expires_ms[rows] = expiration_of(_number(head, "abort_expiration"))
     values.modified_ms[rows] = _number(head, "abort_modified_ms")
+    values.created_ms[rows] = _number(head, "abort_created_ms")
+    values.tombstone[rows] = _number(head, "flags2") & ABORT_TOMBSTONE != 0
     vlsn = _number(head, "abort_vlsn")
     values.vlsn[rows] = np.where(vlsn > 0, vlsn, NO_VLSN)
 

@@ -102,9 +102,9 @@ class LogFile:
         stamp = b"\x7d" + struct.pack("<Q", CREATED_MS)[:6]
         return self.add(TRACE, (stamp + packed(len(body)) + body)[: max(size, 1)], vlsn=vlsn)
 
-    def follower(self) -> LogFile:
-        """The next file, empty but for its header."""
-        return LogFile(self.no + 1, self.version, self.last)
+    def follower(self, version: int | None = None) -> LogFile:
+        """The next file, empty but for its header; of another log version where one is named."""
+        return LogFile(self.no + 1, version or self.version, self.last)
 
     def _append(self, data: bytes) -> Placed:
         place = Placed(len(self.data), len(self.data) + len(data))

@@ -57,9 +57,9 @@ class TreeLog:
         """The LSN of what comes next."""
         return lsn_of(self.file.no, len(self.file.data))
 
-    def next_file(self) -> None:
-        """Begin another file."""
-        self.files.append(self.file.follower())
+    def next_file(self, version: int | None = None) -> None:
+        """Begin another file; of another log version where one is named."""
+        self.files.append(self.file.follower(version))
 
     def put(
         self, name: str, fields: Mapping[str, Any], *, flags: int = 0, vlsn: int | None = None
@@ -67,7 +67,7 @@ class TreeLog:
         """Append an entry."""
         lsn = self.here
         header = Header(0, BY_NAME[name].no, flags, 0, 0, None)
-        item = encode_entry(Entry(header, VERSION, fields))[14:]
+        item = encode_entry(Entry(header, self.file.version, fields))[14:]
         self.file.add(header.type_no, item, flags=flags, vlsn=vlsn)
         return lsn
 
@@ -87,7 +87,9 @@ class TreeLog:
             head |= {"txn_id": txn, "txn_prev_lsn": NULL}
         return self.put(kind, head | more | ends, **entry)
 
-    def end(self, txn: int, *, name: str = "Commit", time_ms: int = CREATED_MS) -> int:
+    def end(
+        self, txn: int, *, name: str = "Commit", time_ms: int = CREATED_MS, flags: int = 0
+    ) -> int:
         """A Commit, or an Abort."""
         return self.put(
             name,
@@ -98,6 +100,7 @@ class TreeLog:
                 "master_node_id": 0,
                 "dtvlsn": 0,
             },
+            flags=flags,
         )
 
     def node(

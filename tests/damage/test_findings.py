@@ -27,6 +27,7 @@ ELSEWHERE = {
     "stray-slots",
     "expiration-unit",
     "root-split-cut-short",
+    "creation-cut-short",
     "unknown-order",
     "utilization",
     *(code for code in CODES if "tree-" in code),

@@ -9,8 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
+from je_tools.environment import open_environment
 from je_tools.errors import InputError
+from je_tools.recovery.cut import lsn_of_vlsn
 from je_tools.recovery.end import EndReason, Refusal
+from je_tools.recovery.plan import plan_recovery
+from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot
 from tests.builders.logs import LogFile
 from tests.builders.trees import TreeLog, simple, slot
@@ -19,6 +23,7 @@ from tests.truth.contents import Contents
 
 FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 BASE = {b"a": b"1", b"b": b"1"}
+REPLICATED = 0x28
 
 
 def base() -> TreeLog:
@@ -310,6 +315,17 @@ def test_a_marker_file(tmp_path: Path) -> None:
     assert contents_of(snapshot) == db(b"3")
 
 
+@pytest.mark.parametrize(("halts", "refusals"), [("true", (Refusal.HALT_CHOSEN,)), ("no", ())])
+def test_commits_behind_damage_where_the_engine_is_to_halt(
+    tmp_path: Path, halts: str, refusals: tuple[Refusal, ...]
+) -> None:
+    home = base().write(tmp_path / "env")
+    (home / "je.properties").write_text(f"je.haltOnCommitAfterChecksumException={halts}\n")
+    assert snapshot_of(home).refusals == ()
+    flip(-3)(home)
+    assert snapshot_of(home).refusals == refusals
+
+
 def test_an_immutable_file_changes_no_record(tmp_path: Path) -> None:
     log = base()
     log.put("ImmutableFile", {"mark": 1})
@@ -332,6 +348,40 @@ def test_damage_in_a_file_before_the_last(tmp_path: Path, at: int) -> None:
 
 
 # Earlier ends
+
+
+@pytest.mark.parametrize("back", [1, 2])
+def test_what_an_earlier_end_would_lose(tmp_path: Path, back: int) -> None:
+    """Also where it is the end of a file."""
+    log = base()
+    log.next_file()
+    log.ln(b"a", b"9", txn=6)
+    log.end(6)
+    home = log.write(tmp_path / "env")
+    snapshot = snapshot_of(home, to_lsn=log.files[0].placed[-back].start)
+    assert snapshot.end.reason is EndReason.CHOSEN
+    lost = plan_recovery(snapshot).lost
+    assert [each.txn_id for each in lost.transactions] == [4, 6][-back:]
+    assert lost.size == sum(len(file.data) for file in log.files) - snapshot.end.next_offset
+
+
+def test_a_chosen_vlsn_is_not_one_that_a_rollback_took_back(tmp_path: Path) -> None:
+    """Also where what it took back was never marked so."""
+    log = simple(BASE)
+    kept = log.ln(b"a", b"2", txn=-5, vlsn=7, entry_flags=REPLICATED)
+    log.ln(b"a", b"3", txn=-5, vlsn=8, entry_flags=REPLICATED)
+    log.rollback(kept, [-5], ends=True)
+    again = log.ln(b"a", b"4", txn=-5, vlsn=8, entry_flags=REPLICATED)
+    log.ln(b"a", b"5", txn=-5, vlsn=9, entry_flags=REPLICATED)
+    environment = open_environment([log.write(tmp_path / "env")])
+    scanner = Scanner(threads=1)
+    assert [lsn_of_vlsn(environment, scanner, vlsn) for vlsn in (7, 8)] == [kept, again]
+    log = simple(BASE)
+    kept = log.ln(b"a", b"2", txn=-5, vlsn=7, entry_flags=REPLICATED)
+    log.ln(b"a", b"3", txn=-5, vlsn=8, entry_flags=REPLICATED)
+    log.rollback(kept, [-5], ends=True)
+    environment = open_environment([log.write(tmp_path / "alone")])
+    assert lsn_of_vlsn(environment, scanner, 8) == kept
 
 
 def same(one: Snapshot, other: Snapshot) -> None:

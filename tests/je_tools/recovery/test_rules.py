@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from je_tools.formats.je.nodes import DAY_MS, HOUR_MS
+from je_tools.recovery.end import Refusal
 from je_tools.recovery.plan import plan_recovery
 from je_tools.snapshot import Snapshot
-from tests.builders.logs import CREATED_MS
-from tests.builders.trees import TreeLog, simple, slot
+from tests.builders.logs import CREATED_MS, LogFile
+from tests.builders.trees import DUPLICATES, TreeLog, lsn_of, simple, slot
 from tests.je_tools.snapshots import NOW_MS, codes_of, contents_of, snapshot_of
 
 FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 INVISIBLE, REPLICATED = 0x10, 0x20
 ABORT_KNOWN_DELETED, ABORT_DATA, EXPIRATION = 1, 8, 128
+ABORT_TOMBSTONE, ABORT_MODIFIED, BLIND_DELETION, ABORT_CREATED = 8, 0x10, 0x20, 0x80
 KNOWN_DELETED, PENDING_DELETED, EMBEDDED = 1, 8, 0x10
 EXPIRATIONS_IN_HOURS = 0x20
 Steps = Callable[[TreeLog, int], object]
@@ -198,6 +200,132 @@ def test_a_rollback_period(tmp_path: Path, fast: bool, ends: bool) -> None:
 
 
 @FORMS
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("commits", [False, True])
+@pytest.mark.parametrize("in_front", [False, True])
+def test_a_rollback_goes_back_in_the_whole_transaction(
+    tmp_path: Path, fast: bool, in_front: bool, commits: bool, ends: bool
+) -> None:
+    """Over all that it takes back, and over what was in front, if that was not committed."""
+    log = TreeLog()
+    old = log.ln(b"a", b"old")
+    first = log.here
+    if in_front:
+        log.ln(b"a", b"in front", txn=-5, vlsn=1, abort_lsn=old)
+    matchpoint = log.end(-6)
+    log.ln(b"a", b"taken back", txn=-5, vlsn=3, abort_lsn=old)
+    log.ln(b"b", b"not of it", txn=-7, vlsn=4)
+    last = log.ln(b"a", b"taken back too", txn=-5, vlsn=5, abort_lsn=old)
+    log.database(b"db", log.tree([slot(b"a", last)]))
+    log.checkpoint(first_active_lsn=first)
+    log.rollback(matchpoint, [-5], ends=ends)
+    if commits:
+        log.end(-5)
+    expected = b"in front" if in_front and commits else b"old"
+    assert found(log, tmp_path, fast) == [(b"a", expected)]
+
+
+def test_what_a_rollback_takes_back_is_of_no_open_transaction(tmp_path: Path) -> None:
+    log = simple({b"a": b"1"})
+    matchpoint = log.end(-6)
+    log.ln(b"a", b"2", txn=-5, vlsn=3, entry_flags=INVISIBLE)
+    log.ln(b"b", b"2", txn=-5, vlsn=4)
+    log.rollback(matchpoint, [-5])
+    log.ln(b"c", b"2", txn=-8, vlsn=3)
+    plan = plan_recovery(snapshot_of(log.write(tmp_path / "env")))
+    assert [each.txn_id for each in plan.open_transactions] == [-8]
+
+
+@pytest.mark.parametrize("flags", [0, INVISIBLE])
+def test_a_rollback_over_a_commit_is_refused(tmp_path: Path, flags: int) -> None:
+    """The engine calls the log broken; a Commit that is not the group's may be there."""
+    log = simple({b"a": b"1"})
+    matchpoint = log.end(-6)
+    log.ln(b"a", b"2", txn=7)
+    log.end(7)
+    log.rollback(matchpoint, [-5])
+    assert snapshot_of(log.write(tmp_path / "local")).refusals == ()
+    log.end(-5, flags=flags)
+    log.rollback(matchpoint, [-5])
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert snapshot.refusals == (Refusal.COMMIT_ROLLED_BACK,)
+
+
+def test_what_an_undone_version_tells(tmp_path: Path) -> None:
+    """Its own times and whether it was a tombstone, and not those of the record that is undone."""
+    log = TreeLog()
+    old = log.ln(b"a", b"old")
+    begin_of_next = lsn_of(1, len(LogFile(1, 26).data))
+    log.database(b"db", log.tree([slot(b"a", begin_of_next)]))
+    log.checkpoint()
+    log.next_file(version=26)
+    assert log.here == begin_of_next
+    fields = {"flags2": ABORT_MODIFIED | ABORT_CREATED | ABORT_TOMBSTONE, "flags3": 0}
+    fields |= {"modified_ms": 77, "created_ms": 66, "abort_modified_ms": 55, "abort_created_ms": 44}
+    fields |= {"abort_data": b"kept", "flags": ABORT_DATA}
+    log.ln(b"a", b"new", txn=5, abort_lsn=old, **fields)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    (database,) = (each for each in snapshot.databases.values() if each.name == "db")
+    (records,) = snapshot.records(database)
+    assert records.data[0] == b"kept"
+    assert records.modified_ms.tolist() == [55]
+    assert records.created_ms.tolist() == [44]
+    assert records.tombstone.tolist() == [True]
+
+
+@FORMS
+def test_a_deletion_that_did_not_look(tmp_path: Path, fast: bool) -> None:
+    """What it has deleted is there again, under the place of the deletion."""
+    log = TreeLog()
+    first = log.here
+    gone = log.ln(b"k\x01", None, txn=5, flags2=BLIND_DELETION)
+    log.database(b"db", log.tree([slot(b"k\x01", gone, KNOWN_DELETED)]), db_flags=DUPLICATES)
+    log.checkpoint(first_active_lsn=first)
+    assert found(log, tmp_path, fast) == [(b"k", b"")]
+    log.end(5)
+    assert found(log, tmp_path, fast) == []
+
+
+@FORMS
+@pytest.mark.parametrize("place", ["root", "left", "right"])
+def test_changes_below_a_node_that_cannot_be_read(tmp_path: Path, fast: bool, place: str) -> None:
+    """They come all the same, in the order of keys, and `recover` tells of the damage."""
+    log = TreeLog()
+    left = log.node([slot(b"", log.node([slot(b"a", log.ln(b"a", b"1"))]))], level=2)
+    right = log.node([slot(b"m", log.node([slot(b"n", log.ln(b"n", b"1"))]))], level=2)
+    root = log.node([slot(b"", left), slot(b"m", right)], level=3, is_root=True)
+    log.database(b"db", root)
+    log.next_file()
+    log.checkpoint()
+    for key in (b"b", b"o"):
+        log.ln(key, b"new", txn=5)
+    log.end(5)
+    home = log.write(tmp_path / "env")
+    path = home / "00000000.jdb"
+    data = bytearray(path.read_bytes())
+    data[{"root": root, "left": left, "right": right}[place] + 20] ^= 1
+    path.write_bytes(data)
+    snapshot = snapshot_of(home, fast=fast)
+    plan_recovery(snapshot)
+    assert codes_of(snapshot) == ["tree-damage"]
+    left_over = {"root": [], "left": [b"n"], "right": [b"a"]}[place]
+    expected = sorted([*((key, b"1") for key in left_over), (b"b", b"new"), (b"o", b"new")])
+    assert contents_of(snapshot)["db"] == expected
+    assert codes_of(snapshot) == ["tree-damage"]
+    (database,) = (each for each in snapshot.databases.values() if each.name == "db")
+    assert snapshot.count(database) == len(expected)
+
+
+def test_the_removal_of_a_database_is_no_undone_creation(tmp_path: Path) -> None:
+    log = simple({b"a": b"1"})
+    name = {"flags": 0, "flags2": 0, "db_id": 1, "name_db_id": 6, "key": b"db", "operation": 2}
+    log.put("NameLN_TX", name | {"txn_id": 9, "txn_prev_lsn": -1, "deleted": 1, "data": None})
+    log.end(9)
+    plan = plan_recovery(snapshot_of(log.write(tmp_path / "env")))
+    assert [each.what for each in plan.database_changes] == ["removed"]
+
+
+@FORMS
 def test_a_rollback_period_takes_back_its_own_transactions_only(tmp_path: Path, fast: bool) -> None:
     log = simple({b"a": b"1", b"b": b"1"})
     matchpoint = log.end(-6)
@@ -313,6 +441,20 @@ def test_a_full_node_under_a_lone_slot_of_the_root(tmp_path: Path) -> None:
     assert codes_of(read(log, tmp_path / "closed")) == []
     log.ln(b"c", b"1")
     assert codes_of(read(log, tmp_path / "crashed")) == ["root-split-cut-short"]
+
+
+@pytest.mark.parametrize("version", [17, 26])
+def test_a_database_of_the_engine_that_was_being_created(tmp_path: Path, version: int) -> None:
+    """The engines of one vendor then wait for themselves."""
+    log = simple({b"a": b"1"})
+    log.next_file(version=version)
+    name = {"flags": 0, "flags2": 0, "flags3": 0, "db_id": 1, "name_db_id": 9, "operation": 1}
+    name |= {"txn_id": 9, "txn_prev_lsn": -1, "deleted": 0, "data": b"", "modified_ms": 0}
+    config = {"db_flags": 0, "max_entries": 128, "btree_comparator": b"", "dup_comparator": b""}
+    config |= {"trigger_count": 0, "triggers": []}
+    log.put("NameLN_TX", name | {"config": config, "key": b"_jeUtilization"})
+    snapshot = read(log, tmp_path / "env")
+    assert codes_of(snapshot) == ["creation-cut-short"] * (version == 26)
 
 
 def test_an_order_of_keys_that_nobody_here_knows(tmp_path: Path) -> None:
