@@ -132,12 +132,27 @@ def chosen_end(environment: Environment, scanner: Any, options: SnapshotOptions)
         spelled = " and ".join("--" + name.replace("_", "-") for name in named)
         raise UsageError(f"{spelled}: a log has one end; give one of them")
     if options["to_lsn"] is not None:
-        return parse_lsn(options["to_lsn"])
+        return _inside(environment, parse_lsn(options["to_lsn"]))
     if options["to_vlsn"] is not None:
         return lsn_of_vlsn(environment, scanner, options["to_vlsn"])
     if options["to_time"] is not None:
         return lsn_of_time(environment, scanner, parse_time(options["to_time"]))
     return None
+
+
+def _inside(environment: Environment, lsn: int) -> int:
+    """An LSN that some file of the log reaches to.
+
+    Raises:
+        UsageError: the log ends before.
+    """
+    from je_tools.formats.je.header import lsn_of, lsn_text
+
+    last = environment.files[-1]
+    if lsn >= lsn_of(last.file_no, last.size):
+        end = lsn_text(lsn_of(last.file_no, last.size))
+        raise UsageError(f"--to-lsn {lsn_text(lsn)}: {environment.name} ends at {end}")
+    return lsn
 
 
 def choose_databases(

@@ -49,7 +49,12 @@ def execute(options: Options) -> int:
     """Tell it; the exit code."""
     from je_tools.recovery.plan import plan_recovery
     from je_tools.sinks.output import check_output, open_output
-    from je_tools.sinks.recovery_tables import recovery_lists, recovery_rows, recovery_sections
+    from je_tools.sinks.recovery_tables import (
+        lost_key_rows,
+        recovery_lists,
+        recovery_rows,
+        recovery_sections,
+    )
     from je_tools.sinks.sections import write_jsonl, write_table
 
     with open_snapshot(options, "recover") as snapshot:
@@ -61,6 +66,8 @@ def execute(options: Options) -> int:
                 for row in recovery_rows(plan):
                     out.write(json.dumps(row).encode() + b"\n")
                 write_jsonl(recovery_lists(plan), out)
+                for row in lost_key_rows(plan):
+                    out.write(json.dumps(row).encode() + b"\n")
             else:
                 write_table(recovery_sections(plan), out, terminal_width(options["output"]))
     return report(snapshot, options)

@@ -220,6 +220,15 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "replicated); then open it with JE 5.0 or later.",
     ),
     (
+        "old-form-left-out",
+        Severity.ERROR,
+        "Behind the start of the last checkpoint records of a database with duplicates were "
+        "written in the form of log versions before 8. They are not replayed here: the database "
+        "is shown as it was at the checkpoint.",
+        "`je-tools salvage` gets the records that were written; DbPreUpgrade_4_1 of JE 4.1.20 or "
+        "a later 4.1 ends the log so that nothing is left to be replayed.",
+    ),
+    (
         "recovery-refused",
         Severity.ERROR,
         "The engine would refuse to open the log as it is. What is shown is what the log holds "

@@ -7,8 +7,9 @@ JE 7.5.11 and 18.3.12.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,7 +70,8 @@ class Database:
 
     Attributes:
         db_id: its id.
-        name: None where no name leads to it, as after a removal that is not finished.
+        name: None where no name leads to it, as after a removal that is not finished. Where the
+            entry is lost that leads from a name to its id, it is what the descriptor says.
         record: its descriptor as the log has it, of log version `record_version`.
         root_lsn: of its tree's root after recovery; NULL_LSN where it has none.
         map_ln_lsn: of its descriptor's entry; NULL_LSN for the two that the DbTree describes.
@@ -125,6 +127,7 @@ class Snapshot:
         scanner: how the log is read.
         databases: by id; the two of the DbTree and all that have a descriptor.
         names: of databases by id; also such as have no descriptor.
+        lost_names: that are in use, though nobody knows of which database.
     """
 
     environment: Environment
@@ -138,6 +141,7 @@ class Snapshot:
     scanner: Scanner
     databases: dict[int, Database] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+    lost_names: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
     _overlays: dict[int, Overlay] = field(default_factory=dict)
 
@@ -214,9 +218,9 @@ class Snapshot:
             self._overlays[db_id] = self._decide(db_id)
         return self._overlays[db_id]
 
-    def has_changes(self, db_id: int) -> bool:
-        """Whether records of a database were written since the first that is active."""
-        return db_id in self._lns_by_db
+    def change_count(self, db_id: int) -> int:
+        """How many times records of a database were written since the first that is active."""
+        return len(self._lns_by_db.get(db_id, ()))
 
     def _decide(self, db_id: int) -> Overlay:
         rows = self._lns_by_db.get(db_id, np.empty(0, np.int32))
@@ -458,7 +462,7 @@ def _find_databases(snapshot: Snapshot) -> None:
         record = tree.fields[group]
         root = snapshot.root_of(db_id, record)
         snapshot.databases[db_id] = Database(db_id, name, record, root, NULL_LSN, tree.version)
-    names = snapshot.names = _names(snapshot)
+    names = _names(snapshot)
     for key, lsn in _lsns_of(snapshot, ID_DB):
         entry = snapshot.entry(lsn)
         if entry is None or "database" not in entry.fields:
@@ -469,6 +473,9 @@ def _find_databases(snapshot: Snapshot) -> None:
         root = snapshot.root_of(db_id, record)
         version = entry.version
         snapshot.databases[db_id] = Database(db_id, names.get(db_id), record, root, lsn, version)
+    snapshot.names = names | _names_by_descriptors(snapshot)
+    if _lacks_own(snapshot):
+        snapshot.refusals += (Refusal.OWN_DATABASE_LOST,)
 
 
 def _names(snapshot: Snapshot) -> dict[int, str]:
@@ -476,11 +483,44 @@ def _names(snapshot: Snapshot) -> dict[int, str]:
     names = {}
     for key, lsn in _lsns_of(snapshot, NAME_DB):
         entry = snapshot.entry(lsn)
+        name = key.decode("utf-8", "surrogateescape")
         if entry is None or "name_db_id" not in entry.fields:
             snapshot.faults.append(_lacking(snapshot, NAME_DB, key, lsn))
+            snapshot.lost_names.add(name)
             continue
-        names[int(entry.fields["name_db_id"])] = key.decode("utf-8", "surrogateescape")
+        names[int(entry.fields["name_db_id"])] = name
     return names
+
+
+def _names_by_descriptors(snapshot: Snapshot) -> dict[int, str]:
+    """Names in use, of which the entry with the id is lost, by what descriptors say."""
+    unnamed = [each for each in snapshot.databases.values() if each.name is None]
+    said = Counter(each.record.get("name") for each in unnamed)
+    found = {}
+    for each in unnamed:
+        name = each.record.get("name")
+        if name in snapshot.lost_names and said[name] == 1:
+            snapshot.databases[each.db_id] = replace(each, name=name)
+            snapshot.lost_names.remove(name)
+            found[each.db_id] = str(name)
+    return found
+
+
+def _lacks_own(snapshot: Snapshot) -> bool:
+    """Whether the engine cannot find a database of its own, which it does when it opens the log."""
+    if any(
+        name.startswith(INTERNAL_PREFIX) and db_id not in snapshot.databases
+        for db_id, name in snapshot.names.items()
+    ):
+        return True
+    prefix = INTERNAL_PREFIX.encode()
+    return any(
+        fault.db_id == NAME_DB
+        and fault.kind not in (FaultKind.STRAY_SLOTS, FaultKind.SPLIT_CUT_SHORT)
+        and (fault.low is None or fault.low[: len(prefix)] <= prefix)
+        and (fault.high is None or fault.high >= prefix)
+        for fault in snapshot.faults
+    )
 
 
 def _lacking(snapshot: Snapshot, db_id: int, key: bytes, lsn: int) -> Fault:

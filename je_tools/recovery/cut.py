@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -19,11 +20,12 @@ from je_tools.scan import Scanner
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """The entry that fits best of some: its LSN, and what it is chosen by; the least of all."""
+    """What fits best of some entries: its LSN, what it is chosen by, and the range of that."""
 
     value: int
     lsn: int
     least: int
+    most: int
 
 
 def lsn_of_vlsn(environment: Environment, scanner: Scanner, vlsn: int) -> int:
@@ -32,18 +34,20 @@ def lsn_of_vlsn(environment: Environment, scanner: Scanner, vlsn: int) -> int:
     Entries that a rollback took back do not count.
 
     Raises:
-        UsageError: the log has no VLSN so low.
+        UsageError: the log has no VLSN so low, or none so high.
     """
     taken_back = _taken_back(environment, scanner)
     best = _best(_scan(environment, scanner, _ByVlsn(vlsn, taken_back)))
     if best is None or best.lsn == NULL_LSN:
         told = "no VLSNs" if best is None else f"VLSNs from {best.least} on"
         raise UsageError(f"--to-vlsn {vlsn}: {environment.name} holds {told}")
+    if vlsn > best.most:
+        raise UsageError(f"--to-vlsn {vlsn}: {environment.name} holds VLSNs up to {best.most}")
     return best.lsn
 
 
-def lsn_of_time(environment: Environment, scanner: Scanner, time_ms: int) -> int:
-    """The LSN of the last Commit of the log at or before a time.
+def lsn_of_time(environment: Environment, scanner: Scanner, time_ms: int) -> int | None:
+    """The LSN of the last Commit of the log at or before a time; None where no other follows.
 
     Raises:
         UsageError: the log has no Commit so early.
@@ -54,6 +58,8 @@ def lsn_of_time(environment: Environment, scanner: Scanner, time_ms: int) -> int
         least = min((each.least for each in found), default=None)
         told = "no Commits" if least is None else f"Commits from {time_text(least)} on"
         raise UsageError(f"--to-time {time_text(time_ms)}: {environment.name} holds {told}")
+    if max(each.most for each in found) <= time_ms:
+        return None
     return max(each.lsn for each in fitting)
 
 
@@ -77,12 +83,12 @@ class _ByVlsn:
         if not len(own):
             return None
         vlsns, lsns = rows.vlsn[own], rows.lsn[own]
-        least = int(vlsns.min())
+        least, most = int(vlsns.min()), int(vlsns.max())
         fitting = vlsns <= self.vlsn
         if not fitting.any():
-            return _Best(-1, NULL_LSN, least)
+            return _Best(-1, NULL_LSN, least, most)
         highest = int(vlsns[fitting].max())
-        return _Best(highest, int(lsns[vlsns == highest].max()), least)
+        return _Best(highest, int(lsns[vlsns == highest].max()), least, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +109,8 @@ class _ByTime:
             times, lsns = decoded.fields.number("time_ms")[~decoded.bad], some.lsn[~decoded.bad]
             fitting = np.flatnonzero(times <= self.time_ms)
             lsn = int(lsns[fitting[-1]]) if len(fitting) else NULL_LSN
-            least = min(int(times.min()), best.least if best else int(times.min()))
-            best = _Best(0, max(lsn, best.lsn if best else NULL_LSN), least)
+            own = _Best(0, lsn, int(times.min()), int(times.max()))
+            best = own if best is None else _joined(best, own)
         return best
 
 
@@ -131,6 +137,9 @@ def _scan(
 def _best(found: list[_Best]) -> _Best | None:
     if not found:
         return None
-    least = min(each.least for each in found)
-    highest = max(found, key=lambda each: (each.value, each.lsn))
-    return _Best(highest.value, highest.lsn, least)
+    return reduce(_joined, found)
+
+
+def _joined(one: _Best, other: _Best) -> _Best:
+    value, lsn = max((one.value, one.lsn), (other.value, other.lsn))
+    return _Best(value, lsn, min(one.least, other.least), max(one.most, other.most))

@@ -63,6 +63,7 @@ class Refusal(StrEnum):
     RESTORE_REQUIRED = "restore-marker"
     DAMAGED_INTERVAL = "damaged-interval"
     COMMIT_ROLLED_BACK = "commit-rolled-back"
+    OWN_DATABASE_LOST = "own-database-lost"
     HALT_CHOSEN = "halt-chosen"
 
 

@@ -37,6 +37,7 @@ _WHY = {
     Refusal.RESTORE_REQUIRED: "an entry says that the log must be restored first",
     Refusal.DAMAGED_INTERVAL: "damage in a file that recovery reads",
     Refusal.COMMIT_ROLLED_BACK: "a Commit of the group lies in what a rollback takes back",
+    Refusal.OWN_DATABASE_LOST: "the name or the descriptor of one of its own databases is lost",
     Refusal.HALT_CHOSEN: "Commits lie behind damage, and je.properties asks it to halt then",
 }
 
@@ -99,9 +100,10 @@ def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
             continue
         if database.comparators:
             yield _make(snapshot, "unknown-order", found=f"database {printable(database.name)}")
-        if database.old_duplicates and snapshot.has_changes(database.db_id):
-            found = f"changes of database {printable(database.name)}, which are left out"
-            yield _make(snapshot, "old-form-to-replay", found=found)
+        changes = snapshot.change_count(database.db_id) if database.old_duplicates else 0
+        if changes:
+            found = f"{changes:,} writes of database {printable(database.name)}"
+            yield _make(snapshot, "old-form-left-out", found=found)
 
 
 def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from je_tools.environment import Environment, LogFile
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
+from je_tools.formats.je.fetch import fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_of
 from je_tools.formats.je.keysort import group_keys
 from je_tools.formats.spans import Spans
@@ -104,14 +106,22 @@ class LostKeys:
 
     Attributes:
         db_id: of the database.
-        name: of it, where it has one in what is left.
-        ln_count: LNs, and `key_count` keys that they write.
+        name: of it, by what is left, else by what is lost; None where neither tells.
+        is_lost: the database itself would be lost, since it was created behind the end.
+        ln_count: LNs that write its records.
+        keys: that they write, each once.
     """
 
     db_id: int
     name: str | None
+    is_lost: bool
     ln_count: int
-    key_count: int
+    keys: Spans
+
+    @property
+    def key_count(self) -> int:
+        """How many keys are written."""
+        return len(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,23 +253,30 @@ def _open_transactions(interval: Interval, rules: Rules) -> tuple[OpenTransactio
 
 def _database_changes(snapshot: Snapshot) -> tuple[DatabaseChange, ...]:
     overlay = snapshot.overlay(NAME_DB)
-    changes = []
+    changes, gone = [], set()
     for row in range(len(overlay)):
         name = (overlay.key[row] or b"").decode("utf-8", "surrogateescape")
         outcome = Outcome(int(overlay.outcome[row]))
         entry = snapshot.entry(int(overlay.lsn[row]))
-        fields: Mapping[str, object] = entry.fields if entry else {}
-        operation = int(str(fields.get("operation", 0)))
+        fields: Mapping[str, Any] = entry.fields if entry else {}
         db_id = fields.get("name_db_id")
-        what = _OPERATIONS.get(operation, "named")
+        what = _OPERATIONS.get(fields.get("operation", 0), "named")
         if outcome is Outcome.ABORT_VERSION:
             what = f"{what}, undone"
-        elif outcome is Outcome.NO_RECORD and what == "created":
+        elif outcome is Outcome.NO_RECORD and fields.get("deleted"):
+            what = "removed"
+            gone.add(name)
+        elif outcome is Outcome.NO_RECORD:
             what = "creation undone"
-        elif outcome is Outcome.NO_RECORD and what == "renamed":
-            what = "renamed away"
-        changes.append(DatabaseChange(name, None if db_id is None else int(str(db_id)), what))
-    return tuple(changes)
+        changes.append(DatabaseChange(name, db_id, what))
+    # A rename takes one name and gives another to the same id.
+    new = {each.db_id: each.name for each in changes if each.name not in gone}
+    return tuple(
+        replace(each, what=f"renamed to {new[each.db_id]}")
+        if each.name in gone and each.db_id in new
+        else each
+        for each in changes
+    )
 
 
 def lost_behind(
@@ -325,11 +342,27 @@ def _lost_keys(
 ) -> tuple[LostKeys, ...]:
     fast = scanner.is_fast(len(image.data))
     lns = interval.lns
+    made = _names_of(image, lns.lsn[lns.db_id == NAME_DB])
+    order = np.argsort(lns.db_id, kind="stable")
+    ids, starts = np.unique(lns.db_id[order], return_index=True)
     found = []
-    for db_id in np.unique(lns.db_id).tolist():
-        own = lns.take(np.flatnonzero(lns.db_id == db_id))
+    for db_id, rows in zip(ids.tolist(), np.split(order, starts[1:]), strict=False):
+        own = lns.take(rows)
         keys = Spans(image.data, own.key_position, own.key_size.astype(np.int64))
-        _, is_new = group_keys(keys, two_part=False, fast=fast)
-        distinct = int(np.count_nonzero(is_new))
-        found.append(LostKeys(db_id, names.get(db_id), len(own), distinct))
+        order_of_keys, is_new = group_keys(keys, two_part=False, fast=fast)
+        keys = keys.take(order_of_keys[is_new])
+        is_lost = db_id not in names and db_id in made
+        name = made.get(db_id) if is_lost else names.get(db_id)
+        found.append(LostKeys(db_id, name, is_lost, len(own), keys))
     return tuple(found)
+
+
+def _names_of(image: Image, lsns: Ints) -> dict[int, str]:
+    """Names of databases by id, as some entries give them."""
+    found = {}
+    for lsn in lsns.tolist():
+        entry = fetch_entry(image, lsn)
+        fields = entry.fields if entry is not None else {}
+        if "name_db_id" in fields and not fields["deleted"]:
+            found[int(fields["name_db_id"])] = bytes(fields["key"]).decode("utf-8", "replace")
+    return found

@@ -60,6 +60,7 @@ _LOST = (
 _LOST_KEYS = (
     Column("db_id", "id", Kind.ID),
     Column("name", "database", Kind.TEXT),
+    Column("is_lost", "lost too", Kind.TEXT, cell=lambda each: "yes" if each.is_lost else "no"),
     Column("ln_count", "LNs"),
     Column("key_count", "keys"),
 )
@@ -118,7 +119,9 @@ def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
         yield "checkpoint without an end", null_or_lsn(checkpoint.partial_start_lsn)
     yield "root of databases", null_or_lsn(checkpoint.root_lsn)
     first, last = plan.files_needed
-    yield "files needed", f"{first:08x}.jdb to {last:08x}.jdb"
+    older = sum(file.file_no < first for file in end.files)
+    more = f"; {older:,} older hold records too" if older else ""
+    yield "files replayed", f"{first:08x}.jdb to {last:08x}.jdb{more}"
     yield (
         "transactions",
         (
@@ -128,9 +131,21 @@ def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
     )
     if plan.unfinished_removals:
         ids = ", ".join(map(str, plan.unfinished_removals))
-        yield "removals to be finished", f"databases of id {ids}"
+        lost = len(snapshot.lost_names)
+        what = f"without a name, of which {lost:,} are lost" if lost else "removals to be finished"
+        yield what, f"databases of id {ids}"
+    yield "log version", _versions(plan)
     refusals = ", ".join(refusal.value for refusal in snapshot.refusals)
     yield "the engine", _verdict(plan, refusals)
+
+
+def _versions(plan: Plan) -> str:
+    """Of the files that recovery reads, and which engines take them."""
+    first, last = plan.files_needed
+    files = [f for f in plan.snapshot.end.files if first <= f.file_no <= last]
+    versions = sorted({file.version for file in files})
+    told = f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else str(versions[0])
+    return f"{told}; `je-tools files` tells which engines open it"
 
 
 def _verdict(plan: Plan, refusals: str) -> str:
@@ -171,3 +186,11 @@ def recovery_rows(plan: Plan) -> Iterator[dict[str, Any]]:
 def recovery_lists(plan: Plan) -> list[Section]:
     """The lists of a plan, whole, for JSON lines."""
     return _lists(plan, None)
+
+
+def lost_key_rows(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Rows for JSON lines: the keys of records that would be lost, in hex, by database."""
+    for lost in plan.lost.databases:
+        for row in range(len(lost.keys)):
+            key = lost.keys[row] or b""
+            yield {"section": "lost_keys", "db_id": lost.db_id, "db": lost.name, "key": key.hex()}

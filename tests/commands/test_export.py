@@ -34,6 +34,7 @@ FILES = FIXTURES / "v17-erase-after" / "env"
         (["get", "--db", "people", "x", "--history", "--show-expired"], "--history shows"),
         (["count", "--db", "id:77"], "--db id:77: no such database"),
         (["count", "--to-lsn", "0x0/0x1", "--to-vlsn", "1"], "--to-lsn and --to-vlsn"),
+        (["count", "--to-lsn", "0x9/0x1"], "--to-lsn 0x9/0x1: "),
     ],
 )
 def test_wrong_use(words: list[str], told: str) -> None:

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "expiration-unit",
     "root-split-cut-short",
     "creation-cut-short",
+    "old-form-left-out",
     "unknown-order",
     "utilization",
     *(code for code in CODES if "tree-" in code),

@@ -43,7 +43,7 @@ def test_changes_of_old_duplicates_are_left_out_and_named() -> None:
     snapshot = snapshot_of(home, now_ms=newest_time_ms(home))
     found = contents_of(snapshot)
     assert {name: len(records) for name, records in found.items()} == {"people": 847, "visits": 668}
-    assert codes_of(snapshot) == ["old-form-to-replay"]
+    assert codes_of(snapshot) == ["old-form-left-out"]
     assert snapshot.refusals == ()
     for path in home.parent.glob("records.tsv.gz"):
         expected = read_contents(path)

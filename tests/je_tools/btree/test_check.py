@@ -37,7 +37,7 @@ def findings(home: Path, *, now_ms: int = 0, fast: bool | None = None) -> list[F
 def test_sound_logs_have_no_fault(each: Environment) -> None:
     found = [one.text() for one in findings(each.home, now_ms=LATER_MS)]
     if each.name == "v6-halt":
-        assert [one for one in found if "old-form-to-replay" not in one] == []
+        assert [one for one in found if "old-form-left-out" not in one] == []
     else:
         assert found == []
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from je_tools.environment import open_environment
-from je_tools.errors import InputError
-from je_tools.recovery.cut import lsn_of_vlsn
+from je_tools.errors import InputError, UsageError
+from je_tools.recovery.cut import lsn_of_time, lsn_of_vlsn
 from je_tools.recovery.end import EndReason, Refusal
 from je_tools.recovery.plan import plan_recovery
 from je_tools.scan import Scanner
@@ -297,6 +297,30 @@ def test_a_root_of_databases_behind_the_checkpoint(tmp_path: Path) -> None:
 # What forbids
 
 
+@pytest.mark.parametrize("key", [b"_jeOwn", b"theirs"])
+def test_a_name_whose_database_is_lost(tmp_path: Path, key: bytes) -> None:
+    """The descriptor says it too; without the engine's own databases it does not open."""
+    log = simple(BASE)
+    first = log.files[0]
+    log.database(key, log.tree([slot(b"x", log.ln(b"x", b"1", db=8))], db=8), db=8)
+    name = log.named[-1]["lsn"]
+    log.next_file()
+    log.checkpoint()
+    home = log.write(tmp_path / "env")
+    data = bytearray(first.data)
+    data[name + 20] ^= 1
+    (home / FIRST).write_bytes(data)
+    snapshot = snapshot_of(home)
+    is_own = key.startswith(b"_je")
+    assert snapshot.names[8] == key.decode()
+    assert snapshot.databases[8].name == key.decode()
+    assert snapshot.lost_names == set()
+    assert snapshot.refusals == ((Refusal.OWN_DATABASE_LOST,) if is_own else ())
+    assert contents_of(snapshot).get("theirs", []) == [(b"x", b"1")] * (not is_own)
+    assert "tree-damage" in codes_of(snapshot)
+    assert plan_recovery(snapshot).unfinished_removals == ()
+
+
 def test_an_entry_that_asks_for_a_restore(tmp_path: Path) -> None:
     log = base()
     fields = {"failure_type": "NETWORK_RESTORE", "time_ms": 1, "properties": ""}
@@ -362,7 +386,25 @@ def test_what_an_earlier_end_would_lose(tmp_path: Path, back: int) -> None:
     assert snapshot.end.reason is EndReason.CHOSEN
     lost = plan_recovery(snapshot).lost
     assert [each.txn_id for each in lost.transactions] == [4, 6][-back:]
+    assert [(each.name, each.is_lost, each.key_count) for each in lost.databases] == [
+        ("db", False, 1)
+    ]
+    assert lost.databases[0].keys[0] == b"a"
     assert lost.size == sum(len(file.data) for file in log.files) - snapshot.end.next_offset
+
+
+def test_a_database_that_an_earlier_end_would_lose(tmp_path: Path) -> None:
+    log = simple(BASE)
+    end = log.file.last
+    log.database(b"more", -1, db=8)
+    log.ln(b"x", b"1", txn=3, db=8)
+    log.end(3)
+    snapshot = snapshot_of(log.write(tmp_path / "env"), to_lsn=end)
+    told = {
+        each.db_id: (each.name, each.is_lost) for each in plan_recovery(snapshot).lost.databases
+    }
+    assert told[8] == ("more", True)
+    assert not told[1][1]
 
 
 def test_a_chosen_vlsn_is_not_one_that_a_rollback_took_back(tmp_path: Path) -> None:
@@ -381,7 +423,24 @@ def test_a_chosen_vlsn_is_not_one_that_a_rollback_took_back(tmp_path: Path) -> N
     log.ln(b"a", b"3", txn=-5, vlsn=8, entry_flags=REPLICATED)
     log.rollback(kept, [-5], ends=True)
     environment = open_environment([log.write(tmp_path / "alone")])
-    assert lsn_of_vlsn(environment, scanner, 8) == kept
+    with pytest.raises(UsageError, match="holds VLSNs up to 7"):
+        lsn_of_vlsn(environment, scanner, 8)
+
+
+def test_a_chosen_time(tmp_path: Path) -> None:
+    """The last Commit until then; behind the last of all the log is as it is."""
+    log = simple(BASE)
+    first = log.end(3, time_ms=1_000)
+    log.end(4, time_ms=2_000)
+    environment = open_environment([log.write(tmp_path / "env")])
+    scanner = Scanner(threads=1)
+    assert [lsn_of_time(environment, scanner, time_ms) for time_ms in (1_000, 1_999, 2_000)] == [
+        first,
+        first,
+        None,
+    ]
+    with pytest.raises(UsageError, match="holds Commits from"):
+        lsn_of_time(environment, scanner, 999)
 
 
 def same(one: Snapshot, other: Snapshot) -> None:
