@@ -98,7 +98,8 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
     from je_tools.times import parse_time
 
     environment = open_home(options["path"])
-    now_ms = parse_time(options["now"]) if options["now"] else time.time_ns() // 1_000_000
+    now = options["now"]
+    now_ms = time.time_ns() // 1_000_000 if now is None else parse_time(now)
     with progress_bar(environment.size, label) as progress:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         to_lsn = chosen_end(environment, scanner, options)

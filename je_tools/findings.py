@@ -237,10 +237,19 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     ),
     (
         "lost-tail",
-        Severity.WARNING,
+        Severity.ERROR,
         "Behind the end of the log, which is the first damaged entry of the last file, there are "
         "whole Commits. The engine cuts all of it off when it opens the log, without a message.",
         "Copy the log before the engine opens it. `je-tools recover` lists what would be lost.",
+    ),
+    (
+        "damaged-end",
+        Severity.ERROR,
+        "The log ends at a damaged entry of the last file, and whole entries follow, though no "
+        "Commit. The engine cuts all of it off when it opens the log, without a message. What was "
+        "damaged may have been a Commit itself.",
+        "Copy the log before the engine opens it. `je-tools salvage --mode everything` gets what "
+        "is behind.",
     ),
     (
         "tree-damage",

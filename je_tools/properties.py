@@ -9,12 +9,18 @@ BooleanConfigParam.validateValue, JE 7.5.11 and 25.3.17; java.util.Properties.lo
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 FILE_NAME = "je.properties"
+
+_SIZE_MAX, _DIGITS_MAX, _SHOWN = 1 << 20, 20, 60
+"""Bytes of the file, and digits of a number, that are believed; characters that are shown."""
 
 FILE_MAX = "je.log.fileMax"
 DATA_DIRECTORIES = "je.log.nDataDirectories"
@@ -107,7 +113,7 @@ class Settings:
 def read_settings(home: Path) -> Settings:
     """What the `je.properties` of an environment says; the defaults where there is none."""
     try:
-        data = (home / FILE_NAME).read_bytes()
+        data = _content(home / FILE_NAME)
     except FileNotFoundError:
         return Settings()
     except OSError as error:
@@ -118,6 +124,24 @@ def read_settings(home: Path) -> Settings:
         return Settings(refused=(f"{error}",))
     refusals = (_refusal(name, text) for name, text in texts.items())
     return Settings(texts, tuple(each for each in refusals if each is not None))
+
+
+def _content(path: Path) -> bytes:
+    """What the file holds.
+
+    Raises:
+        OSError: it cannot be read, or is none that an administrator would write: a pipe never ends.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        data = os.read(number, _SIZE_MAX + 1)
+    finally:
+        os.close(number)
+    if len(data) > _SIZE_MAX:
+        raise OSError(errno.EFBIG, f"longer than {_SIZE_MAX:,} bytes")
+    return data
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
@@ -193,14 +217,16 @@ def _unescaped(text: str) -> str:
 
 def _refusal(name: str, text: str) -> str | None:
     """Why the engine does not take a value; None where it does, or the parameter is another."""
-    said = f"{FILE_NAME} sets {name} to {text!r}"
+    said = f"{FILE_NAME} sets {name} to {text[:_SHOWN]!r}"
     if name in SWITCHES:
         # Blanks around a number are refused, around a word they are not.
         return None if text.strip().lower() in ("true", "false") else f"{said}, which is no boolean"
     if name not in NUMBERS:
         return None
     bounds = NUMBERS[name]
-    if not _NUMBER.fullmatch(text) or not -_LONG_MAX <= int(text) <= _LONG_MAX:
+    # Python converts no number that is very long.
+    is_long = len(text.lstrip("+-0")) > _DIGITS_MAX
+    if is_long or not _NUMBER.fullmatch(text) or not -_LONG_MAX <= int(text) <= _LONG_MAX:
         return f"{said}, which is no whole number"
     most = _LONG_MAX if bounds.most is None else bounds.most
     if not bounds.least <= int(text) <= most:

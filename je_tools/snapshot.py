@@ -161,6 +161,19 @@ class Snapshot:
         return _first_lsn(self.end, self.checkpoint)
 
     @functools.cached_property
+    def was_crashed(self) -> bool:
+        """Whether recovery has something to do, or was the last to write a checkpoint.
+
+        A crash can leave slots outside of what their node is given, and later closing keeps them.
+        """
+        if self.checkpoint.end_lsn != self.end.last_lsn:
+            return True
+        if self.checkpoint.fields.get("invoker") == "recovery":
+            return True
+        changed = (self.databases.get(db_id) for db_id in self._lns_by_db)
+        return any(each is not None and not each.is_internal for each in changed)
+
+    @functools.cached_property
     def _nodes_by_db(self) -> dict[int, LoggedNodes]:
         nodes = self.interval.nodes
         return {

@@ -82,18 +82,7 @@ def check_trees(snapshot: Snapshot, notes: CleanerNotes) -> Iterator[tuple[Datab
 def _rules(snapshot: Snapshot) -> Rules:
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
     version = root.fields.get("initial_log_version", -1) if root is not None else -1
-    return Rules(was_crashed(snapshot), version >= _IDENTIFIERS_SINCE)
-
-
-def was_crashed(snapshot: Snapshot) -> bool:
-    """Whether recovery has something to do, or was the last to write a checkpoint."""
-    if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
-        return True
-    if snapshot.checkpoint.fields.get("invoker") == "recovery":
-        return True
-    ids = np.unique(snapshot.interval.lns.db_id).tolist()
-    known = [snapshot.databases[db_id] for db_id in ids if db_id in snapshot.databases]
-    return any(not database.is_internal for database in known)
+    return Rules(snapshot.was_crashed, version >= _IDENTIFIERS_SINCE)
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from je_tools.btree.check import check_trees, was_crashed
+from je_tools.btree.check import check_trees
 from je_tools.btree.live import CleanerNotes, cleaner_notes
 from je_tools.btree.problems import LISTED, Problem, Problems
 from je_tools.btree.utilization import wrong_totals
@@ -105,7 +105,7 @@ def _of_problem(snapshot: Snapshot, database: Database, problem: Problem) -> Fin
 
 def _of_names(snapshot: Snapshot) -> Iterator[Finding]:
     """Names of databases that have no descriptor."""
-    severity = Severity.WARNING if was_crashed(snapshot) else Severity.ERROR
+    severity = Severity.WARNING if snapshot.was_crashed else Severity.ERROR
     names = snapshot.databases[NAME_DB]
     told = 0
     for batch in snapshot.records(names, with_data=False):

@@ -6,12 +6,13 @@ Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from je_tools.btree.tree import Fault, FaultKind
-from je_tools.findings import CODES, Finding
+from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.layout import NAME_CREATE
 from je_tools.names import INTERNAL_PREFIX
@@ -89,9 +90,12 @@ def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
     for refusal in snapshot.refusals:
         yield _make(snapshot, "recovery-refused", found=_WHY[refusal])
     end = snapshot.end
-    if end.reason is EndReason.DAMAGED and len(end.commits_behind):
-        found = f"{len(end.commits_behind)} Commits in the {end.cut_size:,} bytes behind it"
-        yield _make(snapshot, "lost-tail", end.next_lsn, length=end.cut_size, found=found)
+    if end.reason is EndReason.DAMAGED:
+        count = len(end.commits_behind)
+        what = f"{count:,} Commits" if count else "whole entries"
+        found = f"{what} in the {end.cut_size:,} bytes behind it"
+        code = "lost-tail" if count else "damaged-end"
+        yield _make(snapshot, code, end.next_lsn, length=end.cut_size, found=found)
 
 
 def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
@@ -136,7 +140,14 @@ def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:
     if len(faults) > TOLD:
         yield _make(snapshot, "more-tree-damage", found=f"{len(faults) - TOLD} more places")
     for kind, code in _FORETOLD.items():
+        if kind is FaultKind.STRAY_SLOTS and not snapshot.was_crashed:
+            code = "tree-bounds"
         yield from _foretold(snapshot, code, [each for each in every if each.kind is kind])
+    severity = Severity.WARNING if snapshot.was_crashed else Severity.ERROR
+    for db_id, name in snapshot.names.items():
+        if db_id not in snapshot.databases:
+            found = f"no descriptor of database {printable(name)}, id:{db_id}"
+            yield replace(_make(snapshot, "tree-name", found=found), severity=severity)
 
 
 def _foretold(snapshot: Snapshot, code: str, faults: list[Fault]) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "unread",
     "recovery-refused",
     "lost-tail",
+    "damaged-end",
     "stray-slots",
     "expiration-unit",
     "root-split-cut-short",

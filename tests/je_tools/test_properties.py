@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import subprocess
@@ -74,6 +73,7 @@ def test_names_values_comments_and_lines_that_go_on(tmp_path: Path) -> None:
         ("je.maxDisk", "no whole number"),
         ("je.maxDisk=\\u0661", "no whole number"),
         ("je.maxDisk=9223372036854775808", "no whole number"),
+        ("je.maxDisk=" + "9" * 5000, "no whole number"),
         ("je.maxDisk=-1", "not from 0"),
         ("je.log.fileMax=1000", "not from 1,000,000 to 1,073,741,824"),
         ("je.log.nDataDirectories=257", "not from 0 to 256"),
@@ -97,10 +97,24 @@ def test_other_parameters_are_kept_as_they_are(tmp_path: Path) -> None:
     assert settings.refused == ()
 
 
+def test_a_file_that_never_ends(tmp_path: Path) -> None:
+    """A pipe would be waited for, and a device, or what is as long, fill the memory."""
+    path = tmp_path / "je.properties"
+    os.mkfifo(path)
+    assert read_settings(tmp_path).unreadable == "not a regular file"
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert read_settings(tmp_path).unreadable == "not a regular file"
+    path.unlink()
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    assert read_settings(tmp_path).unreadable == "longer than 1,048,576 bytes"
+
+
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "je.properties").mkdir()
     settings = read_settings(tmp_path)
-    assert settings.unreadable == os.strerror(errno.EISDIR)
+    assert settings.unreadable == "not a regular file"
     assert settings.number(MAX_DISK) == 0
 
 

@@ -131,7 +131,8 @@ def test_end_of_the_log(name: str, tmp_path: Path, fast: bool) -> None:
     assert end.cut_size == (home / FIRST).stat().st_size - last.stop
     # Only what is damaged hides whole entries.
     lost = probe.reason is EndReason.DAMAGED and probe.cut > 1
-    assert codes_of(snapshot) == (["lost-tail"] if lost else [])
+    damaged = ["lost-tail" if lost else "damaged-end"]
+    assert codes_of(snapshot) == (damaged if probe.reason is EndReason.DAMAGED else [])
     commits = [log.file.placed[i].start for i in (-3, -1) if i > -probe.cut]
     assert end.commits_behind.tolist() == (commits if lost else [])
 
@@ -168,6 +169,7 @@ def test_entries_of_unknown_types_end_a_log(tmp_path: Path) -> None:
     stop = log.file.placed[-2].stop
     snapshot = snapshot_of(log.write(tmp_path / "env"))
     assert (snapshot.end.next_offset, snapshot.end.reason) == (stop, EndReason.DAMAGED)
+    assert codes_of(snapshot) == ["damaged-end"]
 
 
 # Checkpoints
