@@ -168,3 +168,13 @@ def write(path: Path, page: str) -> None:
         if kept:
             page = pattern.sub(lambda _: kept[0], page)
     path.write_text(page, encoding="utf-8")
+
+
+def put(path: Path, rows: Sequence[Row]) -> None:
+    """Put rows in the place of those about the same of a page; it must have them."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for row in rows:
+        begin = f"| {row.what} | {row.log} |"
+        (at,) = (i for i, line in enumerate(lines) if line.startswith(begin))
+        lines[at] = row.line()
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

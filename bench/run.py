@@ -1,10 +1,11 @@
 """Measures what je-tools claims beside the engine's own tools, and writes bench/RESULTS.md.
 
-    python -m bench.run [--quick] [--logs DIR] [--runs N] [--je-tools PATH]
+    python -m bench.run [--quick] [--only DUMP] [--logs DIR] [--runs N] [--je-tools PATH]
 
 Every figure is of a whole process with a warm page cache, the median of the runs; the two sides
 run in turns within one run of this program. The logs are made by the engine when they are
-missing. --quick takes small logs and one run, prints, and leaves RESULTS.md as it is.
+missing. --quick takes small logs and one run, prints, and leaves RESULTS.md as it is. --only
+measures one kind of dump, and puts its rows in the place of those that are in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from tests.engine.java import find_java
 
 ENGINE_TOOLS = "com.sleepycat.je.util."
 HELP_RUNS = 20
+MEASURED_FOR_MEMORY = ("64m", "1g", "1g-onefile", "4g")
 FLOORS = [(how, reading) for how in ("numba", "zlib") for reading in ("map", "read")]
 
 
@@ -151,17 +153,22 @@ def measure_floor(bench: Bench, small: str, large: str, verify: float) -> None:
     )
 
 
-def measure_dumps(bench: Bench, log: str) -> None:
+DUMPS = {"dump parquet --parts": 10, "dump parquet": 10, "dump jsonl": 2}
+"""Kinds of dumps, and how many times as fast as the engine's print they are to be."""
+
+
+def measure_dumps(bench: Bench, log: str, kinds: Iterable[str] = DUMPS) -> None:
     """All entries as Parquet and as JSON lines, beside the engine's print of them."""
-    bench.compare("dump parquet --parts", log, 10)
-    bench.compare("dump parquet", log, 10)
-    bench.compare("dump jsonl", log, 2)
+    for what in kinds:
+        bench.compare(what, log, DUMPS[what])
 
 
-def measure_memory(bench: Bench, names: Sequence[str]) -> None:
+def measure_memory(
+    bench: Bench, names: Sequence[str], kinds: Iterable[str] = ("verify", "summary", *DUMPS)
+) -> None:
     """Peak anonymous memory of our commands."""
     for log in names:
-        for what in ("verify", "summary", "dump parquet", "dump parquet --parts", "dump jsonl"):
+        for what in kinds:
             command = bench.pair(what, bench.folder / log)[0]
             code, peak = peak_anonymous_bytes(command)
             told = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
@@ -199,6 +206,7 @@ def options() -> argparse.Namespace:
     beside = Path(sys.executable).with_name("je-tools")
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small logs, one run, prints only")
+    parser.add_argument("--only", choices=DUMPS, help="one kind of dump, into RESULTS.md")
     parser.add_argument("--logs", type=Path, default=logs.default_folder(), metavar="DIR")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--je-tools", default=str(beside), metavar="PATH")
@@ -227,12 +235,26 @@ def main() -> int:
         for kind in kinds:
             home = logs.ensure(kind, bench.folder, bench.java, bench.jar)
             bench.bytes_of[kind.name] = warm(home)
+        page = Path(__file__).with_name("RESULTS.md")
+        if chosen.only:
+            measure_one(bench, chosen.only)
+            report.put(page, bench.rows)
+            return 0
         measure(bench, quick=chosen.quick)
         entries = {kind.name: count_entries(bench, kind.name) for kind in kinds}
     if not chosen.quick:
         text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
-        report.write(Path(__file__).with_name("RESULTS.md"), text)
+        report.write(page, text)
     return 0
+
+
+def measure_one(bench: Bench, what: str) -> None:
+    """All claims on one kind of dump."""
+    print(Row.head(), flush=True)
+    if what != "dump parquet --parts":
+        bench.compare(what, "1m", 1)
+    measure_dumps(bench, "1g", [what])
+    measure_memory(bench, MEASURED_FOR_MEMORY, [what])
 
 
 def measure(bench: Bench, *, quick: bool) -> None:
@@ -250,7 +272,7 @@ def measure(bench: Bench, *, quick: bool) -> None:
     bench.compare("verify", "1g-onefile", 2)
     bench.compare("summary", "1g-onefile", 2)
     measure_dumps(bench, "1g")
-    measure_memory(bench, ["64m", "1g", "1g-onefile", "4g"])
+    measure_memory(bench, MEASURED_FOR_MEMORY)
 
 
 if __name__ == "__main__":
