@@ -261,9 +261,8 @@ class _Search:
     def _changed(self, tree: Tree, overlay: Overlay, loss: Loss) -> tuple[Spans, Ints]:
         """Keys whose record recovery brings back, and that is lost."""
         reading = Reading(replace(tree, image=self.left), overlay, with_data=True, now_ms=None)
-        faults = reading.faults_of_changes(0, len(overlay))
-        keys = joined_spans([_NO_KEYS, *(bound(fault.low) for fault in faults)])
-        lsns = np.array([fault.lsn for fault in faults], np.int64)
+        lacking = reading.lacking_changes(0, len(overlay))
+        keys, lsns = lacking.key, lacking.lsn
         outside = np.ones(len(keys), np.bool_)
         for low, high in _places(tree, keys, loss.ranges):
             outside[low:high] = False

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.ahead import ahead
+from je_tools.btree.faults import Faults
 from je_tools.btree.tree import (
     NOTHING_REPLAYED,
     Children,
@@ -130,6 +131,7 @@ class Snapshot:
         databases: by id; the two of the DbTree and all that have a descriptor.
         names: of databases by id; also such as have no descriptor.
         lost_names: that are in use, though nobody knows of which database.
+        faults: what is wrong with trees, as far as they have been read.
     """
 
     environment: Environment
@@ -144,7 +146,7 @@ class Snapshot:
     databases: dict[int, Database] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     lost_names: set[str] = field(default_factory=set)
-    faults: list[Fault] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults)
     _overlays: dict[int, Overlay] = field(default_factory=dict)
     _others: list[Image] = field(default_factory=list)
 
@@ -247,8 +249,8 @@ class Snapshot:
         tree = self.tree(database)
         overlay, faults = decide(tree, self.interval.lns, rows, self.rules, self.threads)
         if overlay.redone_count:
-            faults += tree.split_cut_short()
-        faults += tree.faults
+            faults.extend(tree.split_cut_short())
+        faults.extend(tree.faults)
         self.faults.extend(faults)
         return overlay
 
