@@ -23,7 +23,12 @@ REMEMBERED = 1 << 20
 FORETOLD = frozenset({FaultKind.STRAY_SLOTS, FaultKind.SPLIT_CUT_SHORT, FaultKind.EXPIRATION_UNIT})
 """What is no damage, but makes the engine go wrong."""
 
-LACKING = (FaultKind.MISSING, FaultKind.DAMAGED, FaultKind.NOT_A_RECORD)
+LACKING = (
+    FaultKind.MISSING,
+    FaultKind.DAMAGED,
+    FaultKind.NOT_A_RECORD,
+    FaultKind.NOT_TWO_PARTS,
+)
 """Why a record cannot be had."""
 
 _Group = tuple[FaultKind, int]
@@ -31,12 +36,12 @@ _Group = tuple[FaultKind, int]
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """Records of one database whose LN cannot be had.
+    """Records of one database whose data cannot be had.
 
     Attributes:
         db_id: of the database.
         kind: uint8, index in LACKING.
-        lsn: int64; where the LN should be.
+        lsn: int64; of the LN.
         key: of the record.
     """
 

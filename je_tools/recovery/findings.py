@@ -48,6 +48,7 @@ _WHAT = {
     FaultKind.NO_FULL_VERSION: "a delta whose full version cannot be read",
     FaultKind.SHARED: "a node that another slot of the tree names too",
     FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
+    FaultKind.NOT_TWO_PARTS: "a key that does not end with the data",
 }
 
 _FORETOLD = {

@@ -203,7 +203,10 @@ class Reading:
             order = np.argsort(places, kind="stable")
         elif len(changes) and self.tree.ordered:
             order = order_keys(keys, two_part=self.tree.by_parts, fast=self.tree.fast)
-        return _in_order(self, keys, values, order), faults
+        records = _in_order(self, keys, values, order)
+        if self.with_data and self.tree.two_part:
+            faults.lack(_without_parts(self, records))
+        return records, faults
 
 
 def _together(of_nodes: list[Fault], of_records: Faults) -> Faults:
@@ -240,6 +243,13 @@ def _in_order(reading: Reading, keys: Spans, values: _Values, chosen: Ints) -> R
         values.tombstone,
     )
     return records.take(chosen)
+
+
+def _without_parts(reading: Reading, records: Records) -> Lacking:
+    """Records whose keys do not have the data with them."""
+    rows = np.flatnonzero(records.data.sizes < 0)
+    kinds = np.full(len(rows), LACKING.index(FaultKind.NOT_TWO_PARTS), np.uint8)
+    return Lacking(reading.tree.db_id, kinds, records.lsn[rows], records.key.take(rows))
 
 
 def _from_slots(reading: Reading, slots: Slots, values: _Values) -> Lacking:
