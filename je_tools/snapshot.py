@@ -513,6 +513,8 @@ def _find_databases(snapshot: Snapshot) -> None:
         root = snapshot.root_of(db_id, record)
         snapshot.databases[db_id] = Database(db_id, name, record, root, NULL_LSN, tree.version)
     names = _names(snapshot)
+    # No more faults are kept than are told.
+    lacks_own = any(name.startswith(INTERNAL_PREFIX) for name in snapshot.lost_names)
     for key, lsn in _lsns_of(snapshot, ID_DB):
         entry = snapshot.entry(lsn)
         if entry is None or "database" not in entry.fields:
@@ -524,7 +526,7 @@ def _find_databases(snapshot: Snapshot) -> None:
         version = entry.version
         snapshot.databases[db_id] = Database(db_id, names.get(db_id), record, root, lsn, version)
     snapshot.names = names | _names_by_descriptors(snapshot)
-    if _lacks_own(snapshot):
+    if lacks_own or _lacks_own(snapshot):
         snapshot.refusals += (Refusal.OWN_DATABASE_LOST,)
 
 

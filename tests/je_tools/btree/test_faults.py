@@ -17,6 +17,7 @@ from je_tools.environment import open_environment
 from je_tools.findings import Finding
 from je_tools.formats.spans import Spans
 from je_tools.recovery import findings
+from je_tools.recovery.end import Refusal
 from je_tools.recovery.findings import snapshot_findings
 from je_tools.scan import Scanner
 from tests.builders.trees import FIRST_ID, NULL, TreeLog, lsn_of, slot
@@ -169,3 +170,15 @@ def test_ids_of_nodes_are_not_all_told(tmp_path: Path) -> None:
     of_db = [each for each in of_ids if each.tree is not None and each.tree.database == "db"]
     assert len(of_db) == LISTED
     assert "21 more tree-node-id in database db" in [each.found for each in found]
+
+
+def test_a_name_of_the_engine_behind_many_that_are_lost(tmp_path: Path) -> None:
+    """What the engine will say of the log does not depend on what is told of it."""
+    log = TreeLog()
+    log.database(b"db", log.tree([slot(b"a", log.ln(b"a", b"1"))]))
+    names = [b"%03d" % number for number in range(2 * TOLD)] + [b"_jeUtilization"]
+    log.named += [slot(name, lsn_of(NO_FILE, 100 + i)) for i, name in enumerate(names)]
+    log.checkpoint()
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert snapshot.refusals == (Refusal.OWN_DATABASE_LOST,)
+    assert snapshot.faults.untold_count == TOLD + 1
