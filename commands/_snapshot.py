@@ -94,7 +94,7 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
         StoppedError: a file became shorter meanwhile, which may show only at the end.
     """
     from je_tools.scan import Scanner
-    from je_tools.snapshot import take_snapshot
+    from je_tools.snapshot import held_snapshot
     from je_tools.times import parse_time
 
     environment = open_home(options["path"])
@@ -103,9 +103,22 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
     with progress_bar(environment.size, label) as progress:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         to_lsn = chosen_end(environment, scanner, options)
-        snapshot = take_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
-        yield snapshot
-        snapshot.check_files()
+        with held_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn) as snapshot:
+            yield snapshot
+
+
+@contextmanager
+def open_results(path: Path | None, *snapshots: Snapshot) -> Iterator[BinaryIO]:
+    """A binary file for what snapshots tell, as `open_output` has it.
+
+    It gets its name only where their files are what they were; see `Snapshot.check_files`.
+    """
+    from je_tools.sinks.output import open_output
+
+    with open_output(path, snapshots[0].environment) as out:
+        yield out
+        for snapshot in snapshots:
+            snapshot.check_files()
 
 
 def open_home(path: Path) -> Environment:

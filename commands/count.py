@@ -13,6 +13,7 @@ from je_tools.commands._snapshot import (
     choose_databases,
     database_option,
     internal_option,
+    open_results,
     open_snapshot,
     report,
     show_expired_option,
@@ -52,11 +53,10 @@ def command(**options: Unpack[Options]) -> int:
       je-tools count meta/bdb --to-time 2026-11-20T10:00:00
     """
     from je_tools.sinks.database_tables import count_section
-    from je_tools.sinks.output import open_output
 
     with open_snapshot(options, "count") as snapshot:
         chosen = choose_databases(snapshot, options["names"], internal=options["internal"])
-        with open_output(options["output"], snapshot.environment) as out:
+        with open_results(options["output"], snapshot) as out:
             counts = [
                 (each, snapshot.count(each, show_expired=options["show_expired"]))
                 for each in chosen

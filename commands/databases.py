@@ -11,6 +11,7 @@ from je_tools.commands._options import format_option, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     internal_option,
+    open_results,
     open_snapshot,
     report,
     snapshot_options,
@@ -47,11 +48,10 @@ def command(**options: Unpack[Options]) -> int:
     """
     from je_tools.databases import list_databases
     from je_tools.sinks.database_tables import database_section
-    from je_tools.sinks.output import open_output
 
     with (
         open_snapshot(options, "databases") as snapshot,
-        open_output(options["output"], snapshot.environment) as out,
+        open_results(options["output"], snapshot) as out,
     ):
         rows = list_databases(snapshot, internal=options["internal"])
         write_section(database_section(rows), out, options["format_"], options["output"])

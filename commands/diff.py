@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -19,7 +20,13 @@ from je_tools.commands._options import (
     terminal_width,
     threads_option,
 )
-from je_tools.commands._snapshot import database_option, internal_option, now_option, open_home
+from je_tools.commands._snapshot import (
+    database_option,
+    internal_option,
+    now_option,
+    open_home,
+    open_results,
+)
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -139,20 +146,21 @@ def _files(options: Options) -> bool:
 
 def _records(options: Options) -> bool:
     """Compare the records."""
-    from je_tools.diff.environments import pairs
-    from je_tools.sinks.output import open_output
+    with _snapshot(options, "a") as a, _snapshot(options, "b") as b:
+        return _compare(a, b, options)
 
-    a, b = _snapshot(options, "a"), _snapshot(options, "b")
+
+def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
+    from je_tools.diff.environments import Tally, pairs
+
     chosen = pairs(a, b, options["names"], internal=options["internal"])
     lacking = set(options["names"]) - {pair.name for pair in chosen}
     if lacking:
         raise UsageError(f"--db {min(lacking)}: neither has such a database")
-    from je_tools.diff.environments import Tally
-
     tallies = [Tally(pair) for pair in chosen]
     with (
         progress_bar(0, "diff"),
-        open_output(options["output"], a.environment) as out,
+        open_results(options["output"], a, b) as out,
     ):
         _write_records(a, b, tallies, out, options)
     differing = [tally for tally in tallies if tally.differs]
@@ -162,15 +170,15 @@ def _records(options: Options) -> bool:
     return bool(differing) or bool(a.faults) or bool(b.faults)
 
 
-def _snapshot(options: Options, side: str) -> Snapshot:
+def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
     from je_tools.scan import Scanner
-    from je_tools.snapshot import take_snapshot
+    from je_tools.snapshot import held_snapshot
     from je_tools.times import parse_time
 
     now_ms = parse_time(options["now"]) if options["now"] else time.time_ns() // 1_000_000
     scanner = Scanner(threads=options["threads"], wide=True)
     environment = open_home(options["a"] if side == "a" else options["b"])
-    return take_snapshot(environment, scanner, now_ms=now_ms)
+    return held_snapshot(environment, scanner, now_ms=now_ms)
 
 
 def _write_records(

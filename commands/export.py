@@ -13,6 +13,7 @@ from je_tools.commands._snapshot import (
     choose_databases,
     database_option,
     internal_option,
+    open_results,
     open_snapshot,
     report,
     show_expired_option,
@@ -121,7 +122,7 @@ def _sink(export: Export, options: Options) -> RecordSink:
 
 def _write(export: Export, sink: RecordSink, chosen: list[Database], options: Options) -> None:
     from je_tools.export import named
-    from je_tools.sinks.output import open_directory, open_output
+    from je_tools.sinks.output import open_directory
     from je_tools.sinks.records import write_files, write_stream
 
     environment, output = export.snapshot.environment, options["output"]
@@ -132,9 +133,10 @@ def _write(export: Export, sink: RecordSink, chosen: list[Database], options: Op
                 f"--format {options['format_']} holds one database a file: name one with --db, or "
                 "a new directory with --output"
             )
-        with open_output(output, environment) as out:
+        with open_results(output, export.snapshot) as out:
             write_stream(sink, sources, out)
         return
     with open_directory(output, environment) as directory:
         names = [named(each) for each in chosen]
         write_files(sink, sources, names, directory, output)
+        export.snapshot.check_files()

@@ -12,6 +12,7 @@ from je_tools.commands._options import data_option, format_option, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     choose_databases,
+    open_results,
     open_snapshot,
     report,
     show_expired_option,
@@ -72,7 +73,6 @@ def command(**options: Unpack[Options]) -> int:
     """
     from je_tools.masking import Masking
     from je_tools.selection import parse_key
-    from je_tools.sinks.output import open_output
 
     if options["history"] and options["show_expired"]:
         raise UsageError("--history shows what has expired too; leave --show-expired out")
@@ -81,7 +81,7 @@ def command(**options: Unpack[Options]) -> int:
     show = _show_history if options["history"] else _show_records
     with open_snapshot(options, "get") as snapshot:
         (database,) = choose_databases(snapshot, (options["name"],))
-        with open_output(options["output"], snapshot.environment) as out:
+        with open_results(options["output"], snapshot) as out:
             count = show(snapshot, database, pattern, masking, options, out)
     code = report(snapshot, options)
     if count:

@@ -10,7 +10,13 @@ from typing import Any, TypeVar, Unpack
 import click
 
 from je_tools.commands._options import CONTEXT, format_option, output_option, terminal_width
-from je_tools.commands._snapshot import SnapshotOptions, open_snapshot, report, snapshot_options
+from je_tools.commands._snapshot import (
+    SnapshotOptions,
+    open_results,
+    open_snapshot,
+    report,
+    snapshot_options,
+)
 
 
 class Options(SnapshotOptions):
@@ -48,7 +54,7 @@ def recover_options(function: F) -> F:
 def execute(options: Options) -> int:
     """Tell it; the exit code."""
     from je_tools.recovery.plan import plan_recovery
-    from je_tools.sinks.output import check_output, open_output
+    from je_tools.sinks.output import check_output
     from je_tools.sinks.recovery_tables import (
         lost_key_rows,
         recovery_lists,
@@ -61,7 +67,7 @@ def execute(options: Options) -> int:
         if options["output"] is not None:
             check_output(options["output"], snapshot.environment)
         plan = plan_recovery(snapshot)
-        with open_output(options["output"], snapshot.environment) as out:
+        with open_results(options["output"], snapshot) as out:
             if options["format_"] == "jsonl":
                 for row in recovery_rows(plan):
                     out.write(json.dumps(row).encode() + b"\n")

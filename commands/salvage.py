@@ -77,6 +77,7 @@ def command(**options: Unpack[Options]) -> int:
       java -cp je.jar com.sleepycat.je.util.DbLoad -h new -s users -f rescued/users.dump
     """
     from je_tools.environment import open_environment
+    from je_tools.images import unchanged
     from je_tools.salvage.choice import Mode
     from je_tools.salvage.run import salvage
     from je_tools.scan import Scanner
@@ -91,7 +92,8 @@ def command(**options: Unpack[Options]) -> int:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         mode = Mode(options["mode"])
         salvaged = salvage(environment, scanner, mode, internal=options["internal"])
-        text = _write(salvaged, directory, options)
+        with unchanged(salvaged.check_files):
+            text = _write(salvaged, directory, options)
     click.echo(text, nl=False)
     damage = [hole for hole in salvaged.lost.holes if hole.is_damage]
     if damage:

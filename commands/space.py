@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from je_tools.commands._options import format_option, output_option, say, terminal_width
-from je_tools.commands._snapshot import SnapshotOptions, open_snapshot, report, snapshot_options
+from je_tools.commands._snapshot import (
+    SnapshotOptions,
+    open_results,
+    open_snapshot,
+    report,
+    snapshot_options,
+)
 
 if TYPE_CHECKING:
     from je_tools.space import Space
@@ -55,7 +61,7 @@ def command(**options: Unpack[Options]) -> int:
     """
     from je_tools.recount import recount
     from je_tools.sinks import sections as sink
-    from je_tools.sinks.output import check_output, open_output
+    from je_tools.sinks.output import check_output
     from je_tools.sinks.space_tables import (
         deletable_section,
         file_section,
@@ -71,7 +77,7 @@ def command(**options: Unpack[Options]) -> int:
         chosen = space.reserved
         if options["free"] is not None:
             chosen = deletable(space, options["free"] << 20)
-        with open_output(options["output"], snapshot.environment) as out:
+        with open_results(options["output"], snapshot) as out:
             if options["format_"] == "csv":
                 sink.write_csv([file_section(space)], out)
             elif options["format_"] == "jsonl":

@@ -3,9 +3,9 @@
 A tree is read at millions of places of which nobody knows the order in advance, and by kernels,
 which cannot open files. The files are mapped read-only into one stretch of address space, so that
 a place in the log is one number, and what is not looked at costs nothing. Sizes are frozen when
-the image is made. What the device cannot deliver under a map is taken as zeros (`formats.torn`),
-and `Image.lost` tells of it; whatever is read from end to end is read with `formats.source`, which
-goes round such places byte by byte.
+the image is made. What the device cannot deliver under a map is taken as zeros, with all that the
+file has behind it (`formats.torn`), and `Image.lost` tells of it; whatever is read from end to end
+is read with `formats.source`, which goes round such places byte by byte.
 
 Source: mmap(2), Linux.
 """
@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.source import Bytes
+from je_tools.formats.source import Bytes, SourceChangedError, SourceError, as_source_errors
 from je_tools.formats.torn import Guarded, forget, guard
 
 NOWHERE = -1
@@ -60,7 +60,7 @@ class Image:
         """Map files.
 
         Raises:
-            OSError: one cannot be opened or mapped, or is shorter than it is said to be.
+            SourceError: one cannot be opened or mapped, or is shorter than it is said to be.
         """
         parts = sorted(parts, key=lambda part: part.file_no)
         sizes = np.array([-(-part.stop // mmap.PAGESIZE) * mmap.PAGESIZE for part in parts])
@@ -79,19 +79,27 @@ class Image:
         return self._guarded is not None and self._guarded.torn_at >= 0
 
     def lost(self) -> Path | None:
-        """A file that became shorter under the image, or of which a page could not be read."""
+        """A file that became shorter under the image, or of which a page could not be read.
+
+        Also one of which nobody can tell any more.
+        """
         for part in self._parts:
             try:
                 is_short = part.path.stat().st_size < part.stop
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 # What is mapped stays.
                 is_short = False
+            except OSError:
+                is_short = True
             if is_short:
                 return part.path
         if not self.is_torn or self._guarded is None:
             return None
-        at = int(np.searchsorted(self.starts, self._guarded.torn_at, side="right")) - 1
-        return self._parts[at].path
+        return self.path_of(self._guarded.torn_at)
+
+    def path_of(self, position: int) -> Path:
+        """The file that holds a position."""
+        return self._parts[int(np.searchsorted(self.starts, position, side="right")) - 1].path
 
     def places(self, lsns: Ints) -> tuple[Ints, Ints]:
         """Where LSNs are.
@@ -122,7 +130,7 @@ def _map_all(
         return np.empty(0, np.uint8), None
     anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
     base = _map(0, size, _PROT_NONE, anonymous, -1, "a log of this size")
-    guarded = guard(base, size)
+    guarded = guard(base, size, [*starts[1:], size])
     holder = (ctypes.c_uint8 * size).from_address(base)
     weakref.finalize(holder, _unmap, guarded)
     for part, start in zip(parts, starts, strict=True):
@@ -139,10 +147,13 @@ def _unmap(guarded: Guarded) -> None:
 
 
 def _map_file(part: Part, address: int) -> None:
-    file = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC)
+    with as_source_errors(part.path):
+        file = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if os.fstat(file).st_size < part.stop:
-            raise OSError(errno.ESTALE, "shrank while the log was read", str(part.path))
+        size = os.fstat(file).st_size
+        if size < part.stop:
+            reason = f"shrank from {part.stop} to {size} bytes while the log was read"
+            raise SourceChangedError(errno.ESTALE, reason, str(part.path))
         flags = mmap.MAP_PRIVATE | _MAP_FIXED
         _map(address, part.stop, mmap.PROT_READ, flags, file, str(part.path))
     finally:
@@ -153,7 +164,7 @@ def _map(address: int, size: int, protection: int, flags: int, file: int, what: 
     found = _libc().mmap(address, size, protection, flags, file, 0)
     if found == ctypes.c_void_p(-1).value:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
+        raise SourceError(number, f"cannot be mapped: {os.strerror(number)}", what)
     return int(found)
 
 

@@ -60,8 +60,8 @@ def _changed(path: Path, reason: str) -> SourceChangedError:
 
 
 @contextmanager
-def _as_source_errors(path: Path) -> Iterator[None]:
-    """What the system says of a file that is open, as SourceError."""
+def as_source_errors(path: Path) -> Iterator[None]:
+    """What the system says of a file that is read, as SourceError."""
     try:
         yield
     except SourceError:
@@ -127,7 +127,7 @@ class Source:
     _identity: Identity = Identity(0, 0)
 
     def __post_init__(self) -> None:
-        with _as_source_errors(self.path):
+        with as_source_errors(self.path):
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             status = os.fstat(self._fd)
         self.size = status.st_size
@@ -143,7 +143,7 @@ class Source:
     def _open_again(self) -> None:
         """Open what was pickled open, when it is still the same file."""
         self.check_unchanged()
-        with _as_source_errors(self.path):
+        with as_source_errors(self.path):
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> Source:
@@ -200,7 +200,7 @@ class Source:
 
     def check_unchanged(self) -> None:
         """Raise SourceChangedError when the file is shorter than at open, gone, or another one."""
-        with _as_source_errors(self.path):
+        with as_source_errors(self.path):
             status = self.path.stat()
         if Identity(status.st_dev, status.st_ino) != self._identity:
             raise _changed(self.path, "replaced while it was read")
@@ -211,7 +211,7 @@ class Source:
     def _fill(self, target: memoryview, start: int) -> None:
         if self._fd == _NOT_YET:
             self._open_again()
-        with _as_source_errors(self.path):
+        with as_source_errors(self.path):
             self._fill_all(target, start)
 
     def _fill_all(self, target: memoryview, start: int) -> None:

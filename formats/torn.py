@@ -1,11 +1,14 @@
 """Pages under a map that cannot be read: taken as zeros and remembered, in place of a death.
 
 A file that becomes shorter under a map, or whose device fails, has no bytes for the pages that are
-gone, and the kernel sends a signal that ends the process without a word. Here a page of zeros takes
-the place of such a page, and whoever made the map asks afterwards whether that happened.
+gone, and the kernel sends a signal that ends the process without a word. Here zeros take the place
+of such a page and of all that its file has behind it, in one map, since the system allows a process
+only so many; and whoever made the map asks afterwards whether that happened.
 
-Only pages of maps that were made known are looked after; at any other address the signal ends the
-process as ever. Nothing is done where the program handles the signal itself.
+Only pages of maps that were made known are looked after. At any other address, or where the signal
+was sent by somebody, it goes where it went before: to a handler that the program had, be it one of
+Python's or of C (`faulthandler`), or it ends the process. So it does when there is no room for the
+zeros. A handler that the program sets later gets all, until another map is made known.
 
 Source: sigaction(2), mmap(2), Linux; the layouts that glibc and musl have on 64-bit machines.
 """
@@ -16,14 +19,17 @@ import ctypes
 import mmap
 import signal
 import threading
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-_ADDRESS_AT = 16
-"""Where a siginfo_t holds the address that could not be read."""
+_CODE_AT, _ADDRESS_AT = 8, 16
+"""Where a siginfo_t holds what the signal comes from, above 0 for a fault, and the address that
+could not be read."""
 
 _SA_SIGINFO = 4
-_MAP_FIXED = 0x10
+_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
+_FAILED = ctypes.c_void_p(-1).value
 
 _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -45,11 +51,13 @@ class Guarded:
 
     Attributes:
         start, size: of the stretch.
+        stops: how far into it the pages of each file end, ascending.
         torn_at: how far into it a page was that could not be read; -1 where all could.
     """
 
     start: int
     size: int
+    stops: Sequence[int]
     torn_at: int = -1
 
 
@@ -57,9 +65,9 @@ _GUARDED: list[Guarded] = []
 _LOCK = threading.Lock()
 
 
-def guard(start: int, size: int) -> Guarded:
-    """Look after the pages of a stretch from now on."""
-    guarded = Guarded(start, size)
+def guard(start: int, size: int, stops: Sequence[int]) -> Guarded:
+    """Look after the pages of a stretch from now on; see `Guarded`."""
+    guarded = Guarded(start, size, stops)
     with _LOCK:
         _install()
         _GUARDED.append(guarded)
@@ -73,39 +81,69 @@ def forget(guarded: Guarded) -> None:
 
 
 def _install() -> None:
-    if signal.getsignal(signal.SIGBUS) is not signal.SIG_DFL or _HANDLER_IS_SET.is_set():
+    now = _Action()
+    _LIBC.sigaction(int(signal.SIGBUS), None, ctypes.byref(now))
+    own = ctypes.cast(_HANDLER, ctypes.c_void_p).value
+    if now.handler == own:
         return
-    _HANDLER_IS_SET.set()
-    action = _Action(ctypes.cast(_HANDLER, ctypes.c_void_p).value, flags=_SA_SIGINFO)
-    _libc().sigaction(int(signal.SIGBUS), ctypes.byref(action), None)
+    _BEFORE[:] = [now]
+    action = _Action(own, flags=_SA_SIGINFO)
+    _LIBC.sigaction(int(signal.SIGBUS), ctypes.byref(action), None)
 
 
 def _on_bus_error(_number: int, info: int, _context: int) -> None:
+    if ctypes.c_int.from_address(info + _CODE_AT).value <= 0:
+        _hand_on()
+        # What was sent does not come again by itself.
+        _LIBC.raise_(int(signal.SIGBUS))
+        return
     address = ctypes.c_uint64.from_address(info + _ADDRESS_AT).value
     for guarded in _GUARDED:
         if guarded.start <= address < guarded.start + guarded.size:
-            page = address - address % mmap.PAGESIZE
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
-            _MMAP(page, mmap.PAGESIZE, mmap.PROT_READ, flags, -1, 0)
-            guarded.torn_at = page - guarded.start
+            if not _put_zeros(guarded, address - guarded.start):
+                break
             return
-    # What is read again now ends the process.
-    _libc().sigaction(int(signal.SIGBUS), ctypes.byref(_Action()), None)
+    # What could not be read is read again now.
+    _hand_on()
 
 
-def _libc() -> Any:
-    return ctypes.CDLL(None, use_errno=True)
+def _put_zeros(guarded: Guarded, at: int) -> bool:
+    """Zeros for a page and all that its file has behind it; whether there was room."""
+    at -= at % mmap.PAGESIZE
+    stop = guarded.stops[bisect_right(guarded.stops, at)]
+    # Other threads see the zeros as soon as they are there.
+    guarded.torn_at = at
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED | _MAP_NORESERVE
+    found = _LIBC.mmap(guarded.start + at, stop - at, mmap.PROT_READ, flags, -1, 0)
+    return bool(found != _FAILED)
 
 
-_HANDLER_IS_SET = threading.Event()
+def _hand_on() -> None:
+    """Leave the signal to whom it went before; the second time it ends the process."""
+    action = _BEFORE.pop() if _BEFORE else _Action()
+    _LIBC.sigaction(int(signal.SIGBUS), ctypes.byref(action), None)
+
+
+class _Libc:
+    """What is called of the C library, looked up before anything has gone wrong."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(None, use_errno=True)
+        self.sigaction = library.sigaction
+        self.raise_ = getattr(library, "raise")
+        self.mmap = library.mmap
+        self.mmap.restype = ctypes.c_void_p
+        self.mmap.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_long,
+        ]
+
+
+_LIBC = _Libc()
 _HANDLER = _Handler(_on_bus_error)
-_MMAP = ctypes.CDLL(None).mmap
-_MMAP.restype = ctypes.c_void_p
-_MMAP.argtypes = [
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_long,
-]
+_BEFORE: list[_Action] = []
+"""The action that was there before this one, while it has not been handed on to."""

@@ -11,7 +11,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from je_tools.btree.tree import Children, Fault, Leaves
+from je_tools.btree.faults import Faults
+from je_tools.btree.tree import Children, Leaves
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.java import class_name
 from je_tools.formats.je.fetch import fetch
@@ -138,17 +139,18 @@ def shape_of(snapshot: Snapshot, database: Database) -> Shape:
         shape.node_bytes += _node_bytes(reading, leaves)
         shape.depth = max(shape.depth, leaves.children.level)
 
-    def measure(children: Children) -> tuple[int, int, int, int, list[Fault]]:
+    def measure(children: Children) -> tuple[int, int, int, int, Faults]:
         leaves = tree.read(children)
         slots, alive, changes, faults = reading.alive(leaves)
         lives = alive & reading.lives(slots.expires_ms)
         more, others = reading.count_changes(changes)
+        others.extend(faults)
         return (
             int(np.count_nonzero(leaves.nodes.good)),
             int(np.count_nonzero(lives)) + more,
             _node_bytes(reading, leaves),
             _record_bytes(reading, slots, lives) + _sizes(reading, reading.overlay.lsn[changes]),
-            faults + others,
+            others,
         )
 
     for bottom, records, node_bytes, record_bytes, faults in snapshot.in_order(

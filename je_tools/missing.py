@@ -9,6 +9,7 @@ Source: je-log.md "Where a log ends, and what damage costs".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -36,7 +37,7 @@ from je_tools.recovery.interval import DELETED, INVISIBLE, TRANSACTIONAL, Lns, r
 from je_tools.recovery.overlay import Overlay, match
 from je_tools.recovery.reading import Reading
 from je_tools.scan import Scanner
-from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot, take_snapshot
+from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot, held_snapshot
 
 _FOREVER = 1 << 62
 _NO_KEYS = Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
@@ -135,12 +136,14 @@ def report_missing(
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     named = frozenset(without)
-    try:
-        snapshot = take_snapshot(environment, scanner, now_ms=now_ms)
-    except InputError as error:
-        return Report(named, (), refused=str(error))
-    losses = tuple(_Search(snapshot, named).losses())
-    return Report(named, losses, tuple(log_findings(snapshot)))
+    with ExitStack() as stack:
+        try:
+            held = held_snapshot(environment, scanner, now_ms=now_ms)
+            snapshot = stack.enter_context(held)
+        except InputError as error:
+            return Report(named, (), refused=str(error))
+        losses = tuple(_Search(snapshot, named).losses())
+        return Report(named, losses, tuple(log_findings(snapshot)))
 
 
 @dataclass(frozen=True)
@@ -258,9 +261,8 @@ class _Search:
     def _changed(self, tree: Tree, overlay: Overlay, loss: Loss) -> tuple[Spans, Ints]:
         """Keys whose record recovery brings back, and that is lost."""
         reading = Reading(replace(tree, image=self.left), overlay, with_data=True, now_ms=None)
-        faults = reading.faults_of_changes(0, len(overlay))
-        keys = joined_spans([_NO_KEYS, *(bound(fault.low) for fault in faults)])
-        lsns = np.array([fault.lsn for fault in faults], np.int64)
+        lacking = reading.lacking_changes(0, len(overlay))
+        keys, lsns = lacking.key, lacking.lsn
         outside = np.ones(len(keys), np.bool_)
         for low, high in _places(tree, keys, loss.ranges):
             outside[low:high] = False
@@ -273,7 +275,7 @@ class _Search:
         parts = [Part(each.path, each.file_no, each.version, each.size) for each in files]
         last = parts.pop()
         parts.append(replace(last, stop=self.snapshot.end.next_offset))
-        return Image([part for part in parts if part.file_no not in self.named])
+        return self.snapshot.map_files([part for part in parts if part.file_no not in self.named])
 
     def _lost(self, image: Image, lsns: Ints, *, fast: bool) -> Mask:
         found = fetch(image, lsns, fast=fast, check=False).found

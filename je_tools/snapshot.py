@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.ahead import ahead
+from je_tools.btree.faults import Faults
 from je_tools.btree.tree import (
     NOTHING_REPLAYED,
     Children,
@@ -26,12 +28,13 @@ from je_tools.btree.tree import (
     Tree,
 )
 from je_tools.environment import Environment
-from je_tools.errors import InputError, StoppedError
+from je_tools.errors import InputError
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import Found, fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.nodes import read_nodes
+from je_tools.images import check_image, map_files, unchanged
 from je_tools.key_ranges import KeyRange
 from je_tools.names import INTERNAL_PREFIX
 from je_tools.properties import HALT, read_settings
@@ -128,6 +131,7 @@ class Snapshot:
         databases: by id; the two of the DbTree and all that have a descriptor.
         names: of databases by id; also such as have no descriptor.
         lost_names: that are in use, though nobody knows of which database.
+        faults: what is wrong with trees, as far as they have been read.
     """
 
     environment: Environment
@@ -142,8 +146,9 @@ class Snapshot:
     databases: dict[int, Database] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     lost_names: set[str] = field(default_factory=set)
-    faults: list[Fault] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults)
     _overlays: dict[int, Overlay] = field(default_factory=dict)
+    _others: list[Image] = field(default_factory=list)
 
     @functools.cached_property
     def fast(self) -> bool:
@@ -244,8 +249,8 @@ class Snapshot:
         tree = self.tree(database)
         overlay, faults = decide(tree, self.interval.lns, rows, self.rules, self.threads)
         if overlay.redone_count:
-            faults += tree.split_cut_short()
-        faults += tree.faults
+            faults.extend(tree.split_cut_short())
+        faults.extend(tree.faults)
         self.faults.extend(faults)
         return overlay
 
@@ -325,24 +330,46 @@ class Snapshot:
         if self.image.is_torn:
             self.check_files()
 
+    def map_files(self, parts: Sequence[Part]) -> Image:
+        """Files of the log as another array, which `check_files` looks at too.
+
+        Raises:
+            StoppedError: one cannot be mapped any more, or is shorter than it is said to be.
+        """
+        image = map_files(parts)
+        self._others.append(image)
+        return image
+
     def check_files(self) -> None:
         """Make sure that all files are as long as they were.
 
         Raises:
             StoppedError: one is not, or its device failed, so that what was told may be wrong.
         """
-        path = self.image.lost()
-        if path is not None:
-            raise StoppedError(
-                f"{path}: became shorter while it was read, or its device failed; what was written "
-                "so far is not to be trusted"
-            )
+        for image in (self.image, *self._others):
+            check_image(image)
+
+
+@contextmanager
+def held_snapshot(
+    environment: Environment, scanner: Scanner, *, now_ms: int, to_lsn: int | None = None
+) -> Iterator[Snapshot]:
+    """A snapshot of files that must stay what they are while it is in use; see `take_snapshot`.
+
+    Whatever gets a name because of it gets it behind one more `check_files`.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
+    """
+    snapshot = take_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
+    with unchanged(snapshot.check_files):
+        yield snapshot
 
 
 def take_snapshot(
     environment: Environment, scanner: Scanner, *, now_ms: int, to_lsn: int | None = None
 ) -> Snapshot:
-    """Compute what the engine would see.
+    """Compute what the engine would see; `held_snapshot` is for whoever tells others of it.
 
     Args:
         environment: the log, a whole directory.
@@ -363,6 +390,19 @@ def take_snapshot(
     if checkpoint.root_lsn == NULL_LSN:
         raise _no_tree(environment, Refusal.NO_ROOT)
     image = _image(end)
+    with unchanged(lambda: check_image(image)):
+        return _snapshot_of(environment, end, checkpoint, refusal, image, scanner, now_ms)
+
+
+def _snapshot_of(
+    environment: Environment,
+    end: LogEnd,
+    checkpoint: Checkpoint,
+    refusal: Refusal | None,
+    image: Image,
+    scanner: Scanner,
+    now_ms: int,
+) -> Snapshot:
     first = _first_lsn(end, checkpoint)
     interval = read_interval(
         environment,
@@ -441,10 +481,7 @@ def _image(end: LogEnd) -> Image:
     parts = [Part(file.path, file.file_no, file.version, file.size) for file in end.files[:-1]]
     last = end.files[-1]
     parts.append(Part(last.path, last.file_no, last.version, end.next_offset))
-    try:
-        return Image(parts)
-    except OSError as error:
-        raise StoppedError(f"{error.filename or last.path}: {error.strerror}") from error
+    return map_files(parts)
 
 
 def _no_tree(environment: Environment, why: Refusal) -> InputError:
@@ -476,6 +513,8 @@ def _find_databases(snapshot: Snapshot) -> None:
         root = snapshot.root_of(db_id, record)
         snapshot.databases[db_id] = Database(db_id, name, record, root, NULL_LSN, tree.version)
     names = _names(snapshot)
+    # No more faults are kept than are told.
+    lacks_own = any(name.startswith(INTERNAL_PREFIX) for name in snapshot.lost_names)
     for key, lsn in _lsns_of(snapshot, ID_DB):
         entry = snapshot.entry(lsn)
         if entry is None or "database" not in entry.fields:
@@ -487,7 +526,7 @@ def _find_databases(snapshot: Snapshot) -> None:
         version = entry.version
         snapshot.databases[db_id] = Database(db_id, names.get(db_id), record, root, lsn, version)
     snapshot.names = names | _names_by_descriptors(snapshot)
-    if _lacks_own(snapshot):
+    if lacks_own or _lacks_own(snapshot):
         snapshot.refusals += (Refusal.OWN_DATABASE_LOST,)
 
 

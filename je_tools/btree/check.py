@@ -12,14 +12,16 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
+from je_tools.btree.faults import Lacking
 from je_tools.btree.live import UTILIZATION_DB, CleanerNotes
 from je_tools.btree.node_problems import Part, Rules, node_problems, part_of
 from je_tools.btree.problems import Problem, Problems
 from je_tools.btree.record_problems import Expected, noted_nodes, record_problems
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, Known, Tree
+from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Tree
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.types import Family
@@ -72,10 +74,7 @@ def check_trees(snapshot: Snapshot, notes: CleanerNotes) -> Iterator[tuple[Datab
         for database in list(snapshot.databases.values()):
             check = _Check(snapshot, database, rules, notes, ids, pool)
             yield database, check.problems()
-    by_db: dict[int, Problems] = {}
-    for problem in _of_ids(snapshot, ids):
-        by_db.setdefault(problem.db_id, Problems()).listed.append(problem)
-    for db_id, problems in by_db.items():
+    for db_id, problems in _of_ids(snapshot, ids):
         yield snapshot.databases[db_id], problems
 
 
@@ -164,12 +163,14 @@ class _Check:
         problems = Problems()
         reading = Reading(self.tree, self.expected.overlay, with_data=True, now_ms=None)
         for first in range(0, len(self.expected.overlay), _CHANGES_AT_ONCE):
-            for fault in reading.faults_of_changes(first, first + _CHANGES_AT_ONCE):
-                problems.listed.append(_of_change(fault))
+            lacking = reading.lacking_changes(first, first + _CHANGES_AT_ONCE)
+            rows = np.arange(len(lacking))
+            problems.add("tree-record", rows, partial(_of_change, lacking))
         return problems
 
 
-def _of_change(fault: Fault) -> Problem:
+def _of_change(lacking: Lacking, row: int) -> Problem:
+    fault = lacking.fault(row)
     return Problem(
         "tree-record",
         fault.db_id,
@@ -192,21 +193,33 @@ def _family(database: Database) -> Family:
     return Family.FILE_SUMMARY_LN if database.name == UTILIZATION_DB else Family.LN
 
 
-def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[Problem]:
-    """Ids that several nodes have, or that the last checkpoint does not know yet."""
+def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, Problems]]:
+    """By database: ids that several nodes have, or that the last checkpoint does not know yet."""
     rows = np.concatenate([np.empty((0, 5), np.int64), *ids.rows])
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
-    for place in np.flatnonzero(np.diff(rows[:, 0]) == 0).tolist():
-        first, second = rows[place].tolist(), rows[place + 1].tolist()
-        where = "a root" if first[2] == NULL_LSN else f"slot {first[3]} of {lsn_text(first[2])}"
-        found = f"id {second[0]} of the node of {where}, at {lsn_text(first[1])}"
-        yield _of_id(second, "a node id of its own", found)
+    again = np.flatnonzero(np.diff(rows[:, 0]) == 0) + 1
     last = snapshot.checkpoint.fields.get("last_local_node_id")
-    if last is None:
-        return
     known = rows[:, 1] < snapshot.checkpoint.end_lsn
-    for row in rows[known & (rows[:, 0] > last)].tolist():
-        yield _of_id(row, f"a node id up to {last}, the last one of the checkpoint", f"{row[0]}")
+    above = np.flatnonzero(known & (rows[:, 0] > last)) if last is not None else again[:0]
+    about = np.concatenate((again, above))
+
+    def of_id(at: int) -> Problem:
+        row = about[at]
+        if at >= len(again):
+            expected = f"a node id up to {last}, the last one of the checkpoint"
+            return _of_id(rows[row].tolist(), expected, f"{rows[row, 0]}")
+        first = rows[row - 1].tolist()
+        where = "a root" if first[2] == NULL_LSN else f"slot {first[3]} of {lsn_text(first[2])}"
+        found = f"id {first[0]} of the node of {where}, at {lsn_text(first[1])}"
+        return _of_id(rows[row].tolist(), "a node id of its own", found)
+
+    db_ids = rows[about, 4]
+    order = np.argsort(db_ids, kind="stable")
+    starts = np.flatnonzero(np.diff(db_ids[order], prepend=-(1 << 62)))
+    for own in np.split(order, starts[1:]) if len(order) else ():
+        problems = Problems()
+        problems.add("tree-node-id", own, of_id)
+        yield int(db_ids[own[0]]), problems
 
 
 def _of_id(row: list[int], expected: str, found: str) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.plain import printable
 from je_tools.recovery.findings import log_findings
 from je_tools.scan import Scanner
-from je_tools.snapshot import NAME_DB, Database, Snapshot, take_snapshot
+from je_tools.snapshot import NAME_DB, Database, Snapshot, held_snapshot
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,30 @@ def tree_findings(environment: Environment, scanner: Scanner, wanted: Wanted) ->
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
-    try:
-        snapshot = take_snapshot(environment, scanner, now_ms=wanted.now_ms)
-    except InputError as error:
-        known = CODES["recovery-refused"]
-        yield Finding(
-            known.name, known.severity, environment.name, found=str(error), hint=known.hint
-        )
-        return
+    with ExitStack() as stack:
+        try:
+            held = held_snapshot(environment, scanner, now_ms=wanted.now_ms)
+            snapshot = stack.enter_context(held)
+        except InputError as error:
+            known = CODES["recovery-refused"]
+            yield Finding(
+                known.name, known.severity, environment.name, found=str(error), hint=known.hint
+            )
+            return
+        yield from _of_snapshot(snapshot, wanted)
+
+
+def _of_snapshot(snapshot: Snapshot, wanted: Wanted) -> Iterator[Finding]:
     yield from log_findings(snapshot)
     notes = cleaner_notes(snapshot)
     yield from _of_names(snapshot)
     for database, problems in check_trees(snapshot, notes):
+        if snapshot.image.is_torn:
+            # What looks like damage is none.
+            snapshot.check_files()
         yield from _of_problems(snapshot, database, problems)
     if wanted.utilization:
-        yield from _of_totals(environment, scanner, notes)
+        yield from _of_totals(snapshot.environment, snapshot.scanner, notes)
 
 
 def _made(environment: Environment, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:

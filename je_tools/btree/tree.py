@@ -52,6 +52,8 @@ class FaultKind(StrEnum):
     WRONG_LEVEL = "wrong-level"
     NO_FULL_VERSION = "no-full-version"
     NOT_A_RECORD = "not-a-record"
+    NOT_TWO_PARTS = "not-two-parts"
+    """A key of a database with duplicates that does not end with the record's data."""
     SHARED = "shared"
     """A node that another slot names too: of a tree there is one way to each."""
     STRAY_SLOTS = "stray-slots"

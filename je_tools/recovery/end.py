@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from je_tools.environment import Environment, LogFile
+from je_tools.environment import Environment, LogFile, reopened
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import FILE_HEADER_SIZE, NULL_LSN, lsn_of
 from je_tools.formats.je.reader import Rows
@@ -36,6 +36,7 @@ DB_TREE_NO, IMMUTABLE_NO = BY_NAME["DbTree"].no, BY_NAME["ImmutableFile"].no
 _MARKS = mask_of((DB_TREE_NO, CKPT_START_NO, CKPT_END_NO, IMMUTABLE_NO, RESTORE_REQUIRED_NO))
 _KNOWN = mask_of(ENTRY_TYPES)
 _NO_END = 1 << 62
+_PIECE_SIZE = 1 << 20
 
 
 class EndReason(StrEnum):
@@ -248,10 +249,10 @@ def _reason(file: LogFile, stop: int, limit: int, next_offset: int, tail: int) -
         return EndReason.CHOSEN if stop > limit else EndReason.DAMAGED
     if next_offset == file.size:
         return EndReason.CLEAN
-    with file.path.open("rb") as source:
-        source.seek(tail)
-        while piece := source.read(1 << 20):
-            if piece.count(0) != len(piece):
+    with reopened(file.path, file.size) as source:
+        for start in range(tail, file.size, _PIECE_SIZE):
+            piece = source.read_bytes(start, min(start + _PIECE_SIZE, file.size))
+            if piece.count(0) != len(piece) or source.unreadable:
                 return EndReason.TORN
     return EndReason.ZEROS
 

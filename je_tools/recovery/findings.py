@@ -22,9 +22,6 @@ from je_tools.recovery.end import EndReason, Refusal
 if TYPE_CHECKING:
     from je_tools.snapshot import Snapshot
 
-TOLD = 100
-"""Places of damage in trees that are told one by one."""
-
 _KEY_SHOWN = 32
 _NAME_DB = 1
 _WAITS_SINCE = 19
@@ -51,6 +48,7 @@ _WHAT = {
     FaultKind.NO_FULL_VERSION: "a delta whose full version cannot be read",
     FaultKind.SHARED: "a node that another slot of the tree names too",
     FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
+    FaultKind.NOT_TWO_PARTS: "a key that does not end with the data",
 }
 
 _FORETOLD = {
@@ -127,9 +125,8 @@ def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:
-    every = list(dict.fromkeys(snapshot.faults))
-    faults = [fault for fault in every if fault.kind not in _FORETOLD]
-    for fault in faults[:TOLD]:
+    faults = snapshot.faults
+    for fault in faults.damage:
         yield _make(
             snapshot,
             "tree-damage",
@@ -137,25 +134,22 @@ def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:
             expected=_expected(snapshot, fault),
             found=_WHAT[fault.kind],
         )
-    if len(faults) > TOLD:
-        yield _make(snapshot, "more-tree-damage", found=f"{len(faults) - TOLD} more places")
+    if faults.untold_count:
+        yield _make(snapshot, "more-tree-damage", found=f"{faults.untold_count} more places")
     for kind, code in _FORETOLD.items():
         if kind is FaultKind.STRAY_SLOTS and not snapshot.was_crashed:
             code = "tree-bounds"
-        yield from _foretold(snapshot, code, [each for each in every if each.kind is kind])
+        for fault in faults.foretold.values():
+            if fault.kind is kind:
+                # Of a database with nodes that the engine reads in another way.
+                count = faults.foretold_count(kind, fault.db_id)
+                found = f"{count} nodes of {_name(snapshot, fault.db_id)}, this one first"
+                yield _make(snapshot, code, fault.lsn, found=found)
     severity = Severity.WARNING if snapshot.was_crashed else Severity.ERROR
     for db_id, name in snapshot.names.items():
         if db_id not in snapshot.databases:
             found = f"no descriptor of database {printable(name)}, id:{db_id}"
             yield replace(_make(snapshot, "tree-name", found=found), severity=severity)
-
-
-def _foretold(snapshot: Snapshot, code: str, faults: list[Fault]) -> Iterator[Finding]:
-    """One finding for each database with nodes that the engine reads in another way."""
-    for db_id in dict.fromkeys(fault.db_id for fault in faults):
-        own = [fault for fault in faults if fault.db_id == db_id]
-        found = f"{len(own)} nodes of {_name(snapshot, db_id)}, this one first"
-        yield _make(snapshot, code, own[0].lsn, found=found)
 
 
 def _expected(snapshot: Snapshot, fault: Fault) -> str:

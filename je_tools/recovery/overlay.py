@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.ahead import ahead
+from je_tools.btree.faults import Faults
 from je_tools.btree.tree import Children, Fault, Tree
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.fetch import fetch
@@ -142,7 +143,7 @@ class _Groups:
 
 def decide(
     tree: Tree, lns: Lns, rows: npt.NDArray[np.int32], rules: Rules, threads: int = 1
-) -> tuple[Overlay, list[Fault]]:
+) -> tuple[Overlay, Faults]:
     """The outcome of undo and redo in one database.
 
     Args:
@@ -156,7 +157,7 @@ def decide(
         What changes, and what was wrong with the BINs that had to be looked at.
     """
     if not len(rows):
-        return no_overlay(), []
+        return no_overlay(), Faults()
     groups = _group(tree, lns, rows)
     slot_lsn, deleted, faults = _slots_of(tree, groups.key, threads)
     state = _State(slot_lsn, deleted, np.full(len(slot_lsn), -1, np.int8), slot_lsn.copy())
@@ -211,11 +212,11 @@ def _group(tree: Tree, lns: Lns, rows: npt.NDArray[np.int32]) -> _Groups:
     return groups
 
 
-def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, list[Fault]]:
+def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults]:
     """LSN and deletion of the slot of each key."""
     lsns = np.full(len(keys), _NO_SLOT, np.int64)
     deleted = np.zeros(len(keys), np.bool_)
-    faults: list[Fault] = []
+    faults = Faults()
 
     def look(children: Children) -> tuple[Ints, Slots, list[Fault]]:
         slots, found = tree.slots_in_range(tree.read(children))
@@ -224,7 +225,7 @@ def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, list[F
 
     for at, slots, found in ahead(look, tree.leaf_children(keys), threads):
         lsns[at], deleted[at] = slots.lsn, slots.deleted
-        faults += found
+        faults.extend(found)
     return lsns, deleted, faults
 
 

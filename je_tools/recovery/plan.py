@@ -18,6 +18,7 @@ from je_tools.formats.je.fetch import fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_of
 from je_tools.formats.je.keysort import group_keys
 from je_tools.formats.spans import Spans
+from je_tools.images import mapped
 from je_tools.recovery.end import EndReason, LogEnd
 from je_tools.recovery.interval import (
     REPLICATED,
@@ -299,8 +300,9 @@ def lost_behind(
     size = sum(file.size for file in files) - end.next_offset
     if end.reason in (EndReason.CLEAN, EndReason.ZEROS, EndReason.TORN) or size <= 0:
         return replace(NOTHING_LOST, size=max(size, 0))
-    image = Image([Part(f.path, f.file_no, f.version, f.size) for f in files])
-    interval = _read_behind(environment, files, image, scanner, end)
+    with mapped([Part(f.path, f.file_no, f.version, f.size) for f in files]) as image:
+        interval = _read_behind(environment, files, image, scanner, end)
+        keys = _lost_keys(interval, image, names, scanner)
     ends = interval.ends
     commits = np.flatnonzero(ends.is_commit)
     counts = _counts_of(ends.txn_id[commits], interval.lns.txn_id)
@@ -310,7 +312,7 @@ def lost_behind(
         )
         for i, row in enumerate(commits.tolist())
     )
-    return Lost(transactions, _lost_keys(interval, image, names, scanner), size)
+    return Lost(transactions, keys, size)
 
 
 def _read_behind(

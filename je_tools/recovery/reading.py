@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from je_tools.btree.counting import count_slots
+from je_tools.btree.faults import LACKING, Faults, Lacking
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask
@@ -100,9 +101,9 @@ class Reading:
         """
         return self.tree.leaf_children(inside=self.inside, at_once=at_once, with_lost=True)
 
-    def read(self, children: Children) -> tuple[Records, list[Fault]]:
+    def read(self, children: Children) -> tuple[Records, Faults]:
         """The records of some BINs that follow each other, and what is wrong with them."""
-        slots, alive, changes, faults = self.alive(self.tree.read(children))
+        slots, alive, changes, found = self.alive(self.tree.read(children))
         places = None
         if not self.tree.ordered and len(changes):
             # A change stays where its slot is: nobody knows how its key compares with others.
@@ -110,25 +111,25 @@ class Reading:
             of_changes = np.zeros(len(changes), np.int64)
             of_changes[at[same]] = np.flatnonzero(same)
             places = np.concatenate((np.flatnonzero(alive), of_changes))
-        records, more = self._records(slots.take(alive), changes, places)
-        return records, faults + more
+        records, faults = self._records(slots.take(alive), changes, places)
+        return records, _together(found, faults)
 
-    def count(self, children: Children) -> tuple[int, list[Fault]]:
+    def count(self, children: Children) -> tuple[int, Faults]:
         """How many records `read` gives of these BINs, without making them."""
         first, last = self._range(children)
         if first == last and self.inside is None:
             quick = count_slots(self.tree, children, self.now_ms)
             if quick is not None:
-                return quick, []
-        slots, alive, changes, faults = self.alive(self.tree.read(children))
+                return quick, Faults()
+        slots, alive, changes, found = self.alive(self.tree.read(children))
         counted = int(np.count_nonzero(alive & self.lives(slots.expires_ms)))
-        more, others = self.count_changes(changes)
-        return counted + more, faults + others
+        more, faults = self.count_changes(changes)
+        return counted + more, _together(found, faults)
 
-    def count_changes(self, changes: Ints) -> tuple[int, list[Fault]]:
+    def count_changes(self, changes: Ints) -> tuple[int, Faults]:
         """How many of some changes are records that have not expired."""
         if not len(changes):
-            return 0, []
+            return 0, Faults()
         records, faults = self._records(_no_slots(self.tree), changes)
         return len(records), faults
 
@@ -177,31 +178,44 @@ class Reading:
         """Whether there are records of which nobody knows where they come in the order of keys."""
         return not self.tree.ordered and not self._used.all()
 
-    def left(self) -> tuple[Records, list[Fault]]:
+    def left(self) -> tuple[Records, Faults]:
         """Those records, when all others have been read."""
         rows = np.flatnonzero(~self._used & (self.overlay.outcome != Outcome.NO_RECORD))
         return self._records(_no_slots(self.tree), rows)
 
-    def faults_of_changes(self, first: int, stop: int) -> list[Fault]:
-        """What is wrong with the records of some changes, by their places in the overlay."""
+    def lacking_changes(self, first: int, stop: int) -> Lacking:
+        """Records of some changes that cannot be had, by their places in the overlay."""
         rows = np.arange(first, min(stop, len(self.overlay)))
         rows = rows[self.overlay.outcome[rows] != Outcome.NO_RECORD]
-        return self._records(_no_slots(self.tree), rows)[1]
+        return _from_changes(self, rows, 0, _Values.empty(len(rows)))
 
     def _records(
         self, slots: Slots, changes: Ints, places: Ints | None = None
-    ) -> tuple[Records, list[Fault]]:
+    ) -> tuple[Records, Faults]:
         n = len(slots)
         values = _Values.empty(n + len(changes))
-        faults = _from_slots(self, slots, values)
-        faults += _from_changes(self, changes, n, values)
+        faults = Faults()
+        faults.lack(_from_slots(self, slots, values))
+        faults.lack(_from_changes(self, changes, n, values))
         keys = joined_spans([slots.key, self.overlay.key.take(changes)])
         order = np.arange(len(keys))
         if places is not None:
             order = np.argsort(places, kind="stable")
         elif len(changes) and self.tree.ordered:
             order = order_keys(keys, two_part=self.tree.by_parts, fast=self.tree.fast)
-        return _in_order(self, keys, values, order), faults
+        records = _in_order(self, keys, values, order)
+        if self.with_data and self.tree.two_part:
+            faults.lack(_without_parts(self, records))
+        return records, faults
+
+
+def _together(of_nodes: list[Fault], of_records: Faults) -> Faults:
+    if not of_nodes:
+        return of_records
+    faults = Faults()
+    faults.extend(of_nodes)
+    faults.extend(of_records)
+    return faults
 
 
 def _no_slots(tree: Tree) -> Slots:
@@ -231,7 +245,14 @@ def _in_order(reading: Reading, keys: Spans, values: _Values, chosen: Ints) -> R
     return records.take(chosen)
 
 
-def _from_slots(reading: Reading, slots: Slots, values: _Values) -> list[Fault]:
+def _without_parts(reading: Reading, records: Records) -> Lacking:
+    """Records whose keys do not have the data with them."""
+    rows = np.flatnonzero(records.data.sizes < 0)
+    kinds = np.full(len(rows), LACKING.index(FaultKind.NOT_TWO_PARTS), np.uint8)
+    return Lacking(reading.tree.db_id, kinds, records.lsn[rows], records.key.take(rows))
+
+
+def _from_slots(reading: Reading, slots: Slots, values: _Values) -> Lacking:
     """Fill in the first records: those of slots."""
     n = len(slots)
     values.lsn[:n], values.vlsn[:n] = slots.lsn, np.where(slots.vlsn > 0, slots.vlsn, NO_VLSN)
@@ -239,18 +260,18 @@ def _from_slots(reading: Reading, slots: Slots, values: _Values) -> list[Fault]:
     values.modified_ms[:n], values.created_ms[:n] = slots.modified_ms, slots.created_ms
     values.expires_ms[:n] = slots.expires_ms
     values.tombstone[:n] = slots.state & TOMBSTONE != 0
-    if not reading.with_data or reading.tree.two_part:
-        return []
     rows = np.flatnonzero(slots.data_size < 0)
+    if not reading.with_data or reading.tree.two_part:
+        rows = rows[:0]
     entries = fetch(reading.tree.image, slots.lsn[rows], fast=reading.tree.fast)
     expires_ms = values.expires_ms[rows]
     lacking = _from_lns(reading, entries, rows, values)
     # Which of the two counts is told by the engine's reads: they ask the slot.
     values.expires_ms[rows] = expires_ms
-    return _faults(reading, entries, lacking, slots.key.take(rows))
+    return _lacking(reading, entries, lacking, slots.key.take(rows))
 
 
-def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) -> list[Fault]:
+def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) -> Lacking:
     """Fill in the other records: those of undo and redo."""
     overlay, image, fast = reading.overlay, reading.tree.image, reading.tree.fast
     entries = fetch(image, overlay.lsn[changes], fast=fast)
@@ -271,12 +292,12 @@ def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) 
     values.lsn[rows[back]] = back_to[back]
     further = np.flatnonzero(back & ~kept)
     if reading.tree.two_part or not len(further):
-        return _faults(reading, entries, lacking, overlay.key.take(changes))
+        return _lacking(reading, entries, lacking, overlay.key.take(changes))
     olds = fetch(image, back_to[further], fast=fast)
     expires_ms = values.expires_ms[rows[further]]
     lacking[further] = _from_lns(reading, olds, rows[further], values)
     values.expires_ms[rows[further]] = expires_ms
-    return _faults(reading, entries, lacking, overlay.key.take(changes))
+    return _lacking(reading, entries, lacking, overlay.key.take(changes))
 
 
 def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -> Mask:
@@ -337,14 +358,13 @@ def _number(columns: Columns, name: str) -> Ints:
     return np.where(columns.is_present(name), columns.number(name), 0)
 
 
-def _faults(reading: Reading, entries: Entries, lacking: Mask, keys: Spans) -> list[Fault]:
+def _lacking(reading: Reading, entries: Entries, lacking: Mask, keys: Spans) -> Lacking:
     """Records whose LN cannot be had."""
-    found = []
-    for row in np.flatnonzero(lacking).tolist():
-        kind = FaultKind.DAMAGED if entries.found[row] == Found.BAD else FaultKind.MISSING
-        if entries.found[row] == Found.GOOD:
-            kind = FaultKind.NOT_A_RECORD
-        key = keys[row]
-        lsn = int(entries.lsn[row])
-        found.append(Fault(kind, reading.tree.db_id, lsn, NULL_LSN, key, key))
-    return found
+    rows = np.flatnonzero(lacking)
+    kinds = np.select(
+        [entries.found[rows] == Found.BAD, entries.found[rows] == Found.GOOD],
+        [LACKING.index(FaultKind.DAMAGED), LACKING.index(FaultKind.NOT_A_RECORD)],
+        LACKING.index(FaultKind.MISSING),
+    )
+    db_id = reading.tree.db_id
+    return Lacking(db_id, kinds.astype(np.uint8), entries.lsn[rows], keys.take(rows))

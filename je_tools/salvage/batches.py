@@ -9,10 +9,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from je_tools.errors import StoppedError
 from je_tools.formats.arrays import Ints
 from je_tools.formats.image import Image
 from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
@@ -92,9 +94,17 @@ class Reading:
             first = last
 
     def read(self, lsns: Ints, confidence: Grades) -> Graded:
-        """The records at LSNs, which have been summed before."""
+        """The records at LSNs, which have been summed before.
+
+        Raises:
+            StoppedError: there is something else now.
+        """
         entries = fetch(self.image, lsns, fast=self.fast, check=False)
-        rows = np.flatnonzero(entries.is_family(Family.LN))
+        is_there = entries.is_family(Family.LN)
+        if not is_there.all():
+            lsn = int(lsns[np.argmin(is_there)])
+            raise StoppedError(f"{lsn_text(lsn)}: what is there changed while the log was read")
+        rows = np.arange(len(lsns))
         found = list(entries.decode(Family.LN, rows, fast=self.fast, wanted=_FIELDS))
         pieces = [self._records(entries, some, decoded.fields) for some, decoded in found]
         if not pieces:

@@ -12,10 +12,10 @@ from typing import cast
 import numpy as np
 
 from je_tools.environment import Environment
-from je_tools.errors import StoppedError
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.images import check_image, map_files, unchanged
 from je_tools.names import FIXED_NAMES
 from je_tools.salvage.batches import Graded, Reading, graded
 from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
@@ -90,12 +90,17 @@ class Salvage:
         Raises:
             StoppedError: one is not what it was.
         """
-        parts = [Part(s.file.path, s.file.file_no, s.file.version, s.size) for s in self.states]
-        try:
-            return Image(parts)
-        except OSError as error:
-            name = error.filename or self.environment.name
-            raise StoppedError(f"{name}: {error.strerror}") from error
+        return map_files(
+            [Part(s.file.path, s.file.file_no, s.file.version, s.size) for s in self.states]
+        )
+
+    def check_files(self) -> None:
+        """Make sure that all files are as long as they were.
+
+        Raises:
+            StoppedError: one is not, or its device failed, so that records may be lacking.
+        """
+        check_image(self.image)
 
     @property
     def states(self) -> tuple[FileState, ...]:
@@ -245,6 +250,13 @@ def write(
         RefusedError: a file cannot be written.
         StoppedError: a file of the log is not what it was.
     """
+    with unchanged(salvaged.check_files):
+        return _write(salvaged, databases, sink, directory, known)
+
+
+def _write(
+    salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
+) -> Output:
     names = [one.database for one in databases]
     choice = salvaged.choice
     sources = (

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from je_tools.formats.je.header import NULL_LSN
+from tests.builders.trees import DUPLICATES, TreeLog, slot
 from tests.corpus import FIXTURES
 from tests.je_tools.corpus_snapshots import database_named, pairs_of, snapshot_of
 from tests.je_tools.dumped import Done, je_tools, rows_of
@@ -117,6 +118,21 @@ def test_a_record_without_its_data_is_left_out_and_told(tmp_path: Path) -> None:
     got = je_tools("get", home, "--db", "people", f"hex:{key.hex()}", "--format", "jsonl")
     assert got.code == 3
     assert [row["data"] for row in rows_of(got.out)] == [None]
+
+
+def test_a_duplicate_whose_key_is_not_one_is_left_out_and_told(tmp_path: Path) -> None:
+    """Its key should end with its data; nobody knows where the one begins."""
+    log = TreeLog()
+    both = (b"akd\x01", b"b\xff")
+    slots = [slot(key, log.ln(key, b"")) for key in both]
+    log.database(b"dup", log.tree(slots), db_flags=DUPLICATES)
+    log.checkpoint()
+    home = log.write(tmp_path / "env")
+    done = je_tools("export", home, "--db", "dup", "--format", "jsonl")
+    assert done.code == 3
+    assert "expected the record of key hex:62ff of dup; found a key that does not end" in done.err
+    assert [(row["key"], row["data"]) for row in rows_of(done.out)] == [("61", "6b64")]
+    assert je_tools("count", home, "--db", "dup").code == 0
 
 
 def test_what_has_expired_is_shown_when_asked_for() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from je_tools.formats.image import NOWHERE, Image, Part
+from je_tools.formats.source import SourceChangedError
 from tests.corpus import ROOT
 
 PAGE = 4096
@@ -90,13 +95,26 @@ def test_what_is_mapped_stays_when_it_is_deleted(tmp_path: Path) -> None:
 
 def test_a_file_that_is_shorter_than_it_was(tmp_path: Path) -> None:
     (part,) = parts_of(tmp_path, {0: 100})
-    with pytest.raises(OSError, match="shrank while the log was read"):
+    with pytest.raises(SourceChangedError, match="shrank from 101 to 100 bytes while the log was"):
         Image([Part(part.path, 0, 17, 101)])
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(SourceChangedError, match="none: removed while it was read"):
         Image([Part(tmp_path / "none", 0, 17, 1)])
     image = Image([part])
     part.path.write_bytes(b"")
     assert image.lost() == part.path
+
+
+def test_a_file_of_which_nobody_can_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (part,) = parts_of(tmp_path, {0: 100})
+    image = Image([part])
+    for number, lost in ((errno.ENOTDIR, None), (errno.ESTALE, part.path)):
+
+        def stat(path: Path, number: int = number) -> None:
+            raise OSError(number, os.strerror(number), str(path))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "stat", stat)
+            assert image.lost() == lost
 
 
 TRUNCATED = """
@@ -139,11 +157,71 @@ print(image.data[:4].tolist(), image.data[start + 2 * page :].any())
 def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path, way: str) -> None:
     """What is gone is zeros, and the image knows; in any thread, with Python's lock or without."""
     parts = parts_of(tmp_path, {0: 3 * PAGE, 1: 8 * PAGE})
-    command = [sys.executable, "-c", TRUNCATED, way, *(part.path for part in parts)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = ended(TRUNCATED, way, *(part.path for part in parts))
     assert done.returncode == 0, done.stderr
     first = content(0, 4)
     assert done.stdout.splitlines()[-1] == f"{list(first)} False"
+
+
+def ended(text: str, *arguments: object, options: tuple[str, ...] = ()) -> Any:
+    """A process that may die."""
+    command = [sys.executable, *options, "-c", text, *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=100
+    )
+
+
+MANY_PAGES = """
+import os, sys
+from pathlib import Path
+from je_tools.formats.image import Image, Part
+
+page, count = 4096, 70_000
+path = Path(sys.argv[1])
+parts = []
+for number in range(3):
+    each = path / f"{number:08x}.jdb"
+    with each.open("wb") as file:
+        file.truncate(count * page)
+        file.seek(0)
+        file.write(b"x")
+    parts.append(Part(each, number, 17, count * page))
+image = Image(parts)
+os.truncate(parts[1].path, 0)
+backwards = range(count - 2, -2, -2)
+for at in backwards if sys.argv[2] == "backwards" else range(0, count, 2):
+    assert image.data[(count + at) * page] == 0
+assert image.lost() == parts[1].path
+maps = sum(1 for _ in open("/proc/self/maps"))
+assert maps < 2000, maps
+assert image.data[0] == image.data[2 * count * page] == ord("x")
+"""
+
+
+@pytest.mark.parametrize("way", ["forwards", "backwards"])
+def test_more_pages_than_a_process_may_have_maps(tmp_path: Path, way: str) -> None:
+    """What is gone of a file is one map, so that 35,000 places in it are not too many."""
+    done = ended(MANY_PAGES, tmp_path, way)
+    assert done.returncode == 0, done.stderr
+
+
+NO_ROOM = """
+import ctypes, os, sys
+from pathlib import Path
+from je_tools.formats import torn
+from je_tools.formats.image import Image, Part
+
+path = Path(sys.argv[1])
+image = Image([Part(path, 0, 17, path.stat().st_size)])
+torn._LIBC.mmap = lambda *_: ctypes.c_void_p(-1).value
+os.truncate(path, 0)
+image.data[5]
+"""
+
+
+def test_no_room_for_zeros_ends_the_process(tmp_path: Path) -> None:
+    (part,) = parts_of(tmp_path, {0: 3 * PAGE})
+    assert ended(NO_ROOM, part.path).returncode == -signal.SIGBUS
 
 
 ELSEWHERE = """
@@ -151,17 +229,75 @@ import mmap, os, sys
 from pathlib import Path
 from je_tools.formats.image import Image, Part
 
-path = Path(sys.argv[1])
+path, other = Path(sys.argv[1]), Path(sys.argv[2])
 image = Image([Part(path, 0, 17, path.stat().st_size)])
-with path.open("rb") as file:
+with other.open("rb") as file:
     own = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 os.truncate(path, 0)
+os.truncate(other, 0)
+assert image.data[5] == 0 and image.is_torn
+print("alive", flush=True)
 own[5]
 """
 
 
 def test_maps_of_others_end_the_process_as_ever(tmp_path: Path) -> None:
+    paths = [part.path for part in parts_of(tmp_path, {0: 3 * PAGE, 1: 3 * PAGE})]
+    done = ended(ELSEWHERE, *paths)
+    assert (done.returncode, done.stdout) == (-signal.SIGBUS, "alive\n"), done.stderr
+
+
+def test_a_handler_of_the_program_gets_what_is_not_ours(tmp_path: Path) -> None:
+    """Also one of C, of which Python does not know."""
+    paths = [part.path for part in parts_of(tmp_path, {0: 3 * PAGE, 1: 3 * PAGE})]
+    done = ended(ELSEWHERE, *paths, options=("-X", "faulthandler"))
+    assert (done.returncode, done.stdout) == (-signal.SIGBUS, "alive\n"), done.stderr
+    assert "Fatal Python error: Bus error" in done.stderr
+
+
+LATER = """
+import faulthandler, os, sys
+from pathlib import Path
+from je_tools.formats.image import Image, Part
+
+path = Path(sys.argv[1])
+image = Image([Part(path, 0, 17, path.stat().st_size)])
+faulthandler.enable()
+if sys.argv[2] == "again":
+    again = Image([Part(path, 0, 17, path.stat().st_size)])
+os.truncate(path, 0)
+if sys.argv[2] == "sent":
+    os.kill(os.getpid(), 7)
+image.data[5]
+print("alive", flush=True)
+os.kill(os.getpid(), 7)
+print("more than alive")
+"""
+
+
+@pytest.mark.parametrize("way", ["once", "again", "sent"])
+def test_a_handler_that_the_program_sets_later(tmp_path: Path, way: str) -> None:
+    """It has all, until the next map is made; and a signal that was sent is never ours."""
     (part,) = parts_of(tmp_path, {0: 3 * PAGE})
-    command = [sys.executable, "-c", ELSEWHERE, part.path]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == -7, done.stderr
+    done = ended(LATER, part.path, way)
+    assert done.returncode == -signal.SIGBUS
+    assert done.stdout == ("alive\n" if way == "again" else "")
+    assert "Fatal Python error: Bus error" in done.stderr
+
+
+SENT = """
+import os, sys
+from pathlib import Path
+from je_tools.formats.image import Image, Part
+
+path = Path(sys.argv[1])
+image = Image([Part(path, 0, 17, path.stat().st_size)])
+os.kill(os.getpid(), 7)
+print("alive")
+"""
+
+
+def test_a_signal_that_was_sent_ends_the_process(tmp_path: Path) -> None:
+    (part,) = parts_of(tmp_path, {0: 3 * PAGE})
+    done = ended(SENT, part.path)
+    assert (done.returncode, done.stdout) == (-signal.SIGBUS, "")

@@ -55,7 +55,7 @@ def test_recount_covers_every_byte(name: str, fast: bool) -> None:
         assert counted.obsolete_size(no) == counted.total[no] - live > 0
         assert counted.live_deltas[no] <= counted.obsolete_size(no)
         assert counted.bases[no] <= counted.live_nodes[no]
-    assert snapshot.faults == []
+    assert not snapshot.faults
 
 
 def test_why_files_are_there(tmp_path: Path) -> None:
