@@ -64,7 +64,7 @@ def test_more_ways_than_anybody_can_go(tmp_path: Path, depth: int, fast: bool) -
         return node
 
     snapshot, _ = seen(written(tmp_path, make), fast)
-    assert set(codes_of(snapshot)) <= {"tree-damage", "stray-slots"}
+    assert set(codes_of(snapshot)) <= {"tree-damage", "tree-bounds"}
     told = [finding.found for finding in snapshot_findings(snapshot)]
     assert told.count(MISSING) == depth - 1
 
@@ -79,7 +79,7 @@ def test_a_node_under_two_parents_is_read_once(tmp_path: Path, fast: bool) -> No
 
     snapshot, contents = seen(written(tmp_path, make), fast)
     assert [key for key, _ in contents["db"]] == [b"a", b"c", b"z"]
-    assert sorted(codes_of(snapshot)) == ["stray-slots", "tree-damage"]
+    assert sorted(codes_of(snapshot)) == ["tree-bounds", "tree-damage"]
 
 
 @FORMS
@@ -174,7 +174,7 @@ def test_huge_fan_out(tmp_path: Path, fast: bool) -> None:
 
     snapshot, contents = seen(written(tmp_path, make), fast)
     assert contents["db"] == [(b"000000", b"1")]
-    assert set(codes_of(snapshot)) == {"tree-damage", "stray-slots"}
+    assert set(codes_of(snapshot)) == {"tree-damage", "tree-bounds"}
 
 
 @pytest.mark.parametrize("file_no", [0x80000000, 0xFFFFFFFF], ids=hex)
