@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import NamedTuple
 
 from tests.truth.contents import Contents, Refusal
 from tests.truth.replay import Replayed
@@ -13,21 +14,40 @@ Records = list[tuple[bytes, bytes]]
 _REASON = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")
 
 
-def compare(told: Contents | Refusal, engine: Contents | Refusal) -> tuple[str, str] | None:
-    """The kind of the first difference, and where it is; None where there is none."""
+REASONS = {
+    "missing-file": "LOG_FILE_NOT_FOUND",
+    "damaged-interval": "LOG_CHECKSUM",
+    "no-root": "LOG_INTEGRITY",
+    "no-file": "LOG_CHECKSUM",
+}
+"""What the engine says where we say these."""
+
+
+class Found(NamedTuple):
+    """A difference: what kind of one, where, and in which database, if it is one of records."""
+
+    group: str
+    text: str
+    database: str | None = None
+
+
+def compare(told: Contents | Refusal, engine: Contents | Refusal) -> Found | None:
+    """The first difference; None where there is none."""
     if isinstance(engine, Refusal):
-        if isinstance(told, Refusal) and engine.stage == "open":
+        if not isinstance(told, Refusal) or engine.stage != "open":
+            return Found(f"engine alone: {engine.stage} {_kind_of(engine)}", engine.message)
+        expected = REASONS.get(told.reason)
+        if expected is None or expected in engine.message:
             return None
-        return f"engine alone: {engine.stage} {_kind_of(engine)}", engine.message
+        return Found(f"another refusal: {told.reason} {_kind_of(engine)}", engine.message)
     if isinstance(told, Refusal):
-        return f"snapshot alone: {told.stage} {told.reason}", told.message
+        return Found(f"snapshot alone: {told.stage} {told.reason}", told.message)
     if told.keys() != engine.keys():
-        return "databases", f"snapshot alone {told.keys() - engine.keys()}, engine alone " + (
-            f"{engine.keys() - told.keys()}"
-        )
+        ours, theirs = told.keys() - engine.keys(), engine.keys() - told.keys()
+        return Found("databases", f"snapshot alone {ours}, engine alone {theirs}")
     for name, records in engine.items():
         if told[name] != records:
-            return _compare_records(name, told[name], records)
+            return Found(*_compare_records(name, told[name], records), name)
     return None
 
 

@@ -7,49 +7,61 @@ engine, `... DIR NOW_MS [COORDINATE]` for one log that a campaign has kept.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from je_tools.btree.faults import FORETOLD
 from je_tools.environment import open_environment
 from je_tools.errors import InputError
 from je_tools.recovery.findings import snapshot_findings
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
-from tests.engine.campaign import Foretold, main
+from tests.engine.campaign import Foretold, Warned, main
 from tests.truth.contents import Contents, Refusal
-
-FORETELLING = frozenset(
-    {
-        "expiration-unit",
-        "more-tree-damage",
-        "recovery-refused",
-        "root-split-cut-short",
-        "stray-slots",
-        "tree-damage",
-    }
-)
-"""Codes of findings that say that the engine will go wrong, or not open the environment."""
 
 
 def recovered(home: Path, now_ms: int, *, fast: bool | None = None) -> Foretold:
     """What a snapshot says of a directory, and what it foretells.
 
     Args:
-        home: the directory.
+        home: the directory; every other one is read with threads.
         now_ms: the time by which records expire.
-        fast: with compiled kernels, with plain Python, or as the size of the log suggests.
+        fast: with compiled kernels, with plain Python; by the name of the directory where None.
     """
+    is_odd = sum(home.name.encode()) % 2 == 1
+    scanner = Scanner(threads=1 + is_odd, fast=is_odd if fast is None else fast)
     try:
-        environment = open_environment([home])
-        snapshot = take_snapshot(environment, Scanner(threads=1, fast=fast), now_ms=now_ms)
+        snapshot = take_snapshot(open_environment([home]), scanner, now_ms=now_ms)
     except InputError as error:
-        return Foretold(Refusal("open", type(error).__name__, str(error)), frozenset())
+        return Foretold(Refusal("open", _reason(str(error)), str(error)), frozenset())
     contents = contents_of(snapshot)
-    findings = snapshot_findings(snapshot)
-    warnings = FORETELLING & {each.code for each in findings}
+    warnings = frozenset(_warned(snapshot))
     if snapshot.refusals:
         reasons = [str(each) for each in snapshot.refusals]
         return Foretold(Refusal("open", reasons[0], ", ".join(reasons)), warnings)
     return Foretold(contents, warnings)
+
+
+def _reason(text: str) -> str:
+    """Which of the reasons that the engine gives too, if it is one of these."""
+    known = {"no root of": "no-root", "no file holds": "no-file", "the header of": "no-file"}
+    return next((reason for words, reason in known.items() if words in text), "another")
+
+
+def _warned(snapshot: Snapshot) -> Iterator[Warned]:
+    """What is known of trees, by their databases."""
+    told = {each.code for each in snapshot_findings(snapshot)}
+    for fault in snapshot.faults:
+        database = snapshot.databases.get(fault.db_id)
+        name = database.name if database and not database.is_internal else None
+        if fault.kind in FORETOLD:
+            assert {fault.kind.value, "tree-bounds"} & told
+            yield Warned(fault.kind.value, name)
+        else:
+            assert "tree-damage" in told
+            yield Warned("damage", name)
+    if snapshot.faults.untold_count:
+        yield Warned("damage", None)
 
 
 def contents_of(snapshot: Snapshot) -> Contents:

@@ -14,10 +14,11 @@ from tests.engine.campaign import (
     Foretold,
     Judge,
     Report,
+    Warned,
     run_campaign,
     whole_log,
 )
-from tests.engine.comparison import compare, side_of
+from tests.engine.comparison import Found, compare, side_of
 from tests.engine.crashes import Crash
 from tests.engine.jars import JE_5, JE_18
 from tests.engine.workloads import sessions_of
@@ -28,6 +29,7 @@ A, B, C, OTHER = (b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"b", b"4")
 REFUSED = Refusal("open", "SomeException", "why")
 CHECKSUM = Refusal("open", "je.EnvironmentFailureException", "(JE 18) at 0x1 LOG_CHECKSUM: bad")
 NOT_PLAIN = ("ttl", "daemons", "clean", "deferred")
+KIND = "EnvironmentFailureException LOG_CHECKSUM"
 FAILED = Refusal("read", "SomeException", "why")
 
 
@@ -36,6 +38,8 @@ FAILED = Refusal("read", "SomeException", "why")
     [
         ({"x": [A, B]}, {"x": [A, B]}, None),
         (REFUSED, Refusal("open", "another"), None),
+        (Refusal("open", "missing-file"), Refusal("open", "E", "LOG_FILE_NOT_FOUND"), None),
+        (Refusal("open", "missing-file"), CHECKSUM, "another refusal: missing-file " + KIND),
         ({"x": [A]}, {"x": [A], "y": []}, "databases"),
         ({"x": [A, C]}, {"x": [A, B, C]}, "fewer records than the engine"),
         ({"x": [A, B, C]}, {"x": [A, B]}, "more records than the engine"),
@@ -46,7 +50,7 @@ FAILED = Refusal("read", "SomeException", "why")
         ({"x": [B, A]}, {"x": [A, B]}, "order"),
         (REFUSED, {"x": []}, "snapshot alone: open SomeException"),
         ({"x": []}, REFUSED, "engine alone: open SomeException"),
-        ({}, CHECKSUM, "engine alone: open EnvironmentFailureException LOG_CHECKSUM"),
+        ({}, CHECKSUM, "engine alone: open " + KIND),
         (REFUSED, FAILED, "engine alone: read SomeException"),
         ({}, Refusal("hung", "after 60 s"), "engine alone: hung after 60 s"),
     ],
@@ -100,10 +104,11 @@ def test_report_tells_all_of_a_difference() -> None:
     report = Report(cases=4)
     report.kinds["whole"] = 4
     for side in ("snapshot", "engine", "not asked, files are missing"):
-        warnings = frozenset({"stray-slots"} if side == "snapshot" else ())
+        warnings = frozenset({Warned("stray-slots", "x")} if side == "snapshot" else ())
         group = "engine alone: open" if side.startswith("not") else "order"
         case = Case(1, 2, Crash("whole", "0x0/0x9", {}), 5)
-        report.differences.append(Difference(case, group, "'x'", warnings, side))
+        found = Found(group, "'x'", "x")
+        report.differences.append(Difference(case, found, warnings, side))
     assert report.engine_alone == report.differences[::2]
     assert report.unforetold == report.differences[2:]
     assert report.unexplained == report.differences[1:2]
@@ -111,6 +116,28 @@ def test_report_tells_all_of_a_difference() -> None:
     assert "4 crash points, 1 equal" in text
     assert "1 order · replay: snapshot · stray-slots\n" in text
     assert "workload 1 crash 2 at 5: whole (0x0/0x9): 'x'" in text
+
+
+@pytest.mark.parametrize(
+    ("warned", "group", "explains"),
+    [
+        (Warned("stray-slots", "x"), "more records than the engine (twice)", True),
+        (Warned("stray-slots", "y"), "more records than the engine (twice)", False),
+        (Warned("stray-slots", "x"), "databases", False),
+        (Warned("expiration-unit", "x"), "fewer records than the engine", True),
+        (Warned("expiration-unit", "x"), "other data", False),
+        (Warned("expiration-unit", "x"), "engine alone: open E", False),
+        (Warned("root-split-cut-short", "y"), "engine alone: open E", True),
+        (Warned("damage", None), "other data", True),
+    ],
+)
+def test_what_a_warning_explains(warned: Warned, group: str, explains: bool) -> None:
+    """Differences of its own kind, and in its own database."""
+    database = None if group.startswith("engine") else "x"
+    assert warned.explains(Found(group, "", database)) == explains
+
+
+PLANTED = frozenset({Warned("damage", None)})
 
 
 class Planted:
@@ -124,14 +151,16 @@ class Planted:
         if isinstance(contents, dict) and contents.get("plain"):
             self.count += 1
             contents["plain"].pop(random.Random(self.count).randrange(len(contents["plain"])))
-        return Foretold(contents, frozenset({"planted"})) if self.count % 2 else contents
+        return Foretold(contents, PLANTED) if self.count % 2 else contents
 
 
 @pytest.mark.engine
 def test_a_planted_difference_is_found(tmp_path: Path) -> None:
     planted = Planted()
     report = run_campaign(Judge.of(JE_18, tmp_path), planted, range(1, 2), 8, small=True)
-    found = [each for each in report.unexplained if each.group == "fewer records than the engine"]
+    found = [
+        each for each in report.unexplained if each.found.group == "fewer records than the engine"
+    ]
     assert len(found) == planted.count > 2
     assert {each.replayed for each in found} <= {"engine", "not asked, foreign bytes"}
     assert {bool(each.warnings) for each in found} == {True, False}

@@ -22,6 +22,8 @@ PARTS, WORKLOADS, CRASHES = 2, 5, 10
 
 def judged(report: Report) -> None:
     print(report)
+    assert report.refused < report.cases / 3
+    assert report.records > 100 * report.cases
     assert not report.unexplained, report
     assert not report.unforetold, report
 
