@@ -12,8 +12,10 @@ import pytest
 from hypothesis import settings
 
 from tests.corpus import FIXTURES, environments, legacy_files
-from tests.engine.jars import JE_18, engine_jar
+from tests.engine.jars import JE_5, JE_18, engine_jar
 from tests.engine.java import find_java
+from tests.engine.recovered import PROGRAMS, RECORDS, Engine, compile_java
+from tests.engine.tools import Tools
 
 _OF_SESSION = re.compile(r"[\[-]spark[-\]]")
 
@@ -80,6 +82,30 @@ def java() -> Path:
 def je_jar() -> Path:
     """The jar of the engine that writes log version 17; never a reason to skip."""
     return engine_jar(JE_18)
+
+
+@pytest.fixture(scope="session")
+def class_path(java: Path, je_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of the engine, and of the programs of tests/engine."""
+    return compile_java(java, je_jar, tmp_path_factory.mktemp("classes"), PROGRAMS)
+
+
+@pytest.fixture(scope="session")
+def tools(java: Path, class_path: str) -> Iterator[Tools]:
+    """The engine's command line tools."""
+    with Tools(java, class_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def engines(
+    java: Path, class_path: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Engine]]:
+    """The newest engine that is asked, and the oldest."""
+    folder = tmp_path_factory.mktemp("old")
+    old_path = compile_java(java, engine_jar(JE_5), folder, [RECORDS])
+    with Engine(java, class_path) as new, Engine(java, old_path) as old:
+        yield {JE_18: new, JE_5: old}
 
 
 @pytest.fixture(scope="session", params=[pytest.param("local[2,4]", id="spark")])
