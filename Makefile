@@ -14,11 +14,13 @@ demo: venv
 test: lint
 	@scripts/jdk.sh || true
 	@scripts/chromium.sh || true
+	@scripts/jars.sh || true
 	$(PYTEST) -n auto -m "not exhaustive"
 
 test-all: lint
 	@scripts/jdk.sh || true
 	@scripts/chromium.sh || true
+	@scripts/jars.sh || true
 	$(PYTEST) -n auto --timeout 3600
 
 # numba ignores NUMBA_BOUNDSCHECK with a warm cache and a build with it would poison later runs,

@@ -57,7 +57,6 @@ def test_the_wheel_holds_the_tree(wheel: Path) -> None:
     assert held == expected
 
 
-@pytest.mark.timeout(600)
 def test_the_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
     _run([sys.executable, "-m", "venv", tmp_path / "venv"])
     scripts = tmp_path / "venv" / "bin"
