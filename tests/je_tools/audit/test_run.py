@@ -35,6 +35,7 @@ from tests.je_tools.audit.auditing import (
     summary_said,
     txns_said,
 )
+from tests.spark.session import QUICK_JAVA
 
 pytestmark = pytest.mark.spark
 
@@ -330,6 +331,7 @@ def test_equal_on_a_cluster_that_loses_an_executor(
     tool = Path(sys.executable).parent / "je-tools"
     command = [tool, "audit", "run", fleet.root.name, "--output", tmp_path / "out"]
     command += ["--master", "local-cluster[2,1,1024]", "--fail-on", "never"]
+    command += ["--conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}"]
     with subprocess.Popen(
         command, cwd=fleet.root.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as running:
