@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.corpus import FIXTURES, environments, legacy_files
+from tests.corpus import FIXTURES, environments, legacy_files, one_of_each_kind
 from tests.engine.jars import JE_5, JE_18, engine_jar
 from tests.engine.java import find_java
 from tests.engine.recovered import PROGRAMS, RECORDS, Engine, compile_java
@@ -33,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for `environment`, `environment_with_truth` or `legacy_file` gets each.
 
+    One that asks for `some_environment` takes long: under `make test` it gets one of each kind.
     Without a corpus there are no legacy files, and such a test is not collected at all.
     """
     marks = metafunc.definition.iter_markers("parametrize")
@@ -43,6 +44,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     every = environments()
     if "environment" in wanted:
         metafunc.parametrize("environment", every, ids=[each.name for each in every])
+    if "some_environment" in wanted:
+        metafunc.parametrize("some_environment", one_of_each_kind())
     if "environment_with_truth" in wanted:
         judged = [each for each in every if each.truth]
         ids = [each.name for each in judged]
