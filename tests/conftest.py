@@ -19,6 +19,14 @@ from tests.engine.tools import Tools
 
 _OF_SESSION = re.compile(r"[\[-]spark[-\]]")
 
+TOGETHER = {
+    "tests/engine/": "engine",
+    "tests/engine_truth/test_files.py": "engine",
+    "tests/je_tools/audit/test_browser.py": "browser",
+    "tests/test_wheel.py": "wheel",
+}
+"""Tests, by how their names begin, that share what is costly to have in each process."""
+
 # The first call of a kernel compiles it, and a busy machine is no failure of ours.
 settings.register_profile("je-tools", deadline=None)
 settings.load_profile("je-tools")
@@ -62,15 +70,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests of the one Spark session run in one process; all others wherever there is room.
+    """Tests of the one Spark session run in one process, as do others of TOGETHER.
 
-    They are told by their names: marks are not known to the process that hands tests out.
+    All others run wherever there is room. Tests are told by their names: marks are not known to the
+    process that hands them out.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if _OF_SESSION.search(nodeid) else nodeid
+            if _OF_SESSION.search(nodeid):
+                return "spark"
+            shared = (name for begun, name in TOGETHER.items() if nodeid.startswith(begun))
+            return next(shared, nodeid)
 
     return Scheduling(config, log) if config.getoption("dist") == "load" else None
 

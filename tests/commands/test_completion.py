@@ -158,8 +158,10 @@ def test_a_name_that_is_no_word_is_offered_by_its_id(shell: str, tmp_path: Path)
     assert str(100 + HOSTILE.index(b"comma,semi;tab\tline\nfeed\rreturn")) in found
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"\xff" * 5000, None])
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("shell", "content"),
+    [("bash", b""), ("bash", b"\0" * 5000), ("zsh", b"\xff" * 5000), ("fish", None)],
+)
 def test_nothing_is_offered_of_what_is_no_log(
     shell: str, content: bytes | None, tmp_path: Path
 ) -> None:
