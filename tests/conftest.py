@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.corpus import FIXTURES, environments, legacy_files, one_of_each_kind
 from tests.engine.jars import JE_5, JE_18, engine_jar
@@ -28,8 +28,11 @@ TOGETHER = {
 """Tests, by how their names begin, that share what is costly to have in each process."""
 
 # The first call of a kernel compiles it, and a busy machine is no failure of ours.
-settings.register_profile("je-tools", deadline=None)
-settings.load_profile("je-tools")
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", _PATIENT)
+# Nobody's change is refused for a case that was there before; `make test-all` looks for new ones.
+settings.register_profile("same", _PATIENT, derandomize=True)
+settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
