@@ -52,13 +52,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     lists = [names.split(",") if isinstance(names, str) else names for names in named]
     own = {name.strip() for names in lists for name in names}
     wanted = set(metafunc.fixturenames) - own
-    every = environments()
     if "environment" in wanted:
+        every = environments()
         metafunc.parametrize("environment", every, ids=[each.name for each in every])
     if "some_environment" in wanted:
         metafunc.parametrize("some_environment", one_of_each_kind())
     if "environment_with_truth" in wanted:
-        judged = [each for each in every if each.truth]
+        judged = [each for each in environments() if each.truth]
         ids = [each.name for each in judged]
         metafunc.parametrize("environment_with_truth", judged, ids=ids)
     if "legacy_file" in wanted:
