@@ -14,12 +14,14 @@ demo: venv
 test: lint
 	@scripts/jdk.sh || true
 	@scripts/chromium.sh || true
+	@scripts/jars.sh || true
 	$(PYTEST) -n auto -m "not exhaustive"
 
 test-all: lint
 	@scripts/jdk.sh || true
 	@scripts/chromium.sh || true
-	$(PYTEST) -n auto --timeout 3600
+	@scripts/jars.sh || true
+	$(PYTEST) -n auto --timeout 3600 --hypothesis-profile search
 
 # numba ignores NUMBA_BOUNDSCHECK with a warm cache and a build with it would poison later runs,
 # hence the folder of its own.

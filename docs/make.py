@@ -95,10 +95,11 @@ def _runs(block_text: str, folder: Path) -> Iterator[str]:
 
 
 def _output(command: str, folder: Path) -> str:
-    kept = ("HOME", "JAVA_HOME", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "LANG", "LC_ALL")
+    kept = ("HOME", "JAVA_HOME", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment |= {"COLUMNS": str(WIDTH), "TERM": "dumb", "PYTHONUTF8": "1"}
+    # What `ls` prints in order, say, would be another one elsewhere.
+    environment |= {"COLUMNS": str(WIDTH), "TERM": "dumb", "PYTHONUTF8": "1", "LC_ALL": "C"}
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=folder,

@@ -9,17 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-from tests.corpus import FIXTURES, environments, legacy_files
-from tests.engine.jars import JE_18, engine_jar
+from tests.corpus import FIXTURES, environments, legacy_files, one_of_each_kind
+from tests.engine.jars import JE_5, JE_18, engine_jar
 from tests.engine.java import find_java
+from tests.engine.recovered import PROGRAMS, RECORDS, Engine, compile_java
+from tests.engine.tools import Tools
 
 _OF_SESSION = re.compile(r"[\[-]spark[-\]]")
 
+TOGETHER = {
+    "tests/engine/": "engine",
+    "tests/engine_truth/test_files.py": "engine",
+    "tests/je_tools/audit/test_browser.py": "browser",
+    "tests/test_wheel.py": "wheel",
+}
+"""Tests, by how their names begin, that share what is costly to have in each process."""
+
 # The first call of a kernel compiles it, and a busy machine is no failure of ours.
-settings.register_profile("je-tools", deadline=None)
-settings.load_profile("je-tools")
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", _PATIENT)
+# Nobody's change is refused for a case that was there before; `make test-all` looks for new ones.
+settings.register_profile("same", _PATIENT, derandomize=True)
+settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for `environment`, `environment_with_truth` or `legacy_file` gets each.
 
+    One that asks for `some_environment` takes long: under `make test` it gets one of each kind.
     Without a corpus there are no legacy files, and such a test is not collected at all.
     """
     marks = metafunc.definition.iter_markers("parametrize")
@@ -38,11 +52,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     lists = [names.split(",") if isinstance(names, str) else names for names in named]
     own = {name.strip() for names in lists for name in names}
     wanted = set(metafunc.fixturenames) - own
-    every = environments()
     if "environment" in wanted:
+        every = environments()
         metafunc.parametrize("environment", every, ids=[each.name for each in every])
+    if "some_environment" in wanted:
+        metafunc.parametrize("some_environment", one_of_each_kind())
     if "environment_with_truth" in wanted:
-        judged = [each for each in every if each.truth]
+        judged = [each for each in environments() if each.truth]
         ids = [each.name for each in judged]
         metafunc.parametrize("environment_with_truth", judged, ids=ids)
     if "legacy_file" in wanted:
@@ -57,15 +73,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests of the one Spark session run in one process; all others wherever there is room.
+    """Tests of the one Spark session run in one process, as do others of TOGETHER.
 
-    They are told by their names: marks are not known to the process that hands tests out.
+    All others run wherever there is room. Tests are told by their names: marks are not known to the
+    process that hands them out.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if _OF_SESSION.search(nodeid) else nodeid
+            if _OF_SESSION.search(nodeid):
+                return "spark"
+            shared = (name for begun, name in TOGETHER.items() if nodeid.startswith(begun))
+            return next(shared, nodeid)
 
     return Scheduling(config, log) if config.getoption("dist") == "load" else None
 
@@ -80,6 +100,30 @@ def java() -> Path:
 def je_jar() -> Path:
     """The jar of the engine that writes log version 17; never a reason to skip."""
     return engine_jar(JE_18)
+
+
+@pytest.fixture(scope="session")
+def class_path(java: Path, je_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of the engine, and of the programs of tests/engine."""
+    return compile_java(java, je_jar, tmp_path_factory.mktemp("classes"), PROGRAMS)
+
+
+@pytest.fixture(scope="session")
+def tools(java: Path, class_path: str) -> Iterator[Tools]:
+    """The engine's command line tools."""
+    with Tools(java, class_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def engines(
+    java: Path, class_path: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Engine]]:
+    """The newest engine that is asked, and the oldest."""
+    folder = tmp_path_factory.mktemp("old")
+    old_path = compile_java(java, engine_jar(JE_5), folder, [RECORDS])
+    with Engine(java, class_path) as new, Engine(java, old_path) as old:
+        yield {JE_18: new, JE_5: old}
 
 
 @pytest.fixture(scope="session", params=[pytest.param("local[2,4]", id="spark")])

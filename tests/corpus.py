@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,10 +72,44 @@ def recorded_environments() -> list[tuple[Environment, Path]]:
     return [(each, path) for each, path in found if path.is_file() and not _overruled(each)]
 
 
+def one_of_each_kind() -> list[Any]:
+    """Every environment as a case of a test that takes long; see `marked_if_another`."""
+    return [
+        pytest.param(each, id=each.name, marks=marked_if_another(each)) for each in environments()
+    ]
+
+
+def marked_if_another(environment: Environment) -> list[Any]:
+    """The marks of a case that takes long: a kind that other cases show is an exhaustive one.
+
+    Those of fixtures/ are run by `make test`, and one of each kind that these have not (`deep`,
+    `large`, …).
+    """
+    return [] if environment.name in _of_each_kind() else [pytest.mark.exhaustive]
+
+
+@functools.cache
+def _of_each_kind() -> frozenset[str]:
+    every = environments()
+    chosen = {_kind(each): each.name for each in every}
+    fixtures = {each.name: _kind(each) for each in every if _is_fixture(each)}
+    return frozenset(fixtures).union(
+        name for kind, name in chosen.items() if kind not in fixtures.values()
+    )
+
+
+def _is_fixture(environment: Environment) -> bool:
+    return (FIXTURES / environment.name.partition("/")[0]).is_dir()
+
+
+def _kind(environment: Environment) -> str:
+    """What its workload was: the name without the log version, and without the node."""
+    return environment.name.partition("/")[0].partition("-")[2]
+
+
 def marked_beyond_fixtures(environment: Environment) -> list[Any]:
     """The marks of a case that takes long: outside of fixtures/ it is an exhaustive one."""
-    is_fixture = (FIXTURES / environment.name.partition("/")[0]).is_dir()
-    return [] if is_fixture else [pytest.mark.exhaustive]
+    return [] if _is_fixture(environment) else [pytest.mark.exhaustive]
 
 
 def _overruled(environment: Environment) -> bool:

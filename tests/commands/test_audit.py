@@ -23,6 +23,7 @@ from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import states
 from tests.engine.java import find_java
 from tests.je_tools.dumped import Done, je_tools, strict_json
+from tests.spark.session import QUICK_JAVA
 
 TOOL = Path(sys.executable).parent / "je-tools"
 NAMES = {"audit.json", "metrics.prom", "report.html", *(table.name for table in TABLES)}
@@ -160,7 +161,8 @@ def test_under_spark_submit(home: Path, tmp_path: Path) -> None:
     script.write_text(lines)
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     out = tmp_path / "out"
-    command = [submit, "--master", "local[1]", script, "audit", "run", home, "--output", out]
+    command = [submit, "--master", "local[1]", "--driver-java-options", QUICK_JAVA, script]
+    command += ["audit", "run", home, "--output", out]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert done.returncode == EXIT_OK, done.stderr

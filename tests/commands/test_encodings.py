@@ -69,7 +69,8 @@ def test_data_are_utf8_everywhere(
 
 @pytest.mark.parametrize(("environment", "encoding", "name"), ENCODINGS[:3])
 def test_help_and_errors(environment: dict[str, str], encoding: str, name: str, home: Path) -> None:
-    for verb in COMMANDS:
+    # All of it is ASCII, so where that can be shown the rest can.
+    for verb in COMMANDS if encoding == "ascii" else ["dump"]:
         assert run(environment, verb, "--help")[::2] == (0, b"")
     for words in (
         [NAME],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,21 +74,27 @@ def test_no_bar_between_the_lines_on_a_terminal(
 def test_a_bar_goes_when_all_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only when the command ends, since what is followed does not."""
     reader, writer = pty.openpty()
+    shown = bytearray()
+    screen = threading.Thread(target=_read_on, args=(reader, shown), daemon=True)
+    screen.start()
     with os.fdopen(writer, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
         with _options.progress_bar(1 << 30, "dump") as advance:
             assert advance is not None
             advance(1 << 29)
             advance(1 << 29)
-            shown = _shown(reader)
+            print(END, file=terminal, flush=True)
+            screen.join()
     os.close(reader)
+    before, _, _ = shown.partition(END.encode())
     # The cursor is shown again where the bar has gone.
-    assert shown.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h\r\x1b[1A\x1b[2K"))
+    assert before.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h\r\x1b[1A\x1b[2K"))
 
 
-def _shown(terminal: int) -> bytes:
-    """All that a terminal was sent; what is written at once may come out in several parts."""
-    parts = []
-    while select.select([terminal], [], [], 0.5)[0]:
-        parts.append(os.read(terminal, 1 << 16))
-    return b"".join(parts)
+END = "behind the bar"
+
+
+def _read_on(terminal: int, shown: bytearray) -> None:
+    """What a terminal is sent, until END: what is written at once may come out in parts."""
+    while END.encode() not in shown:
+        shown += os.read(terminal, 1 << 16)

@@ -22,8 +22,9 @@ HELP = [
     ("je-tools", "--version"),
     ("db-dump", "--help"),
     ("db-recover", "--help"),
-    *(("je-tools", name, "--help") for name in COMMANDS),
+    ("je-tools", "dump", "--help"),
 ]
+HELP_OF_OTHERS = [("je-tools", name, "--help") for name in COMMANDS if name != "dump"]
 PRINTING = [
     *(("je-tools", "dump", HOME, "--format", name) for name in ("table", "jsonl", "csv")),
     ("je-tools", "dump", HOME, "--limit", "1"),
@@ -65,7 +66,18 @@ def closed_pipe() -> int:
     return writer
 
 
-@pytest.mark.parametrize("words", [*HELP, *PRINTING], ids=name_of)
+EVERY = pytest.mark.parametrize(
+    "words",
+    [
+        *HELP,
+        *PRINTING,
+        *(pytest.param(words, marks=pytest.mark.exhaustive) for words in HELP_OF_OTHERS),
+    ],
+    ids=name_of,
+)
+
+
+@EVERY
 def test_a_closed_pipe_is_no_error(words: Words) -> None:
     writer = closed_pipe()
     try:
@@ -74,7 +86,7 @@ def test_a_closed_pipe_is_no_error(words: Words) -> None:
         os.close(writer)
 
 
-@pytest.mark.parametrize("words", [*HELP, *PRINTING], ids=name_of)
+@EVERY
 def test_an_output_without_room_is_said(words: Words) -> None:
     with Path("/dev/full").open("wb") as full:
         code, told = started(words, full.fileno())

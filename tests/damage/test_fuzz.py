@@ -13,7 +13,7 @@ from tests.corpus import ROOT
 from tests.damage.fuzz import INPUTS, check, failure_of
 from tests.damage.mutate import make_input
 
-SEED, SHARES, SHARE = 0, 4, 200
+SEED, SHARES, SHARE = 0, 4, 100
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -51,7 +51,6 @@ def leaf(log: TreeLog, *keys: bytes) -> int:
 
 
 @FORMS
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("depth", [3, 8, 60])
 def test_more_ways_than_anybody_can_go(tmp_path: Path, depth: int, fast: bool) -> None:
     """Each node names the one below many times: every node is read once, and each told of."""

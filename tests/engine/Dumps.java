@@ -3,37 +3,24 @@ import com.sleepycat.je.DatabaseConfig;
 import com.sleepycat.je.Environment;
 import com.sleepycat.je.EnvironmentConfig;
 import com.sleepycat.je.util.DbDump;
-import java.io.BufferedReader;
 import java.io.File;
 import java.io.FileOutputStream;
-import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.util.List;
 
 /**
- * Has the engine's DbDump write every database of environments, and Database.count count them.
+ * Has the engine's DbDump write every database of an environment, and Database.count count them.
  *
- * <p>{@code java -cp JE_JAR tests/engine/Dumps.java}
+ * <p>{@code java -cp JE_JAR tests/engine/Dumps.java HOME FOLDER}
  *
- * <p>A line of standard input names an environment and a folder, with a tab between them. The folder
- * gets {@code NUMBER.dump} and {@code NUMBER.print} for each database, and {@code databases.tsv}, of
- * which line NUMBER is its name and count.
+ * <p>The folder gets {@code NUMBER.dump} and {@code NUMBER.print} for each database, and {@code
+ * databases.tsv}, of which line NUMBER is its name and count.
  */
 public final class Dumps {
     private Dumps() {}
 
     public static void main(String[] args) throws Exception {
-        BufferedReader asked =
-                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = asked.readLine(); line != null; line = asked.readLine()) {
-            String[] parts = line.split("\t");
-            dump(new File(parts[0]), new File(parts[1]));
-        }
-        System.exit(0);
-    }
-
-    private static void dump(File home, File folder) throws Exception {
+        File home = new File(args[0]), folder = new File(args[1]);
         EnvironmentConfig config = new EnvironmentConfig();
         config.setReadOnly(true);
         try (Environment environment = new Environment(home, config);

@@ -7,6 +7,7 @@ import com.sleepycat.je.Environment;
 import com.sleepycat.je.EnvironmentConfig;
 import com.sleepycat.je.Transaction;
 import java.io.File;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Random;
 
@@ -15,7 +16,8 @@ import java.util.Random;
  *
  * <p>{@code java -cp JE_JAR tests/engine/Writer.java DIR ROUNDS PAUSE_MS}
  *
- * <p>Prints "ready" when its databases are there, and "done" when the log is complete and closed.
+ * <p>Prints "ready" when its databases are there, writes at least so many rounds and on until its
+ * standard input ends, and prints "done" when the log is complete and closed.
  */
 public final class Writer {
     private static final int RECORDS = 20;
@@ -40,13 +42,24 @@ public final class Writer {
             dbConfig.setTransactional(true);
             try (Database db = env.openDatabase(null, "watched", dbConfig)) {
                 System.out.println("ready");
-                for (int round = 0; round < rounds; round++) {
+                Thread asked = new Thread(Writer::waitForEnd);
+                asked.setDaemon(true);
+                asked.start();
+                for (int round = 0; round < rounds || asked.isAlive(); round++) {
                     write(env, db, round);
                     Thread.sleep(pause);
                 }
             }
         }
         System.out.println("done");
+    }
+
+    private static void waitForEnd() {
+        try {
+            System.in.readAllBytes();
+        } catch (IOException gone) {
+            return;
+        }
     }
 
     private static void write(Environment env, Database db, int round) {

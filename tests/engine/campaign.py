@@ -164,7 +164,7 @@ class Report:
 
 @dataclass
 class Judge:
-    """An engine, its programs compiled, and a folder to work in."""
+    """An engine, a class path with its programs, and a folder to work in."""
 
     java: Path
     class_path: str
@@ -173,7 +173,7 @@ class Judge:
 
     @classmethod
     def of(cls, coordinate: str, folder: Path) -> Judge:
-        """The engine of these coordinates, working in an empty folder."""
+        """The engine of these coordinates, working in an empty folder, its programs compiled."""
         java, jar = find_java(), engine_jar(coordinate)
         classes = folder / "classes"
         classes.mkdir(parents=True)

@@ -4,7 +4,8 @@ A jar that is in the folder already is used without a look at the network. The w
 are tried in turn: Maven on PATH; Maven installed with apt, where that can be done without a
 question; the Ivy jar inside PySpark. Which registry they ask is their own configuration.
 
-`python -m tests.engine.jars [COORDINATE...]` prints the path of each jar.
+`python -m tests.engine.jars [COORDINATE...]` prints the path of each jar, of those that the tests
+ask when none is named.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def _ivy_jar() -> Path:
 def main() -> int:
     """Print the path of each coordinate's jar."""
     try:
-        for coordinate in sys.argv[1:] or [JE_18]:
+        for coordinate in sys.argv[1:] or [JE_18, JE_5]:
             print(engine_jar(coordinate))
     except NoEngineError as error:
         print(error, file=sys.stderr)

@@ -57,7 +57,7 @@ def _judge(launcher: Path) -> str | None:
     """Why this launcher does not do; None when it does."""
     try:
         told = subprocess.run(
-            [launcher, "--list-modules"], capture_output=True, text=True, timeout=60, check=False
+            [launcher, "--list-modules"], capture_output=True, text=True, timeout=600, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

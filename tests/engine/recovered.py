@@ -13,6 +13,9 @@ from tests.truth.contents import Contents, Refusal, parse_contents
 
 FOLDER = Path(__file__).parent
 RECORDS, STRESS = FOLDER / "Records.java", FOLDER / "Stress.java"
+PROGRAMS = tuple(
+    FOLDER / f"{name}.java" for name in ("Dumps", "Expiring", "Records", "Stress", "Tools")
+)
 QUICK_START = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
@@ -40,7 +43,7 @@ class Engine:
         seconds: how long one environment may take.
     """
 
-    def __init__(self, java: Path, class_path: str, seconds: float = 60) -> None:
+    def __init__(self, java: Path, class_path: str, seconds: float = 300) -> None:
         self.seconds = seconds
         self._command = [java, *QUICK_START, "-cp", class_path, "Records"]
         self._process: subprocess.Popen[str] | None = None

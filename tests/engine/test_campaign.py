@@ -155,9 +155,10 @@ class Planted:
 
 
 @pytest.mark.engine
-def test_a_planted_difference_is_found(tmp_path: Path) -> None:
+def test_a_planted_difference_is_found(java: Path, class_path: str, tmp_path: Path) -> None:
     planted = Planted()
-    report = run_campaign(Judge.of(JE_18, tmp_path), planted, range(1, 2), 8, small=True)
+    judge = Judge(java, class_path, tmp_path)
+    report = run_campaign(judge, planted, range(1, 2), 8, small=True)
     found = [
         each for each in report.unexplained if each.found.group == "fewer records than the engine"
     ]
@@ -168,13 +169,14 @@ def test_a_planted_difference_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
-def test_the_replay_of_whole_logs(tmp_path: Path) -> None:
+def test_the_replay_of_whole_logs(java: Path, class_path: str, tmp_path: Path) -> None:
     """Two opinions that share nothing but the bytes, where both can be had.
 
     Left out are workloads in which JE 18.3.12 spoils expirations, and those that remove files.
     """
     seeds = [seed for seed in range(1, 60) if is_plain(seed)][:2]
-    report = run_campaign(Judge.of(JE_18, tmp_path), whole_log, seeds, 10, small=True)
+    judge = Judge(java, class_path, tmp_path)
+    report = run_campaign(judge, whole_log, seeds, 10, small=True)
     print(report)
     assert report.cases == 20
     assert {each.replayed for each in report.differences} <= {"not asked, damage in file 0"}

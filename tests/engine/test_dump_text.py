@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,21 +11,15 @@ from je_tools.masking import Masking
 from je_tools.sinks.record_lines import Named
 from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_files
 from tests.builders.records import Row, records_of
+from tests.engine.tools import Tools
 
 pytestmark = pytest.mark.engine
-
-
-def run_tool(java: Path, jar: Path, tool: str, *arguments: object) -> bytes:
-    """What a tool of the engine prints."""
-    command = [java, "-cp", jar, f"com.sleepycat.je.util.{tool}", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, check=True)
-    return done.stdout
 
 
 @pytest.mark.parametrize("is_print", [False, True])
 @pytest.mark.parametrize("has_duplicates", [False, True])
 def test_loaded_and_dumped_again(
-    java: Path, je_jar: Path, tmp_path: Path, is_print: bool, has_duplicates: bool
+    tools: Tools, tmp_path: Path, is_print: bool, has_duplicates: bool
 ) -> None:
     chance = random.Random(11)
     rows = {(bytes([byte]), bytes([255 - byte]) * 3) for byte in range(256)}
@@ -43,7 +36,7 @@ def test_loaded_and_dumped_again(
     ours = tmp_path / (done.file or "")
     home = tmp_path / "env"
     home.mkdir()
-    run_tool(java, je_jar, "DbLoad", "-h", home, "-s", name.shown, "-f", ours)
+    tools.run("DbLoad", "-h", home, "-s", name.shown, "-f", ours)
     printed = ["-p"] if is_print else []
-    theirs = run_tool(java, je_jar, "DbDump", "-h", home, "-s", name.shown, *printed)
+    theirs = tools.run("DbDump", "-h", home, "-s", name.shown, *printed)
     assert theirs == ours.read_bytes()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.recovered import RECORDS, STRESS, Engine, compile_java
+from tests.engine.recovered import Engine
 from tests.engine.workloads import CLOSE, sessions_of, write_environment
 from tests.truth.contents import Refusal
 
@@ -16,7 +16,7 @@ import sys, time
 for line in sys.stdin:
     home, answer, mode, now = line.rstrip("\\n").split("\\t")
     if "hangs" in home:
-        time.sleep(60)
+        time.sleep(3600)
     if "dies" in home:
         sys.exit(1)
     with open(answer, "w") as out:
@@ -37,11 +37,13 @@ def fake(tmp_path: Path) -> Path:
 
 def test_a_bad_case_loses_no_other(fake: Path, tmp_path: Path) -> None:
     good = {"said": [(b"\0", b"7")]}
-    with Engine(fake, "", seconds=2) as engine:
+    with Engine(fake, "") as engine:
         assert engine.ask(tmp_path / "one", 7) == good
         assert engine.ask(tmp_path / "dies", 7) == Refusal("died", "the JVM")
         assert engine.ask(tmp_path / "two", 7) == good
-        assert engine.ask(tmp_path / "hangs", 7) == Refusal("hung", "after 2 s")
+        engine.seconds, patience = 1, engine.seconds
+        assert engine.ask(tmp_path / "hangs", 7) == Refusal("hung", "after 1 s")
+        engine.seconds = patience
         assert engine.ask(tmp_path / "three", 7) == good
         assert engine.ask(tmp_path / "four", 7, read_only=True) == Refusal(
             "open", "Some", "read only"
@@ -50,11 +52,8 @@ def test_a_bad_case_loses_no_other(fake: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
-def test_what_stress_writes_is_read(java: Path, je_jar: Path, tmp_path: Path) -> None:
+def test_what_stress_writes_is_read(java: Path, class_path: str, tmp_path: Path) -> None:
     """Written, closed, read without a change, read and written, and not there at all."""
-    classes = tmp_path / "classes"
-    classes.mkdir()
-    class_path = compile_java(java, je_jar, classes, [RECORDS, STRESS])
     home = tmp_path / "home"
     session = sessions_of(1, small=True)[0] | {"end": CLOSE, "ttl": 0, "structure": 1, "threads": 3}
     write_environment(java, class_path, home, [session])

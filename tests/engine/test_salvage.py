@@ -10,7 +10,7 @@ import pytest
 
 from tests.corpus import environment
 from tests.damage.running import je_tools
-from tests.engine.test_dump_text import run_tool
+from tests.engine.tools import Tools
 
 pytestmark = pytest.mark.engine
 
@@ -41,7 +41,7 @@ def records_of(path: Path) -> tuple[bytes, Counter[tuple[bytes, bytes]]]:
     ],
 )
 def test_the_records_of_the_engines_salvage(
-    name: str, mode: str, java: Path, je_jar: Path, tmp_path: Path
+    name: str, mode: str, tools: Tools, tmp_path: Path
 ) -> None:
     """Of an intact log; the engine opens no log in which a database was renamed."""
     home, theirs, ours = tmp_path / "env", tmp_path / "theirs", tmp_path / "ours"
@@ -50,7 +50,7 @@ def test_the_records_of_the_engines_salvage(
     for path in environment(name).home.glob("*.jdb"):
         shutil.copyfile(path, home / path.name)
     assert je_tools("salvage", home, "--output", ours, "--mode", mode).code == 0
-    run_tool(java, je_jar, "DbDump", "-h", home, FLAGS[mode], "-d", theirs)
+    tools.run("DbDump", "-h", home, FLAGS[mode], "-d", theirs)
     found = {path.name: records_of(path) for path in theirs.glob("*.dump")}
     wanted = {name: told for name, told in found.items() if not name.startswith("_je")}
     assert wanted
@@ -58,7 +58,7 @@ def test_the_records_of_the_engines_salvage(
     assert {path.name: records_of(path) for path in told} == wanted
 
 
-def test_salvaged_text_is_loaded(java: Path, je_jar: Path, tmp_path: Path) -> None:
+def test_salvaged_text_is_loaded(tools: Tools, tmp_path: Path) -> None:
     """Out of a log that the engine does not open: its first file is damaged in two places."""
     home, out, new = tmp_path / "env", tmp_path / "out", tmp_path / "new"
     home.mkdir()
@@ -72,8 +72,8 @@ def test_salvaged_text_is_loaded(java: Path, je_jar: Path, tmp_path: Path) -> No
     files = sorted(out.glob("*.dump"))
     assert files
     for path in files:
-        run_tool(java, je_jar, "DbLoad", "-h", new, "-s", path.stem, "-f", path)
-        text = run_tool(java, je_jar, "DbDump", "-h", new, "-s", path.stem, "-p")
+        tools.run("DbLoad", "-h", new, "-s", path.stem, "-f", path)
+        text = tools.run("DbDump", "-h", new, "-s", path.stem, "-p")
         loaded = tmp_path / "loaded"
         loaded.write_bytes(text)
         assert records_of(loaded) == records_of(path)

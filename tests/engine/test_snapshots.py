@@ -29,12 +29,12 @@ def judged(report: Report) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_crash_points(part: int, tmp_path: Path) -> None:
+def test_crash_points(part: int, java: Path, class_path: str, tmp_path: Path) -> None:
     first = FIRST_SEED + part * WORKLOADS
     seeds = range(first, first + WORKLOADS)
-    judged(run_campaign(Judge.of(JE_18, tmp_path), recovered, seeds, CRASHES, small=True))
+    judge = Judge(java, class_path, tmp_path)
+    judged(run_campaign(judge, recovered, seeds, CRASHES, small=True))
 
 
 @pytest.mark.exhaustive

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from je_tools.scan import Scanner
 from je_tools.snapshot import take_snapshot
 from je_tools.space import measure_space
 from tests.corpus import FIXTURES, Environment, environments_in
+from tests.engine.tools import Tools
 
 READABLE = ("v8-", "v15-", "v17-")
 """Environments of log versions that the engine reads."""
@@ -28,18 +28,16 @@ _RECOUNTED = re.compile(r'^Recalc util 0x(\w+) .* totalSize="(\d+)".* getObsolet
 _ROW = re.compile(r"^([0-9a-f]{8})\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)$")
 
 
-def db_space(java: Path, jar: Path, home: Path, *options: str) -> list[str]:
+def db_space(tools: Tools, home: Path, *options: object) -> list[str]:
     """What DbSpace says of a directory, which it opens read-only."""
-    command = [java, "-cp", jar, "com.sleepycat.je.util.DbSpace", "-h", home, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    return done.stdout.splitlines()
+    return tools.run("DbSpace", "-h", home, *options).decode().splitlines()
 
 
 @pytest.mark.parametrize("each", EVERY, ids=[each.name for each in EVERY])
-def test_recount(each: Environment, tmp_path: Path, java: Path, je_jar: Path) -> None:
+def test_recount(each: Environment, tmp_path: Path, tools: Tools) -> None:
     home = tmp_path / "env"
     shutil.copytree(each.home, home)
-    told = filter(None, map(_RECOUNTED.match, db_space(java, je_jar, home, "-r", "-d")))
+    told = filter(None, map(_RECOUNTED.match, db_space(tools, home, "-r", "-d")))
     expected = {int(m[1], 16): (int(m[2]), int(m[3])) for m in told}
     assert expected
     for fast in (False, True):
@@ -50,22 +48,21 @@ def test_recount(each: Environment, tmp_path: Path, java: Path, je_jar: Path) ->
 
 
 @pytest.fixture(scope="module")
-def expiring(tmp_path_factory: pytest.TempPathFactory, java: Path, je_jar: Path) -> Path:
+def expiring(tmp_path_factory: pytest.TempPathFactory, tools: Tools) -> Path:
     """An environment of several files with records that expire."""
     home = tmp_path_factory.mktemp("expiring")
-    source = Path(__file__).with_name("Expiring.java")
-    subprocess.run([java, "-cp", je_jar, source, home], check=True, timeout=120)
+    tools.run("Expiring", home)
     return home
 
 
 @pytest.mark.parametrize("hours", [0, 20, 60, 24 * 5, 24 * 30])
-def test_what_expires(hours: int, expiring: Path, java: Path, je_jar: Path) -> None:
+def test_what_expires(hours: int, expiring: Path, tools: Tools) -> None:
     when = (datetime.now(UTC) + timedelta(hours=hours)).replace(minute=0, second=0, microsecond=0)
-    lines = db_space(java, je_jar, expiring, "-t", when.strftime("%Y-%m-%dT%H+0000"))
+    now_ms = int(when.timestamp() * 1000)
+    lines = db_space(tools, expiring, "-t", now_ms)
     expected = {
         int(m[1], 16): [int(n) for n in m.groups()[1:]] for m in map(_ROW.match, lines) if m
     }
-    now_ms = int(when.timestamp() * 1000)
     snapshot = take_snapshot(open_environment([expiring]), Scanner(), now_ms=now_ms)
     space = measure_space(snapshot)
     assert len(space.files) > 2

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import struct
-import subprocess
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -24,9 +23,11 @@ from tests.corpus import (
     legacy_files,
     log_files,
 )
-from tests.engine.jars import JE_5, JE_18, engine_jar
+from tests.engine.jars import JE_5, JE_18
+from tests.engine.recovered import Engine
 from tests.engine_truth.running import json_rows, kernels
 from tests.engine_truth.selected import PRINTED_FIXTURES, PRINTLOG, over
+from tests.truth.contents import Refusal
 from tests.truth.headers import walk_file
 from tests.truth.printlog import read_printlog
 
@@ -201,40 +202,32 @@ def is_opened(row: dict[str, Any], engine: Release) -> bool:
     return engine >= Release.of(row["opened_from"]) and not too_new
 
 
-def databases_by_engine(
-    coordinate: str, java: Path, home: Path
-) -> subprocess.CompletedProcess[str]:
-    """Have an engine open a log, for which it may rename a file, and list the databases."""
-    command = [java, "-cp", engine_jar(coordinate), "com.sleepycat.je.util.DbDump", "-h", home]
-    return subprocess.run([*command, "-l"], capture_output=True, text=True, check=False)
-
-
 @pytest.mark.engine
 @pytest.mark.parametrize("coordinate", [JE_5, JE_18])
 @pytest.mark.parametrize("name", ["v8-basic", "v8-dbops", "v17-basic", "v26-basic"])
 def test_engines_open_what_they_are_said_to(
-    name: str, coordinate: str, java: Path, tmp_path: Path
+    name: str, coordinate: str, engines: dict[str, Engine], tmp_path: Path
 ) -> None:
     """The engine lists the databases of a copy, or says that the log is too new for it."""
     source = FIXTURES / name
     home = shutil.copytree(source / "env", tmp_path / "env")
-    done = databases_by_engine(coordinate, java, home)
+    answer = engines[coordinate].ask(home, read_only=True)
     engine = Release.of(coordinate.split(":")[2])
     opened = {is_opened(row, engine) for row in rows_of(source / "env").values()}
     if opened == {True}:
-        assert done.returncode == 0, done.stderr
-        databases = (source / "truth" / "databases.txt").read_text().split("\n")
-        assert sorted(done.stdout.split("\n")) == sorted(databases)
+        assert not isinstance(answer, Refusal), answer
+        databases = (source / "truth" / "databases.txt").read_text().split()
+        assert sorted(answer) == sorted(databases)
     else:
-        assert "VersionMismatchException" in done.stderr
-        assert done.returncode != 0
+        assert isinstance(answer, Refusal)
+        assert "VersionMismatchException" in answer.reason
 
 
 @pytest.mark.engine
 @pytest.mark.parametrize("size", [0, 10, 37])
 @pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "behind another"])
 def test_an_environment_of_a_begun_file(
-    size: int, is_alone: bool, java: Path, tmp_path: Path
+    size: int, is_alone: bool, engines: dict[str, Engine], tmp_path: Path
 ) -> None:
     """Behind a good file it is what a crash leaves; alone the engine finds no log."""
     home = tmp_path / "env"
@@ -247,10 +240,10 @@ def test_an_environment_of_a_begun_file(
     assert code == (3 if is_alone else 0)
     errors = [row["code"] for row in rows if row["severity"] == "error"]
     assert errors == ["bad-file-header"] * is_alone
-    for coordinate in (JE_5, JE_18):
+    for coordinate, engine in engines.items():
         copy = shutil.copytree(home, tmp_path / coordinate.replace(":", "-"))
-        done = databases_by_engine(coordinate, java, copy)
-        assert (done.returncode == 0) != is_alone, done.stderr
+        answer = engine.ask(copy, read_only=True)
+        assert isinstance(answer, Refusal) == is_alone, answer
 
 
 OLD_FORM = "found in the recovery interval"
@@ -266,31 +259,32 @@ def old_logs() -> list[Path]:
     return found
 
 
-def refused_as_old_form(home: Path, java: Path, tmp_path: Path) -> bool:
+def refused_as_old_form(home: Path, engines: dict[str, Engine], tmp_path: Path) -> bool:
     """Whether the engines refuse a log for its old form, which `files` must have said."""
     (row,) = rows_of(home).values()
     is_told = "old-form-to-replay" in row["findings"]
     refused = row["not_opened_by"]
     assert refused.startswith("5.0 and later" if is_told else "20.1 and later")
-    for coordinate in (JE_5, JE_18):
+    for coordinate, engine in engines.items():
         copy = shutil.copytree(home, tmp_path / coordinate.replace(":", "-"))
-        done = databases_by_engine(coordinate, java, copy)
-        assert (OLD_FORM in done.stderr) == is_told, (home, done.stderr)
+        answer = engine.ask(copy, read_only=True)
+        message = answer.message if isinstance(answer, Refusal) else ""
+        assert (OLD_FORM in message) == is_told, (home, answer)
         shutil.rmtree(copy)
     return is_told
 
 
 @pytest.mark.engine
 @pytest.mark.parametrize("path", old_logs(), ids=lambda path: "-".join(path.parts[-3:]))
-def test_logs_of_the_old_form(path: Path, java: Path, tmp_path: Path) -> None:
+def test_logs_of_the_old_form(path: Path, engines: dict[str, Engine], tmp_path: Path) -> None:
     home = tmp_path / "env"
     home.mkdir()
     shutil.copy(path, home / "00000000.jdb")
-    assert refused_as_old_form(home, java, tmp_path) == (path.parent.name == "env")
+    assert refused_as_old_form(home, engines, tmp_path) == (path.parent.name == "env")
 
 
 @pytest.mark.engine
-def test_a_log_of_the_old_form_cut_off(java: Path, tmp_path: Path) -> None:
+def test_a_log_of_the_old_form_cut_off(engines: dict[str, Engine], tmp_path: Path) -> None:
     """Behind each of its checkpoints, and between them: from some places on it is refused."""
     path = FIXTURES / "v6-halt" / "env" / "00000000.jdb"
     ends = [each.lsn for each in walk_file(path) if each.type_no == CKPT_END_NO]
@@ -300,5 +294,5 @@ def test_a_log_of_the_old_form_cut_off(java: Path, tmp_path: Path) -> None:
     verdicts = []
     for size in sorted({*(lsn + 60 for lsn in ends), *(lsn + 20_000 for lsn in ends), len(data)}):
         (home / "00000000.jdb").write_bytes(data[:size])
-        verdicts.append(refused_as_old_form(home, java, tmp_path))
+        verdicts.append(refused_as_old_form(home, engines, tmp_path))
     assert set(verdicts) == {False, True}

@@ -26,8 +26,8 @@ FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"]
 
 
 @FORMS
-def test_columns_equal_single_entries(environment: Environment, fast: bool) -> None:
-    for path in log_files(environment.home):
+def test_columns_equal_single_entries(some_environment: Environment, fast: bool) -> None:
+    for path in log_files(some_environment.home):
         for rows in log_rows(path):
             _compare_families(sampled(rows, SAMPLE), fast)
 

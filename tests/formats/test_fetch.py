@@ -41,9 +41,9 @@ def some_rows(environment: Environment) -> Iterator[Rows]:
 
 
 @FORMS
-def test_entries_are_those_of_the_walk(environment: Environment, fast: bool) -> None:
-    image = image_of(log_files(environment.home))
-    for rows in some_rows(environment):
+def test_entries_are_those_of_the_walk(some_environment: Environment, fast: bool) -> None:
+    image = image_of(log_files(some_environment.home))
+    for rows in some_rows(some_environment):
         entries = fetch(image, rows.lsn[::-1], fast=fast)
         erased = rows.type[::-1] == ERASED_NO
         assert (entries.found == np.where(erased, Found.ERASED, Found.GOOD)).all()
@@ -59,9 +59,9 @@ def test_entries_are_those_of_the_walk(environment: Environment, fast: bool) -> 
 
 
 @FORMS
-def test_nodes_are_those_of_single_entries(environment: Environment, fast: bool) -> None:
-    image = image_of(log_files(environment.home))
-    for rows in some_rows(environment):
+def test_nodes_are_those_of_single_entries(some_environment: Environment, fast: bool) -> None:
+    image = image_of(log_files(some_environment.home))
+    for rows in some_rows(some_environment):
         rows = rows.take(np.flatnonzero(np.isin(rows.type, NODES)))
         if not len(rows) or rows.version < 6:
             continue

@@ -167,7 +167,7 @@ def ended(text: str, *arguments: object, options: tuple[str, ...] = ()) -> Any:
     """A process that may die."""
     command = [sys.executable, *options, "-c", text, *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=100
+        command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=1000
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,7 @@ def spared(lsn: int, size: int, damage: list[range]) -> bool:
     return not any(spot.start < lsn + size and lsn < spot.stop for spot in damage)
 
 
+@functools.cache
 def read_intact(home: Path) -> Log:
     """Every entry decoded by itself."""
     environment = open_environment([home])

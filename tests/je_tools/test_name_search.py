@@ -14,12 +14,11 @@ from tests.je_tools.dumped import dump_rows
 from tests.je_tools.test_names import _parts
 
 
-@pytest.mark.parametrize("env", environments(), ids=lambda env: env.name)
-def test_limited_dumps_have_the_names_of_whole_ones(env: Environment) -> None:
-    whole = dump_rows(env.home)
+def test_limited_dumps_have_the_names_of_whole_ones(some_environment: Environment) -> None:
+    whole = dump_rows(some_environment.home)
     for options, rows in (((), whole), (("--backward",), whole[::-1])):
         for most in (1, 7, 150):
-            assert dump_rows(env.home, *options, "--limit", str(most)) == rows[:most]
+            assert dump_rows(some_environment.home, *options, "--limit", str(most)) == rows[:most]
 
 
 @pytest.mark.parametrize("env", environments(), ids=lambda env: env.name)

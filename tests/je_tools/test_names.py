@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from je_tools import names
 from je_tools.environment import open_environment
+from je_tools.formats.je import reader
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import BY_NAME
 from je_tools.names import (
@@ -17,10 +21,12 @@ from je_tools.names import (
     NamePart,
     NameRecord,
     collect_names,
+    names_within,
     resolve,
     resolve_databases,
 )
 from je_tools.scan import Scanner
+from tests.builders.logs import LogFile, packed, text, write_log
 from tests.corpus import Environment, environment, environments
 
 _LISTED = [e for e in environments() if e.truth and (e.truth / "databases.txt").is_file()]
@@ -131,3 +137,25 @@ def test_names_of_a_log_whose_first_file_is_gone(name: str) -> None:
         part for each in Scanner().scan(open_environment([home]), work) for part in each.results
     ]
     assert {d.name for d in whole if not d.removed} <= set(resolve(parts).values())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0.5, {102}), (2.5, {102, 103}), (99.0, {100, 101, 102, 103})]
+)
+def test_a_long_log_is_not_waited_for(
+    seconds: float, told: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second goes by with each range: the last file's come first, and the rest are not read."""
+    files = [LogFile()]
+    for db_id in (100, 101, 102, 103):
+        if db_id == 102:
+            files.append(files[-1].follower())
+        named = packed(1) + packed(0) + packed(db_id) + b"\0" + text(f"db{db_id}") + b"\0"
+        files[-1].add(BY_NAME["NameLN"].no, bytes(2) + named)
+        files[-1].trace(500)
+    home = write_log(tmp_path / "env", files)
+    ticks = count()
+    monkeypatch.setattr(names, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+    monkeypatch.setattr(reader, "RANGE_SIZE", 400)
+    found = names_within(open_environment([home]), seconds)
+    assert {db_id for db_id in found if db_id >= 100} == told

@@ -106,11 +106,11 @@ def test_databases_are_those_that_the_engine_lists(home: Path, path: Path) -> No
     }
 
 
-def test_shapes_are_the_same_in_both_forms(environment: Environment) -> None:
+def test_shapes_are_the_same_in_both_forms(some_environment: Environment) -> None:
     plain, compiled = (
         [
             (row.name, row.flags, row.shape)
-            for row in list_databases(snapshot_of(environment.home, fast=fast), internal=True)
+            for row in list_databases(snapshot_of(some_environment.home, fast=fast), internal=True)
         ]
         for fast in (False, True)
     )
@@ -120,9 +120,9 @@ def test_shapes_are_the_same_in_both_forms(environment: Environment) -> None:
 
 
 @pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
-def test_a_count_is_the_number_of_records(environment: Environment, fast: bool) -> None:
+def test_a_count_is_the_number_of_records(some_environment: Environment, fast: bool) -> None:
     """Counting has a way of its own through nodes that are in order."""
-    snapshot = snapshot_of(environment.home, fast=fast)
+    snapshot = snapshot_of(some_environment.home, fast=fast)
     for database in snapshot.databases.values():
         for show_expired in (False, True):
             batches = snapshot.records(database, with_data=False, show_expired=show_expired)

@@ -9,7 +9,7 @@ import pytest
 from je_tools.errors import StoppedError
 from je_tools.snapshot import Snapshot, take_snapshot
 from tests.builders.trees import simple
-from tests.corpus import Environment, environment, recorded_environments
+from tests.corpus import Environment, environment, marked_if_another, recorded_environments
 from tests.damage.running import je_tools
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
 from tests.truth.contents import read_contents
@@ -18,15 +18,29 @@ from tests.truth.replay import newest_time_ms
 _RECORDED = recorded_environments()
 _REPLAYED = [each for each in _RECORDED if each[0].name != "v6-halt"]
 
-WAYS = pytest.mark.parametrize(
-    ("fast", "threads"), [(False, 1), (True, 1), (True, 4)], ids=["plain", "compiled", "threads"]
+_CASES = [
+    pytest.param(each.home, path, id=each.name, marks=marked_if_another(each))
+    for each, path in _REPLAYED
+]
+
+OTHER_WAYS = pytest.mark.parametrize(
+    ("fast", "threads"), [(False, 1), (True, 4)], ids=["plain", "threads"]
 )
 
 
-@WAYS
 @pytest.mark.parametrize("recorded", _REPLAYED, ids=[each.name for each, _ in _REPLAYED])
-def test_recorded_contents(recorded: tuple[Environment, Path], fast: bool, threads: int) -> None:
+def test_recorded_contents(recorded: tuple[Environment, Path]) -> None:
     (_, home, _), path = recorded
+    assert_recorded(home, path, fast=True, threads=1)
+
+
+@OTHER_WAYS
+@pytest.mark.parametrize(("home", "path"), _CASES)
+def test_recorded_contents_in_other_ways(home: Path, path: Path, fast: bool, threads: int) -> None:
+    assert_recorded(home, path, fast=fast, threads=threads)
+
+
+def assert_recorded(home: Path, path: Path, *, fast: bool, threads: int) -> None:
     now_ms = newest_time_ms(home)
     snapshot = snapshot_of(home, now_ms=now_ms, fast=fast, threads=threads)
     found, expected = contents_of(snapshot), read_contents(path)

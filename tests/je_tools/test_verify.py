@@ -277,14 +277,17 @@ def test_many_files_do_not_cost_more_each(tmp_path: Path) -> None:
         for file in environment.files:
             state = FileState(file, file.size, tail=file.size, last=0)
             reading.ended(state)
-        started = time.process_time()
-        for state in reading.states.values():
-            assert verify.file_findings(environment, state) == []
-        return time.process_time() - started
+        # What else happens in the process meanwhile only adds: the least of some is taken.
+        least = float("inf")
+        for _ in range(5):
+            started = time.process_time()
+            for state in reading.states.values():
+                assert verify.file_findings(environment, state) == []
+            least = min(least, time.process_time() - started)
+        return least
 
-    seconds(10)
     few, many = seconds(200), seconds(2000)
-    assert many < 40 * few + 0.1
+    assert many < 50 * few
 
 
 @pytest.mark.parametrize("threads", [1, 4])

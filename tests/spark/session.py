@@ -11,6 +11,9 @@ from typing import Any
 from tests.corpus import ROOT
 from tests.engine.java import find_java
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What the better compiler makes of a session as short as those of the tests is not worth it."""
+
 LOGGING = """\
 status = off
 rootLogger.level = warn
@@ -35,11 +38,13 @@ def open_session(folder: Path, master: str, **more: str) -> Any:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     logging = folder / "log4j2.properties"
     logging.write_text(LOGGING.format(log=folder / "spark.log"))
+    log_option = f"-Dlog4j2.configurationFile={logging.as_uri()}"
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        "spark.driver.extraJavaOptions": f"{QUICK_JAVA} {log_option}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "512m",
+        "spark.executor.extraJavaOptions": QUICK_JAVA,
         "spark.local.dir": str(folder),
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.catalogImplementation": "in-memory",

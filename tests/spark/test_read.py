@@ -31,13 +31,16 @@ PROJECTIONS = [
 ]
 
 
-def test_every_environment_is_as_dump_writes_it(environment: Environment, tmp_path: Path) -> None:
-    whole = dumped(environment.home, tmp_path / "out.parquet")
+def test_every_environment_is_as_dump_writes_it(
+    some_environment: Environment, tmp_path: Path
+) -> None:
+    home = some_environment.home
+    whole = dumped(home, tmp_path / "out.parquet")
     assert len(whole) > 0
-    assert_same(read(environment.home), whole)
+    assert_same(read(home), whole)
     for columns in PROJECTIONS:
         names = [name for name in columns.split(",") if name in whole.column_names]
-        found = read(environment.home, columns=",".join(names))
+        found = read(home, columns=",".join(names))
         assert_same(found, whole.select(names))
 
 

@@ -19,8 +19,6 @@ NAMES = "[...document.querySelectorAll('#table tr[data-env]')].map(row => row.da
 STATUS = "document.querySelector('#status').textContent"
 HASH = "decodeURIComponent(location.hash)"
 
-pytestmark = pytest.mark.timeout(300)
-
 Made = tuple[Path, FleetSummary]
 
 

@@ -347,11 +347,10 @@ def test_a_fleet_of_5000_makes_a_page_that_a_browser_takes(tmp_path: Path) -> No
     assert (tmp_path / "report.html").stat().st_size < 16 << 20
 
 
-@pytest.mark.timeout(300)
 def test_memory_does_not_grow_with_transactions_and_findings(tmp_path: Path) -> None:
     """In a process of its own each, since the peak of one never sinks."""
     peaks = []
-    for count in (20_000, 2_000_000):
+    for count in (20_000, 4_000_000):
         directory = tmp_path / str(count)
         write_fleet(directory, 5, files=lambda _: 3)
         env = pq.read_table(directory / "environments")["env"][0].as_py()
@@ -372,16 +371,18 @@ def test_memory_does_not_grow_with_transactions_and_findings(tmp_path: Path) -> 
                 for _ in range(count // 20_000):
                     out.write_table(pa.table(some, table.schema))
         peaks.append(_peak_of(directory))
-    assert peaks[1] < peaks[0] + (160 << 20), [peak >> 20 for peak in peaks]
+    # To hold all rows takes 930 MB. How far is read ahead hangs on how busy the machine is.
+    assert peaks[1] < peaks[0] + (700 << 20), [peak >> 20 for peak in peaks]
 
 
+# Not of getrusage, which begins with the peak of the process that started this one.
 PEAK = """
-import resource, sys
+import re, sys
 from pathlib import Path
 from je_tools.audit.report import write_reports
 from tests.builders.fleets import ABOUT
 write_reports(Path(sys.argv[1]), ABOUT)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 """
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ from tests.je_tools.audit.auditing import (
     summary_said,
     txns_said,
 )
+from tests.spark.session import QUICK_JAVA
 
 pytestmark = pytest.mark.spark
 
@@ -257,14 +258,49 @@ def test_equal_twice_though_a_worker_is_killed(
     assert sum(stage.numFailedTasks for stage in stages if stage) >= 1
 
 
+TRIES = 4
+"""Spark gives a task up when it has failed so often."""
+
+PATIENCE_S = 30
+
+
 def kill_a_worker(tracker: Any, stopped: threading.Event) -> None:
-    """Kill every Python process of this session that reads, once."""
-    while not stopped.is_set() and not tracker.getActiveStageIds():
-        time.sleep(0.01)
-    time.sleep(0.3)
-    for daemon in below(os.getpid(), "audit.daemon"):
-        for worker in below(daemon, "audit.daemon"):
-            os.kill(worker, signal.SIGKILL)
+    """Kill the Python processes of this session that read, until that made a task fail."""
+
+    def is_enough() -> bool:
+        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        return stopped.is_set() or any(stage.numFailedTasks for stage in stages if stage)
+
+    for _ in range(TRIES - 1):
+        while not (busy := busy_workers()) and not stopped.is_set():
+            time.sleep(0.01)
+        for worker in busy:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+        # Of one that had no task just then nobody is told.
+        end = time.monotonic() + PATIENCE_S
+        while not (enough := is_enough()) and time.monotonic() < end:
+            time.sleep(0.01)
+        if enough:
+            return
+
+
+def busy_workers() -> list[int]:
+    """Those of this process that wait for nothing."""
+    workers = [
+        worker
+        for daemon in below(os.getpid(), "audit.daemon")
+        for worker in below(daemon, "audit.daemon")
+    ]
+    return [worker for worker in workers if state_of(worker) == "R"]
+
+
+def state_of(pid: int) -> str:
+    """As the kernel tells it; "" of a process that has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def below(pid: int, text: str) -> list[int]:
@@ -295,6 +331,7 @@ def test_equal_on_a_cluster_that_loses_an_executor(
     tool = Path(sys.executable).parent / "je-tools"
     command = [tool, "audit", "run", fleet.root.name, "--output", tmp_path / "out"]
     command += ["--master", "local-cluster[2,1,1024]", "--fail-on", "never"]
+    command += ["--conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}"]
     with subprocess.Popen(
         command, cwd=fleet.root.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as running:

@@ -134,10 +134,10 @@ def check_segments(segments: list[Row], txns: list[Row]) -> None:
 
 @pytest.mark.parametrize("size", [WHOLE, SMALL])
 def test_of_logs_that_engines_wrote(
-    environment: Environment, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    some_environment: Environment, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "CUT_SIZE", size)
-    tables = audited([environment.home], tmp_path)
+    tables = audited([some_environment.home], tmp_path)
     is_cut = {row["cut"] for row in tables["taken"]} - {0, AGAIN}
     assert bool(is_cut) == any(row["size"] > size for row in tables["files"])
 

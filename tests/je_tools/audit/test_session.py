@@ -23,7 +23,10 @@ def interrupted_at_fork(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     done: list[bool] = []
     os.register_at_fork(after_in_parent=behind)
+    # A session that an earlier test has left has a handler of its own.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield forks
+    signal.signal(signal.SIGINT, handler)
     done.append(True)
 
 

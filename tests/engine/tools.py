@@ -1,0 +1,43 @@
+"""The engine's command line tools, and programs that use it, in one JVM for all that is asked."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from tests.engine.recovered import QUICK_START
+
+
+class Tools:
+    """A JVM that runs tools one after the other: to start one takes longer than most of them."""
+
+    def __init__(self, java: Path, class_path: str) -> None:
+        pipe = subprocess.PIPE
+        command = [java, *QUICK_START, "-cp", class_path, "Tools"]
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+    def __enter__(self) -> Tools:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def run(self, tool: str, *arguments: object) -> bytes:
+        """What a tool prints; AssertionError says what it has thrown."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with tempfile.NamedTemporaryFile() as printed:
+            words = [printed.name, tool, *map(str, arguments)]
+            self._process.stdin.write("\t".join(words) + "\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+            assert answer == "done\n", (words, answer)
+            return printed.read()
