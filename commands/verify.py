@@ -30,6 +30,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 if TYPE_CHECKING:
     from je_tools.environment import Environment
     from je_tools.findings import Finding
+    from je_tools.formats.je.fingerprints import Fingerprints
     from je_tools.scan import Scanner
     from je_tools.verify import Totals
 
@@ -97,6 +98,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools verify /var/lib/app/env --exit-zero
     """
     from je_tools.environment import open_environment
+    from je_tools.formats.je.fingerprints import Fingerprints, Printing
     from je_tools.scan import Scanner
     from je_tools.sinks.output import open_output
     from je_tools.verify import Totals, verify
@@ -110,9 +112,14 @@ def command(**options: Unpack[Options]) -> int:
         out = stack.enter_context(open_output(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "verify"))
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
-        findings = verify(environment, scanner, totals, everything=options["everything"])
+        prints = None
+        # It takes machine code to be worth it.
+        if options["tree"] and scanner.is_fast(environment.size):
+            prints = Fingerprints(Printing.at_random(fast=True))
+        everything = options["everything"]
+        findings = verify(environment, scanner, totals, everything=everything, prints=prints)
         if options["tree"]:
-            findings = chain(findings, _of_trees(environment, scanner, totals, options))
+            findings = chain(findings, _of_trees(environment, scanner, totals, options, prints))
         _write(findings, out, options)
     _report(environment, totals, scanner, started, options)
     return EXIT_DAMAGE if totals.errors and not options["exit_zero"] else EXIT_OK
@@ -132,7 +139,11 @@ def _check_tree_options(environment: Environment, options: Options) -> None:
 
 
 def _of_trees(
-    environment: Environment, scanner: Scanner, totals: Totals, options: Options
+    environment: Environment,
+    scanner: Scanner,
+    totals: Totals,
+    options: Options,
+    prints: Fingerprints | None,
 ) -> Iterator[Finding]:
     """What is wrong with the B-trees, counted with the rest."""
     from je_tools.btree.check_findings import Wanted, tree_findings
@@ -142,7 +153,8 @@ def _of_trees(
     now_ms = parse_time(now) if now else time.time_ns() // 1_000_000
     # The progress bar is that of the log, which has been read.
     quiet = replace(scanner, progress=None)
-    for found in tree_findings(environment, quiet, Wanted(now_ms, options["utilization"])):
+    wanted = Wanted(now_ms, options["utilization"])
+    for found in tree_findings(environment, quiet, wanted, prints):
         totals.count(found)
         yield found
 

@@ -12,7 +12,7 @@ import stat
 import struct
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from je_tools.damage import (
 from je_tools.environment import Environment, LogFile
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.arrays import Ints
+from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
 from je_tools.formats.je.reader import Rows
 from je_tools.scan import FileState, Part, Scanner
 from je_tools.stream import Runs, Stream, runs_of
@@ -150,6 +151,7 @@ class Seen:
         entries: good ones.
         old_deltas: those that make modern engines cut the file off.
         old_form: what keeps JE 5.0 and later from a log that was written before.
+        prints: fingerprints of records; None where nobody asks.
     """
 
     entries: int
@@ -158,10 +160,16 @@ class Seen:
     runs: Runs | None
     evidence: Evidence | None
     old_form: OldForm | None
+    prints: Prints | None = None
 
 
 def verify(
-    environment: Environment, scanner: Scanner, totals: Totals, *, everything: bool = False
+    environment: Environment,
+    scanner: Scanner,
+    totals: Totals,
+    *,
+    everything: bool = False,
+    prints: Fingerprints | None = None,
 ) -> Iterator[Finding]:
     """Read a whole log and give its findings in log order, those of the directory last.
 
@@ -173,6 +181,7 @@ def verify(
         scanner: how it is read; it must check sums.
         totals: filled on the way.
         everything: also give what is in order, as `clean-end`.
+        prints: filled on the way.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -180,9 +189,13 @@ def verify(
     """
     judge = Judge(environment, totals, fast=scanner.is_fast(environment.size))
     judge.everything = everything
+    look = replace(judge.look, printing=prints.printing if prints is not None else None)
     size = 0
-    for part in scanner.scan(environment, judge.look):
+    for part in scanner.scan(environment, look):
         yield from judge.take(part, part.results)
+        for seen in part.results:
+            if prints is not None and seen.prints is not None:
+                prints.add(part.file.file_no, seen.prints)
         size = part.end.size if part.end else size
     yield from judge.finish()
     for found in of_writer(environment, size):
@@ -198,11 +211,13 @@ class Look:
         missing: of the environment: what to look for evidence of.
         is_upgrade_asked: whether the form of its duplicates matters.
         fast: use compiled kernels.
+        printing: how fingerprints of records are made; None for none.
     """
 
     missing: Ranges
     is_upgrade_asked: bool
     fast: bool
+    printing: Printing | None = None
 
     @classmethod
     def of(cls, environment: Environment, *, fast: bool) -> Look:
@@ -218,6 +233,7 @@ class Look:
             runs_of(rows),
             evidence(rows, self.missing, fast=self.fast),
             collect_old_form(rows, fast=self.fast) if self.is_upgrade_asked else None,
+            self.printing.of_rows(rows) if self.printing is not None else None,
         )
 
 

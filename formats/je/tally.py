@@ -9,7 +9,6 @@ JE 18.3.12 and 25.3.17.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +16,8 @@ import numpy as np
 
 from je_tools.formats.arrays import Ints, cells_of
 from je_tools.formats.je import header as h
-from je_tools.formats.je.layout import Coding, Field, Op, layout
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.types import ENTRY_TYPES
+from je_tools.formats.je.steps import TYPES, Action, Role, of_users, programs
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.packed import load_i32, read_packed
@@ -28,21 +26,19 @@ from je_tools.formats.source import as_plain
 COUNT, TOTAL, MIN, MAX, PROVISIONAL = range(5)
 """Columns of a tally: how many, their bytes, the smallest, the largest, how many provisional."""
 
-KEY, DATA, BROKEN = range(3)
+KEY, DATA, BROKEN = int(Role.KEY), int(Role.DATA), 2
 """Lines of a tally of sizes: keys, values, and records that end inside a field."""
 
 NO_MINIMUM = 1 << 62
 """The smallest of nothing."""
 
-_TYPES = 256
 _WIDTH = 5
 _BAD = int(Checksum.BAD)
 _PROVISIONAL_YES = h.PROVISIONAL_YES
 _COUNT, _TOTAL, _MIN, _MAX, _PROVISIONAL = COUNT, TOTAL, MIN, MAX, PROVISIONAL
 _KEY, _DATA, _BROKEN = KEY, DATA, BROKEN
-# What one step over a field does; a step is (action, operand, mask of flags of which one is set).
-_FLAGS, _FIXED, _PACKED, _BYTES, _REST, _BYTES_I32 = range(6)
-_NEITHER = 2
+_FLAGS, _FIXED, _PACKED = int(Action.FLAGS), int(Action.FIXED), int(Action.PACKED)
+_BYTES, _REST = int(Action.BYTES), int(Action.REST)
 
 
 @kernel
@@ -83,7 +79,7 @@ def tally_sizes(
     Args:
         buf: bytes of the file from offset `base`; the entries lie in it.
         firsts, lasts: int64 (256,); each type's steps, none for what is not a user record.
-        steps: int64 (k, 3); see above.
+        steps: int64 (k, 3); see `steps`.
     """
     for row in range(n):
         type_no = types[row]
@@ -175,7 +171,7 @@ class Tally:
         sizes: int64 (3, 5); lines KEY, DATA, BROKEN. A deleted record has no value to count.
     """
 
-    types: Ints = field(default_factory=lambda: _empty(_TYPES))
+    types: Ints = field(default_factory=lambda: _empty(TYPES))
     sizes: Ints = field(default_factory=lambda: _empty(3))
 
     def add(self, other: Tally) -> None:
@@ -191,7 +187,7 @@ def tally_rows(rows: Rows, *, fast: bool) -> Tally:
     """The tally of some entries; damaged ones do not count."""
     tally = Tally()
     tally.types = count_types(rows, 0, len(rows), fast=fast)
-    firsts, lasts, steps = _programs(rows.version)
+    firsts, lasts, steps = programs(rows.version, of_users)
     arguments = (
         rows.base,
         len(rows),
@@ -215,7 +211,7 @@ def tally_rows(rows: Rows, *, fast: bool) -> Tally:
 
 def count_types(rows: Rows, start: int, stop: int, *, fast: bool) -> Ints:
     """Rows [start, stop) by type, as in `Tally.types`."""
-    out = _empty(_TYPES)
+    out = _empty(TYPES)
     arguments = (rows.type, rows.flags, rows.header_size, rows.item_size, rows.checksum)
     if fast:
         compiled(tally_types)(start, stop, *arguments, out)
@@ -235,55 +231,3 @@ def _plain(argument: Any) -> Any:
 
 def _fill(array: Ints, filled: dict[tuple[int, int], int]) -> None:
     array[:] = np.fromiter(filled.values(), np.int64, array.size).reshape(array.shape)
-
-
-@functools.cache
-def _programs(version: int) -> tuple[Ints, Ints, Ints]:
-    """The steps of every user record type of a log version: firsts, lasts, steps."""
-    firsts, lasts = np.zeros(_TYPES, np.int64), np.zeros(_TYPES, np.int64)
-    steps: list[tuple[int, int, int]] = []
-    for entry_type in ENTRY_TYPES.values():
-        if entry_type.user_ln and entry_type.first_version <= version <= entry_type.last_version:
-            fields = layout(entry_type.no, version)
-            firsts[entry_type.no] = len(steps)
-            # Before log version 6 not all of them are decoded.
-            steps += _steps(fields) if any(each.name == "key" for each in fields) else ()
-            lasts[entry_type.no] = len(steps)
-    return firsts, lasts, np.array(steps, np.int64).reshape(len(steps), 3)
-
-
-def _steps(fields: tuple[Field, ...]) -> list[tuple[int, int, int]]:
-    names = [declared.name for declared in fields]
-    last = max(names.index("key"), names.index("data"))
-    shifts: dict[str, int] = {}
-    steps = []
-    for declared in fields[: last + 1]:
-        mask = 0
-        for test in declared.when:
-            if test.op is not Op.SET or mask:
-                raise ValueError(f"{declared.name}: more than one flag decides on it")
-            mask = test.operand << shifts[test.field]
-        if declared.coding is Coding.U8:
-            shifts[declared.name] = 8 * len(shifts)
-            steps.append((_FLAGS, shifts[declared.name], mask))
-        else:
-            steps.append((*_action(declared), mask))
-    return steps
-
-
-def _action(declared: Field) -> tuple[int, int]:
-    what = {"key": KEY, "data": DATA}.get(declared.name, _NEITHER)
-    if declared.coding is Coding.PACKED:
-        return _PACKED, 0
-    if declared.coding in _FIXED_SIZES:
-        return _FIXED, _FIXED_SIZES[declared.coding]
-    return _WITH_SIZE[declared.coding], what
-
-
-_FIXED_SIZES = {Coding.I32: 4, Coding.U32: 4, Coding.I64: 8}
-_WITH_SIZE = {
-    Coding.BYTES: _BYTES,
-    Coding.TEXT: _BYTES,
-    Coding.REST: _REST,
-    Coding.BYTES_I32: _BYTES_I32,
-}

@@ -23,6 +23,7 @@ from je_tools.btree.problems import Problem, Problems
 from je_tools.btree.record_problems import Expected, noted_nodes, record_problems
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Tree
 from je_tools.formats.arrays import Ints
+from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.types import Family
 from je_tools.recovery.reading import Reading
@@ -63,16 +64,26 @@ class _Ids:
         self.rows.append(np.stack(columns, axis=1)[nodes.good])
 
 
-def check_trees(snapshot: Snapshot, notes: CleanerNotes) -> Iterator[tuple[Database, Problems]]:
+def check_trees(
+    snapshot: Snapshot, notes: CleanerNotes, prints: Fingerprints | None = None
+) -> Iterator[tuple[Database, Problems]]:
     """What is wrong with each database's tree, the engine's own included.
 
     Ids of nodes are compared at the end, and told with the databases again.
+
+    Args:
+        snapshot: the log.
+        notes: what the cleaner has noted.
+        prints: of records that a scan has found right, and that are not looked at again.
     """
     ids = _Ids()
     rules = _rules(snapshot)
+    checks = None
+    if prints is not None:
+        checks = SlotChecks(snapshot.image, prints, notes.obsolete, notes.reserved)
     with ThreadPoolExecutor(max(snapshot.scanner.thread_count(), 1)) as pool:
         for database in list(snapshot.databases.values()):
-            check = _Check(snapshot, database, rules, notes, ids, pool)
+            check = _Check(snapshot, database, rules, notes, checks, ids, pool)
             yield database, check.problems()
     for db_id, problems in _of_ids(snapshot, ids):
         yield snapshot.databases[db_id], problems
@@ -92,14 +103,23 @@ class _Check:
     database: Database
     rules: Rules
     notes: CleanerNotes
+    checks: SlotChecks | None
     ids: _Ids
     pool: ThreadPoolExecutor
 
     def __post_init__(self) -> None:
         self.tree: Tree = self.snapshot.tree(self.database)
         self._read = Known()
-        overlay = self.snapshot.overlay(self.database.db_id)
-        self.expected = Expected(_family(self.database), overlay, self.notes, self.snapshot.now_ms)
+        family = _family(self.database)
+        # The checks know records of that family; duplicates of old have trees of their own.
+        is_known = family is Family.LN and not self.tree.old_duplicates
+        self.expected = Expected(
+            family,
+            self.snapshot.overlay(self.database.db_id),
+            self.notes,
+            self.snapshot.now_ms,
+            self.checks if is_known else None,
+        )
 
     def problems(self) -> Problems:
         """All of them, in the order of keys."""

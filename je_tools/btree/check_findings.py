@@ -14,6 +14,7 @@ from je_tools.btree.utilization import wrong_totals
 from je_tools.environment import Environment
 from je_tools.errors import InputError
 from je_tools.findings import CODES, Finding, Severity, TreePlace
+from je_tools.formats.je.fingerprints import Fingerprints
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.plain import printable
 from je_tools.recovery.findings import log_findings
@@ -34,13 +35,16 @@ class Wanted:
     utilization: bool = False
 
 
-def tree_findings(environment: Environment, scanner: Scanner, wanted: Wanted) -> Iterator[Finding]:
+def tree_findings(
+    environment: Environment, scanner: Scanner, wanted: Wanted, prints: Fingerprints | None = None
+) -> Iterator[Finding]:
     """What is wrong with the B-trees of a log.
 
     Args:
         environment: a whole directory.
         scanner: how it is read.
         wanted: what is to be checked.
+        prints: of records that a scan has found right, and that are not looked at again.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -55,14 +59,16 @@ def tree_findings(environment: Environment, scanner: Scanner, wanted: Wanted) ->
                 known.name, known.severity, environment.name, found=str(error), hint=known.hint
             )
             return
-        yield from _of_snapshot(snapshot, wanted)
+        yield from _of_snapshot(snapshot, wanted, prints)
 
 
-def _of_snapshot(snapshot: Snapshot, wanted: Wanted) -> Iterator[Finding]:
+def _of_snapshot(
+    snapshot: Snapshot, wanted: Wanted, prints: Fingerprints | None
+) -> Iterator[Finding]:
     yield from log_findings(snapshot)
     notes = cleaner_notes(snapshot)
     yield from _of_names(snapshot)
-    for database, problems in check_trees(snapshot, notes):
+    for database, problems in check_trees(snapshot, notes, prints):
         if snapshot.image.is_torn:
             # What looks like damage is none.
             snapshot.check_files()

@@ -18,6 +18,7 @@ from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.problems import Problem, Problems
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
+from je_tools.formats.je.fingerprints import HOURS_MAX, SlotChecks
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys
 from je_tools.formats.je.layout import SLOT_EMBEDDED
@@ -27,7 +28,7 @@ from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import Overlay, match
 from je_tools.recovery.reading import expiration_of
 
-EXPIRATION_MAX_MS = 1_000_000 * HOUR_MS
+EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
 """In the year 2084: what expires later has been multiplied by an engine's mistake."""
 
 _LN_FIELDS = frozenset({"db_id", "key", "data", "expiration"})
@@ -66,12 +67,14 @@ class Expected:
         overlay: keys that recovery changes, so that their slots do not matter.
         notes: what the cleaner has noted.
         now_ms: what has expired by then may be gone.
+        checks: tell the slots of which there is nothing to say; None where each is looked at.
     """
 
     family: Family
     overlay: Overlay
     notes: CleanerNotes
     now_ms: int
+    checks: SlotChecks | None = None
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,10 @@ class _Slots:
 def record_problems(part: Part, expected: Expected) -> Problems:
     """What is wrong with the records of some BINs."""
     problems = Problems()
-    chosen = _chosen(part, expected.overlay)
+    chosen = _chosen(part, expected)
     slots = chosen.slots
+    if not len(slots):
+        return problems
     entries = fetch(part.tree.image, slots.lsn, fast=part.tree.fast)
     found, expires_ms = _look(part, entries, slots, expected.family)
     gone = np.isin(found, _GONE)
@@ -118,13 +123,17 @@ def _text(found: int, type_no: int) -> str:
     return _TEXTS[Record(found)]
 
 
-def _chosen(part: Part, overlay: Overlay) -> _Slots:
+def _chosen(part: Part, expected: Expected) -> _Slots:
     tree, slots = part.tree, part.nodes.slots
-    _, changed = match(tree, overlay.key, slots)
-    live = ~slots.deleted & ~changed & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
+    live = ~slots.deleted & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
+    if len(expected.overlay):
+        live &= ~match(tree, expected.overlay.key, slots)[1]
     # Of bytes that are no key and data nobody knows the key.
     live &= (slots.state & SLOT_EMBEDDED == 0) | (slots.data_size >= 0)
     row = np.flatnonzero(live)
+    if expected.checks is not None:
+        checks, asks_noted = expected.checks, not tree.two_part
+        row = row[checks.doubtful(slots, row, tree.db_id, asks_noted=asks_noted)]
     slots = slots.take(row)
     if tree.old_duplicates:
         slots = expanded(tree, slots)

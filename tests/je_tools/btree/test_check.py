@@ -13,10 +13,12 @@ from je_tools.btree.check_findings import Wanted, tree_findings
 from je_tools.btree.live import CleanerNotes, cleaner_notes
 from je_tools.environment import open_environment
 from je_tools.findings import Finding
+from je_tools.formats.je.fingerprints import RECORDS_MAX, Fingerprints, Printing
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.nodes import KNOWN_DELETED
 from je_tools.scan import Scanner
 from je_tools.snapshot import NAME_DB, take_snapshot
+from je_tools.verify import Totals, verify
 from tests.builders.planting import Planting, put_slot
 from tests.corpus import FIXTURES, Environment, environments
 
@@ -33,6 +35,17 @@ def findings(home: Path, *, now_ms: int = 0, fast: bool | None = None) -> list[F
     return list(tree_findings(environment, scanner, Wanted(now_ms, utilization=True)))
 
 
+def findings_behind_a_scan(
+    home: Path, *, fast: bool, now_ms: int = 0, most: int = RECORDS_MAX
+) -> list[Finding]:
+    """The same where the whole log has been summed before, as the command does it."""
+    environment = open_environment([home])
+    scanner = Scanner(threads=2, fast=fast)
+    prints = Fingerprints(Printing.at_random(fast=fast), most)
+    list(verify(environment, scanner, Totals(environment.name), prints=prints))
+    return list(tree_findings(environment, scanner, Wanted(now_ms, utilization=True), prints))
+
+
 @pytest.mark.parametrize("each", environments(), ids=lambda each: each.name)
 def test_sound_logs_have_no_fault(each: Environment) -> None:
     found = [one.text() for one in findings(each.home, now_ms=LATER_MS)]
@@ -40,6 +53,8 @@ def test_sound_logs_have_no_fault(each: Environment) -> None:
         assert [one for one in found if "old-form-left-out" not in one] == []
     else:
         assert found == []
+    again = findings_behind_a_scan(each.home, fast=True, now_ms=LATER_MS)
+    assert [one.text() for one in again] == found
 
 
 @pytest.mark.parametrize("name", ["v17-dups", "v15-ttl", "v8-basic"])
@@ -319,6 +334,9 @@ def test_a_planted_fault_is_found_and_alone(plant: Plant, code: str, tmp_path: P
     found = findings(planting.home)
     assert [(one.code, one.lsn) for one in found] == [(code, lsn)], [one.text() for one in found]
     assert said in found[0].text()
+    for fast in (False, True):
+        assert findings_behind_a_scan(planting.home, fast=fast) == found
+    assert findings_behind_a_scan(planting.home, fast=True, most=500) == found
 
 
 def test_a_fault_is_told_with_its_place_and_the_keys_that_it_costs(tmp_path: Path) -> None:
@@ -356,10 +374,16 @@ def test_a_damaged_record_in_a_file_that_others_follow(tmp_path: Path) -> None:
         for one in batch.lsn
     )
     assert lsn >> 32 == 2
-    planting.write_bytes(lsn + 20, b"damaged")
+    data = planting.entry(lsn).fields["data"]
+    content = (planting.home / "00000002.jdb").read_bytes()
+    # Nothing else is wrong with a record whose value has changed.
+    at = content.index(data, lsn & 0xFFFFFFFF)
+    planting.write_bytes(2 << 32 | at, data[:-1] + b"~")
     (found,) = findings(planting.home)
     assert (found.code, found.lsn) == ("tree-record", lsn)
     assert "a wrong checksum" in found.text()
+    for fast in (False, True):
+        assert findings_behind_a_scan(planting.home, fast=fast) == [found]
 
 
 def test_a_stray_slot_after_a_crash_is_no_damage(tmp_path: Path) -> None:
