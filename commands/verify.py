@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 
@@ -28,9 +27,9 @@ from je_tools.commands._snapshot import now_option
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
+    from je_tools.btree.check_findings import Trees
     from je_tools.environment import Environment
     from je_tools.findings import Finding
-    from je_tools.formats.je.fingerprints import Fingerprints
     from je_tools.scan import Scanner
     from je_tools.verify import Totals
 
@@ -98,10 +97,9 @@ def command(**options: Unpack[Options]) -> int:
       je-tools verify /var/lib/app/env --exit-zero
     """
     from je_tools.environment import open_environment
-    from je_tools.formats.je.fingerprints import Fingerprints, Printing
     from je_tools.scan import Scanner
     from je_tools.sinks.output import open_output
-    from je_tools.verify import Totals, verify
+    from je_tools.verify import Totals
 
     started = datetime.now(UTC)
     environment = open_environment(options["paths"])
@@ -112,15 +110,7 @@ def command(**options: Unpack[Options]) -> int:
         out = stack.enter_context(open_output(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "verify"))
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
-        prints = None
-        # It takes machine code to be worth it.
-        if options["tree"] and scanner.is_fast(environment.size):
-            prints = Fingerprints(Printing.at_random(fast=True))
-        everything = options["everything"]
-        findings = verify(environment, scanner, totals, everything=everything, prints=prints)
-        if options["tree"]:
-            findings = chain(findings, _of_trees(environment, scanner, totals, options, prints))
-        _write(findings, out, options)
+        _write(_findings(environment, scanner, totals, options), out, options)
     _report(environment, totals, scanner, started, options)
     return EXIT_DAMAGE if totals.errors and not options["exit_zero"] else EXIT_OK
 
@@ -138,23 +128,48 @@ def _check_tree_options(environment: Environment, options: Options) -> None:
             raise UsageError(f"--{name} is for --tree")
 
 
-def _of_trees(
-    environment: Environment,
-    scanner: Scanner,
-    totals: Totals,
-    options: Options,
-    prints: Fingerprints | None,
+def _findings(
+    environment: Environment, scanner: Scanner, totals: Totals, options: Options
 ) -> Iterator[Finding]:
-    """What is wrong with the B-trees, counted with the rest."""
-    from je_tools.btree.check_findings import Wanted, tree_findings
+    """All findings, counted, those of the trees last."""
+    from je_tools.verify import verify
+
+    everything = options["everything"]
+    if options["tree"]:
+        yield from _with_trees(environment, scanner, totals, options)
+    else:
+        yield from verify(environment, scanner, totals, everything=everything)
+
+
+def _with_trees(
+    environment: Environment, scanner: Scanner, totals: Totals, options: Options
+) -> Iterator[Finding]:
+    from je_tools.ahead import begin
+    from je_tools.formats.je.fingerprints import Fingerprints, Printing
     from je_tools.times import parse_time
+    from je_tools.verify import verify
 
     now = options["now"]
     now_ms = parse_time(now) if now else time.time_ns() // 1_000_000
-    # The progress bar is that of the log, which has been read.
+    # The progress bar is that of the log.
     quiet = replace(scanner, progress=None)
-    wanted = Wanted(now_ms, options["utilization"])
-    for found in tree_findings(environment, quiet, wanted, prints):
+
+    def open_all() -> Trees:
+        from je_tools.btree.check_findings import open_trees
+        from je_tools.workers import keep_freed_memory
+
+        keep_freed_memory()
+        return open_trees(environment, quiet, now_ms)
+
+    is_fast = scanner.is_fast(environment.size)
+    # It is mostly Python, and so are the imports, while the scan is mostly machine code.
+    opened = begin(open_all) if is_fast and scanner.thread_count() > 1 else open_all
+    prints = Fingerprints(Printing.at_random(fast=True)) if is_fast else None
+    yield from verify(environment, scanner, totals, everything=options["everything"], prints=prints)
+    from je_tools.btree.check_findings import tree_findings
+
+    utilization = options["utilization"]
+    for found in tree_findings(environment, quiet, opened, utilization=utilization, prints=prints):
         totals.count(found)
         yield found
 

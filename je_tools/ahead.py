@@ -1,10 +1,11 @@
-"""Work on items in order, done ahead of who takes the results."""
+"""Work that is done ahead of who takes its results."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Thread
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -35,3 +36,26 @@ def ahead(work: Callable[[Item], T], items: Iterable[Item], threads: int) -> Ite
         finally:
             for future in coming:
                 future.cancel()
+
+
+def begin(work: Callable[[], T]) -> Callable[[], T]:
+    """Begin work in a thread of its own.
+
+    Nobody has to wait for it: a program that ends before asks for nothing any more.
+
+    Args:
+        work: what is done once.
+
+    Returns:
+        What waits for the end of it, and gives its result, or raises what it has raised.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return future.result

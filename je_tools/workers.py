@@ -34,7 +34,7 @@ _PRELOADED = [
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
-_KEPT_FREE = 2 << 20
+_KEPT_FREE, _KEPT_OF_ARRAYS = 2 << 20, 64 << 20
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Options of glibc's mallopt. Source: mallopt(3)."""
 
@@ -139,6 +139,18 @@ def give_back_memory() -> None:
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if give_back is not None:
         give_back(0)
+
+
+def keep_freed_memory() -> None:
+    """Have malloc keep what is freed.
+
+    For work with arrays of some 100 kB, which come and go: else each is of pages that the system
+    has to clear first.
+    """
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_OF_ARRAYS)
+        library.mallopt(_M_MMAP_THRESHOLD, _KEPT_OF_ARRAYS // 2)
 
 
 def _give_back_at_once() -> None:

@@ -362,9 +362,24 @@ def _doubt(
     return loaded
 
 
-Offsets = npt.NDArray[np.uint32]
-Prints = tuple[Offsets, Ints]
-"""Where records begin in a file, ascending, and the fingerprint of each."""
+@dataclass(frozen=True, slots=True)
+class Prints:
+    """Fingerprints of records in a part of a file, ascending by where they begin.
+
+    Attributes:
+        page: of the file, in which the first begins.
+        counts: int64; how many begin in each page from there on.
+        low: uint16; where in its page each begins.
+        prints: int64; the fingerprint of each.
+    """
+
+    page: int
+    counts: Ints
+    low: npt.NDArray[np.uint16]
+    prints: Ints
+
+    def __len__(self) -> int:
+        return len(self.prints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +418,11 @@ class Printing:
         run: Any = compiled(_of_rows) if self.fast else _of_rows
         data = rows.data if self.fast else as_plain(rows.data)
         count = run(data, rows.base, n, *columns, self.one, self.other, places, prints)
-        return places[:count].copy(), prints[:count].copy()
+        places = places[:count]
+        pages = (places >> _PAGE_SHIFT).astype(np.int64)
+        first = int(pages[0]) if count else 0
+        low = (places & _IN_PAGE).astype(np.uint16)
+        return Prints(first, np.bincount(pages - first), low, prints[:count].copy())
 
 
 @dataclass(frozen=True)
@@ -437,9 +456,9 @@ class Fingerprints:
 
     def add(self, file_no: int, prints: Prints) -> None:
         """Take those of a part of a file; those of the parts in front came before."""
-        if self._count + len(prints[0]) <= self.most:
+        if self._count + len(prints) <= self.most:
             self._of_files.setdefault(file_no, []).append(prints)
-            self._count += len(prints[0])
+            self._count += len(prints)
 
     def places(self, image: Image) -> Places:
         """The same by places in an image of these files; they are kept no longer otherwise."""
@@ -451,17 +470,14 @@ class Fingerprints:
             more = (end >> _PAGE_SHIFT) - pages
             if not self._of_files or pages + more > _PAGES_MAX:
                 break
-            of_page = np.zeros(more, np.int64)
-            for offsets, some in self._of_files.pop(file_no, []):
-                page = (offsets >> _PAGE_SHIFT).astype(np.int64)
+            before, of_page = count, np.zeros(more, np.int64)
+            for some in self._of_files.pop(file_no, []):
                 # The image may end in front of what was scanned.
-                page = page[page < more]
-                of_page += np.bincount(page, minlength=more)
-                behind = count + len(page)
-                low[count:behind] = offsets[: len(page)] & _IN_PAGE
-                prints[count:behind] = some[: len(page)]
-                count = behind
-            before = 0 if not pages else int(firsts[-1][-1])
+                counts = some.counts[: max(more - some.page, 0)]
+                of_page[some.page : some.page + len(counts)] += counts
+                first, count = count, count + int(counts.sum())
+                low[first:count] = some.low[: count - first]
+                prints[first:count] = some.prints[: count - first]
             firsts.append((before + np.cumsum(of_page)).astype(np.int32))
             pages += more
         return Places(np.concatenate(firsts), low[:count], prints[:count])

@@ -8,16 +8,16 @@ Source: je-log.md "Nodes"; BtreeVerifier, JE 25.3.17.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
+from je_tools.ahead import ahead
 from je_tools.btree.faults import Lacking
-from je_tools.btree.live import UTILIZATION_DB, CleanerNotes
+from je_tools.btree.live import CleanerNotes
 from je_tools.btree.node_problems import Part, Rules, node_problems, part_of
 from je_tools.btree.problems import Problem, Problems
 from je_tools.btree.record_problems import Expected, noted_nodes, record_problems
@@ -25,6 +25,7 @@ from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Tree
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.internal import UTILIZATION_DB
 from je_tools.formats.je.types import Family
 from je_tools.recovery.reading import Reading
 from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot
@@ -81,10 +82,8 @@ def check_trees(
     checks = None
     if prints is not None:
         checks = SlotChecks(snapshot.image, prints, notes.obsolete, notes.reserved)
-    with ThreadPoolExecutor(max(snapshot.scanner.thread_count(), 1)) as pool:
-        for database in list(snapshot.databases.values()):
-            check = _Check(snapshot, database, rules, notes, checks, ids, pool)
-            yield database, check.problems()
+    for database in list(snapshot.databases.values()):
+        yield database, _Check(snapshot, database, rules, notes, checks, ids).problems()
     for db_id, problems in _of_ids(snapshot, ids):
         yield snapshot.databases[db_id], problems
 
@@ -105,7 +104,6 @@ class _Check:
     notes: CleanerNotes
     checks: SlotChecks | None
     ids: _Ids
-    pool: ThreadPoolExecutor
 
     def __post_init__(self) -> None:
         self.tree: Tree = self.snapshot.tree(self.database)
@@ -125,25 +123,12 @@ class _Check:
         """All of them, in the order of keys."""
         found = Problems()
         counts: Counter[str] = Counter()
-        coming: deque[Future[tuple[Part, Problems]]] = deque()
-
-        def settle(most: int) -> None:
-            while len(coming) > most:
-                part, some = coming.popleft().result()
-                self.ids.take(part)
-                found.take(some, counts)
-
         if self.tree.root_lsn != NULL_LSN:
             root = _Named(self.tree.root(), np.full(1, -1, np.int64))
-            for named in self._below(root, found, counts):
-                if self.snapshot.fast:
-                    coming.append(self.pool.submit(self._leaves, named))
-                    settle(2 * self.snapshot.scanner.thread_count())
-                else:
-                    part, some = self._leaves(named)
-                    self.ids.take(part)
-                    found.take(some, counts)
-        settle(0)
+            bottom = self._below(root, found, counts)
+            for part, some in ahead(self._leaves, bottom, self.snapshot.threads):
+                self.ids.take(part)
+                found.take(some, counts)
         found.take(self._changes(), counts)
         return found
 

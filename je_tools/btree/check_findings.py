@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,65 +15,82 @@ from je_tools.errors import InputError
 from je_tools.findings import CODES, Finding, Severity, TreePlace
 from je_tools.formats.je.fingerprints import Fingerprints
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.images import unchanged
 from je_tools.plain import printable
 from je_tools.recovery.findings import log_findings
 from je_tools.scan import Scanner
-from je_tools.snapshot import NAME_DB, Database, Snapshot, held_snapshot
+from je_tools.snapshot import NAME_DB, Database, Snapshot, take_snapshot
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is to be checked.
+class Trees:
+    """What the check of trees begins with: an environment, and what its cleaner has noted."""
 
-    Attributes:
+    snapshot: Snapshot
+    notes: CleanerNotes
+
+
+def open_trees(environment: Environment, scanner: Scanner, now_ms: int) -> Trees:
+    """Read what `tree_findings` begins with.
+
+    Args:
+        environment: a whole directory.
+        scanner: how it is read.
         now_ms: what has expired by then may be gone.
-        utilization: also compare totals of files with a count.
-    """
 
-    now_ms: int
-    utilization: bool = False
+    Raises:
+        InputError: there is no root, so that there are no trees.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    snapshot = take_snapshot(environment, scanner, now_ms=now_ms)
+    with unchanged(snapshot.check_files):
+        return Trees(snapshot, cleaner_notes(snapshot))
 
 
 def tree_findings(
-    environment: Environment, scanner: Scanner, wanted: Wanted, prints: Fingerprints | None = None
+    environment: Environment,
+    scanner: Scanner,
+    opened: Callable[[], Trees],
+    *,
+    utilization: bool = False,
+    prints: Fingerprints | None = None,
 ) -> Iterator[Finding]:
     """What is wrong with the B-trees of a log.
 
     Args:
         environment: a whole directory.
         scanner: how it is read.
-        wanted: what is to be checked.
+        opened: gives what `open_trees` gives, or raises what that raises.
+        utilization: also compare totals of files with a count.
         prints: of records that a scan has found right, and that are not looked at again.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
-    with ExitStack() as stack:
-        try:
-            held = held_snapshot(environment, scanner, now_ms=wanted.now_ms)
-            snapshot = stack.enter_context(held)
-        except InputError as error:
-            known = CODES["recovery-refused"]
-            yield Finding(
-                known.name, known.severity, environment.name, found=str(error), hint=known.hint
-            )
-            return
-        yield from _of_snapshot(snapshot, wanted, prints)
+    try:
+        trees = opened()
+    except InputError as error:
+        known = CODES["recovery-refused"]
+        yield Finding(
+            known.name, known.severity, environment.name, found=str(error), hint=known.hint
+        )
+        return
+    with unchanged(trees.snapshot.check_files):
+        yield from _of_snapshot(trees.snapshot, trees.notes, prints)
+        if utilization:
+            yield from _of_totals(environment, scanner, trees.notes)
 
 
 def _of_snapshot(
-    snapshot: Snapshot, wanted: Wanted, prints: Fingerprints | None
+    snapshot: Snapshot, notes: CleanerNotes, prints: Fingerprints | None
 ) -> Iterator[Finding]:
     yield from log_findings(snapshot)
-    notes = cleaner_notes(snapshot)
     yield from _of_names(snapshot)
     for database, problems in check_trees(snapshot, notes, prints):
         if snapshot.image.is_torn:
             # What looks like damage is none.
             snapshot.check_files()
         yield from _of_problems(snapshot, database, problems)
-    if wanted.utilization:
-        yield from _of_totals(snapshot.environment, snapshot.scanner, notes)
 
 
 def _made(environment: Environment, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,12 +15,17 @@ from typing import Any
 import pytest
 
 from je_tools import __version__, manifest
+from je_tools.btree import check_findings
+from je_tools.btree.check import check_trees
 from je_tools.commands import verify
 from je_tools.formats.source import Source
 from tests.builders.logs import write_log
+from tests.corpus import FIXTURES
 from tests.damage.small import small_log
 from tests.je_tools.dumped import je_tools
 from tests.test_golden import damaged_log
+
+SOUND = FIXTURES / "v26-basic" / "env"
 
 
 @pytest.fixture
@@ -171,3 +177,38 @@ def test_devices_take_more_than_one_output(home: Path) -> None:
 def test_one_place_says_what_options_there_are() -> None:
     names = {parameter.name for parameter in verify.command.params}
     assert names == set(verify.Options.__annotations__)
+
+
+@pytest.mark.parametrize("left", [0, -1], ids=["emptied", "a byte less"])
+def test_a_file_that_is_cut_while_its_trees_are_read(
+    left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read of it then is not there, and no damage."""
+    shutil.copytree(SOUND, tmp_path / "env")
+    path = tmp_path / "env" / "00000000.jdb"
+    path.chmod(0o644)
+
+    def cut(*arguments: Any) -> Iterator[Any]:
+        path.write_bytes(path.read_bytes()[:left])
+        yield from check_trees(*arguments)
+
+    monkeypatch.setattr(check_findings, "check_trees", cut)
+    done = je_tools("verify", "--tree", path.parent)
+    assert done.code == 5
+    assert "00000000.jdb: became shorter while it was read" in done.err
+    assert done.out == b""
+
+
+def test_large_logs_are_opened_beside_the_scan(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same result, also where there is nothing to open, or the time is none."""
+    rootless = write_log(tmp_path / "rootless", small_log(17, 1))
+    told = {each: je_tools("verify", "--tree", each) for each in (SOUND, home, rootless)}
+    assert {done.code for done in told.values()} == {0, 3}
+    monkeypatch.setattr("je_tools.scan.PLAIN_LIMIT", 0)
+    for each, done in told.items():
+        assert je_tools("verify", "--tree", each, "--threads", 3) == done
+        assert je_tools("verify", "--tree", each, "--threads", 1) == done
+    wrong = je_tools("verify", "--tree", SOUND, "--now", "yesterday")
+    assert (wrong.code, wrong.out) == (2, b"")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from je_tools.btree.check import check_trees
-from je_tools.btree.check_findings import Wanted, tree_findings
+from je_tools.btree.check_findings import open_trees, tree_findings
 from je_tools.btree.live import CleanerNotes, cleaner_notes
 from je_tools.environment import open_environment
 from je_tools.findings import Finding
@@ -32,7 +33,8 @@ Plant = Callable[[Planting], tuple[int, str]]
 def findings(home: Path, *, now_ms: int = 0, fast: bool | None = None) -> list[Finding]:
     environment = open_environment([home])
     scanner = Scanner(threads=2, fast=fast)
-    return list(tree_findings(environment, scanner, Wanted(now_ms, utilization=True)))
+    opened = partial(open_trees, environment, scanner, now_ms)
+    return list(tree_findings(environment, scanner, opened, utilization=True))
 
 
 def findings_behind_a_scan(
@@ -43,7 +45,8 @@ def findings_behind_a_scan(
     scanner = Scanner(threads=2, fast=fast)
     prints = Fingerprints(Printing.at_random(fast=fast), most)
     list(verify(environment, scanner, Totals(environment.name), prints=prints))
-    return list(tree_findings(environment, scanner, Wanted(now_ms, utilization=True), prints))
+    opened = partial(open_trees, environment, scanner, now_ms)
+    return list(tree_findings(environment, scanner, opened, utilization=True, prints=prints))
 
 
 @pytest.mark.parametrize("each", environments(), ids=lambda each: each.name)

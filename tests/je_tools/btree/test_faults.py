@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from je_tools.btree.check_findings import Wanted, tree_findings
+from je_tools.btree.check_findings import open_trees, tree_findings
 from je_tools.btree.faults import FORETOLD, LACKING, REMEMBERED, TOLD, Faults, Lacking
 from je_tools.btree.problems import LISTED
 from je_tools.btree.tree import Fault, FaultKind
@@ -163,8 +164,9 @@ def test_records_of_a_missing_file(tmp_path: Path, fast: bool) -> None:
 def test_ids_of_nodes_are_not_all_told(tmp_path: Path) -> None:
     """The builder's checkpoint knows no ids."""
     home = home_of(tmp_path / "env", 120, 1)
+    env, scanner = open_environment([home]), Scanner(threads=1)
     found: list[Finding] = list(
-        tree_findings(open_environment([home]), Scanner(threads=1), Wanted(NOW_MS))
+        tree_findings(env, scanner, partial(open_trees, env, scanner, NOW_MS))
     )
     of_ids = [each for each in found if each.code == "tree-node-id"]
     of_db = [each for each in of_ids if each.tree is not None and each.tree.database == "db"]
