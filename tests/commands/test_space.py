@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from je_tools.commands.main import group, run
+from je_tools.recount import Recount, recount
+from je_tools.snapshot import Snapshot
 from tests.corpus import ROOT, environment
 
 
@@ -67,3 +69,30 @@ def _last_entry_of_file_1(home: Path, capsys: pytest.CaptureFixture[str]) -> str
     assert run(group, ["files", str(home), "--format", "jsonl"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return str(rows[1]["last_lsn"])
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 40], ids=["compiled", "plain"])
+def test_a_file_that_is_cut_while_it_is_counted(
+    limit: int, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = min(home.glob("*.jdb"))
+    path.chmod(0o644)
+
+    def cut(snapshot: Snapshot) -> Recount:
+        counted = recount(snapshot)
+        path.write_bytes(path.read_bytes()[:-1])
+        return counted
+
+    monkeypatch.setattr("je_tools.scan.PLAIN_LIMIT", limit)
+    monkeypatch.setattr("je_tools.recount.recount", cut)
+    assert run(group, ["space", str(home), "--recount"]) == 5
+    assert f"{path.name}: became shorter while it was read" in capsys.readouterr().err
+
+
+def test_a_recount_beside_the_scan_is_the_same(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = rows_of(capsys, str(home), "--recount")[:-1]
+    monkeypatch.setattr("je_tools.scan.PLAIN_LIMIT", 0)
+    for threads in ("1", "3"):
+        assert rows_of(capsys, str(home), "--recount", "--threads", threads)[:-1] == plain
