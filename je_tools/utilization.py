@@ -11,12 +11,13 @@ UtilizationProfile.populateCache, JE 7.5.11 and 25.3.17.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from je_tools.formats.arrays import Ints
 from je_tools.formats.je.internal import (
     EXPIRATION_DB,
     RESERVED_FILES_DB,
@@ -28,6 +29,7 @@ from je_tools.formats.je.internal import (
     Unreadable,
     read_record,
 )
+from je_tools.formats.je.summaries import Summaries, read_summaries
 from je_tools.formats.je.tuples import TupleError
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ _FLOAT = np.float32
 
 @dataclass(frozen=True, slots=True)
 class FileSummary:
-    """What the engine has counted in a file: entries, and bytes of them.
+    """What the engine has counted in a file: entries, and bytes of them; in the order of TOTALS.
 
     Attributes:
         total_count, total_size: of all entries but the file header.
@@ -61,11 +63,6 @@ class FileSummary:
     obsolete_ln_count: int = 0
     obsolete_ln_size: int = 0
     obsolete_ln_size_counted: int = 0
-
-    @classmethod
-    def of_fields(cls, fields: Mapping[str, int]) -> FileSummary:
-        """From a decoded entry; what its log version does not have is 0."""
-        return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
 
     @property
     def obsolete_size(self) -> int:
@@ -131,23 +128,47 @@ def _percent(unused: int, of: Utilization) -> int:
     return math.floor(float(share) + 0.5)
 
 
+@dataclass(frozen=True)
+class Stored:
+    """The summaries that the utilization database names.
+
+    Attributes:
+        key: of each record.
+        lsn: int64; of its entry.
+        summaries: those that can be read; `row` is that of `key` and `lsn`.
+    """
+
+    key: list[bytes]
+    lsn: Ints
+    summaries: Summaries
+
+    def newest(self) -> Iterator[tuple[int, int, FileSummary]]:
+        """Number, LSN and summary of each file that has one: its first, by the order of keys."""
+        known = set()
+        for row, totals in zip(self.summaries.row, self.summaries.totals, strict=True):
+            try:
+                file_no = FileSummaryKey.decode(self.key[row]).file_no
+            except TupleError:
+                continue
+            if file_no not in known:
+                known.add(file_no)
+                yield file_no, int(self.lsn[row]), FileSummary(*totals.tolist())
+
+
+def stored_summaries(snapshot: Snapshot) -> Stored:
+    """What the utilization database has; `snapshot.faults` tells of damaged entries."""
+    records = list(record_places(snapshot, UTILIZATION_DB))
+    lsns = np.array([lsn for _, lsn in records], np.int64)
+    summaries = read_summaries(snapshot.image, lsns, fast=snapshot.fast)
+    return Stored([key for key, _ in records], lsns, summaries)
+
+
 def file_summaries(snapshot: Snapshot) -> dict[int, FileSummary]:
     """The newest summary of each file that has one, by the file's number.
 
     What cannot be read is left out; `snapshot.faults` tells of damaged entries.
     """
-    found: dict[int, FileSummary] = {}
-    for key, lsn in _records(snapshot, UTILIZATION_DB):
-        entry = snapshot.entry(lsn)
-        fields = entry.fields.get("summary") if entry is not None else None
-        try:
-            file_no = FileSummaryKey.decode(key).file_no
-        except TupleError:
-            continue
-        if fields is not None:
-            # The newest of a file has the smallest key.
-            found.setdefault(file_no, FileSummary.of_fields(fields))
-    return found
+    return {file_no: summary for file_no, _, summary in stored_summaries(snapshot).newest()}
 
 
 def reserved_files(snapshot: Snapshot) -> dict[int, ReservedFile]:
@@ -174,8 +195,8 @@ def internal_records(snapshot: Snapshot, name: str) -> Iterator[InternalRecord |
                     yield read_record(name, batch.key[row] or b"", data)
 
 
-def _records(snapshot: Snapshot, name: str) -> Iterator[tuple[bytes, int]]:
-    """Keys of records, and the LSNs of their entries."""
+def record_places(snapshot: Snapshot, name: str) -> Iterator[tuple[bytes, int]]:
+    """Keys of an internal database's records, ascending, and the LSNs of their entries."""
     for database in snapshot.databases.values():
         if database.name == name:
             for batch in snapshot.records(database, with_data=False):

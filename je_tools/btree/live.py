@@ -5,30 +5,19 @@ Source: je-log.md "Records"; UtilizationProfile.getObsoleteDetailSorted, FilePro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.internal import RESERVED_FILES_DB
 from je_tools.formats.je.tuples import TupleError, TupleReader
+from je_tools.utilization import FileSummary, record_places, stored_summaries
 
 if TYPE_CHECKING:
     from je_tools.snapshot import Snapshot
-
-UTILIZATION_DB, RESERVED_FILES_DB = "_jeUtilization", "_jeReservedFilesDb"
-
-TOTALS = (
-    "total_count",
-    "total_size",
-    "total_in_count",
-    "total_in_size",
-    "total_ln_count",
-    "total_ln_size",
-)
-"""Counts of a file's entries that a FileSummaryLN has."""
-
-_FILE_NO_SIZE = 4
 
 
 @dataclass(frozen=True)
@@ -37,11 +26,11 @@ class Summary:
 
     Attributes:
         lsn: of its entry.
-        totals: by name.
+        counts: what it says.
     """
 
     lsn: int
-    totals: dict[str, int]
+    counts: FileSummary
 
 
 @dataclass(frozen=True)
@@ -77,48 +66,16 @@ class CleanerNotes:
 
 def cleaner_notes(snapshot: Snapshot) -> CleanerNotes:
     """What the records of the cleaner's databases say; those that cannot be read say nothing."""
-    obsolete, summaries = _summaries(snapshot)
-    return CleanerNotes(obsolete, frozenset(_reserved(snapshot)), summaries)
+    stored = stored_summaries(snapshot)
+    newest = {file_no: Summary(lsn, counts) for file_no, lsn, counts in stored.newest()}
+    obsolete = np.sort(stored.summaries.obsolete, kind="stable")
+    return CleanerNotes(obsolete, frozenset(_reserved(snapshot)), newest)
 
 
-def _lsns_of(snapshot: Snapshot, name: str) -> list[int]:
-    for database in snapshot.databases.values():
-        if database.name == name:
-            batches = snapshot.records(database, with_data=False)
-            return [lsn for batch in batches for lsn in batch.lsn.tolist()]
-    return []
-
-
-def _summaries(snapshot: Snapshot) -> tuple[Ints, dict[int, Summary]]:
-    """Obsolete LSNs of all records, and of each file the newest record, which has its totals."""
-    pieces = [np.empty(0, np.int64)]
-    newest: dict[int, Summary] = {}
-    for lsn in _lsns_of(snapshot, UTILIZATION_DB):
-        entry = snapshot.entry(lsn)
-        key = entry.fields.get("key") if entry is not None else None
-        if entry is None or not key or "summary" not in entry.fields:
-            continue
-        file_no = int.from_bytes(key[:_FILE_NO_SIZE], "big")
-        offsets = np.array(entry.fields["obsolete_offsets"], np.int64)
-        pieces.append(file_no << 32 | offsets)
-        if file_no not in newest or newest[file_no].lsn < lsn:
-            group = entry.fields["summary"]
-            newest[file_no] = Summary(lsn, {name: group[name] for name in TOTALS})
-    obsolete = np.concatenate(pieces)
-    obsolete.sort(kind="stable")
-    return obsolete, newest
-
-
-def _reserved(snapshot: Snapshot) -> list[int]:
+def _reserved(snapshot: Snapshot) -> Iterator[int]:
     """Numbers of reserved files, which are the keys of their records."""
-    files = []
-    for database in snapshot.databases.values():
-        if database.name != RESERVED_FILES_DB:
+    for key, _ in record_places(snapshot, RESERVED_FILES_DB):
+        try:
+            yield TupleReader(key).i64()
+        except TupleError:
             continue
-        for batch in snapshot.records(database, with_data=False):
-            for row in range(len(batch)):
-                try:
-                    files.append(TupleReader(batch.key[row] or b"").i64())
-                except TupleError:
-                    continue
-    return files

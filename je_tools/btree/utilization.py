@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from je_tools.btree.live import TOTALS, CleanerNotes
+from je_tools.btree.live import CleanerNotes
 from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.summaries import TOTALS
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, FILE_HEADER_NO, Family, Group, mask_of
 from je_tools.scan import Scanner
 
@@ -21,7 +22,10 @@ _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.gr
 _IS_NODE = mask_of(
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
 )
-_ERASED_PLACE = len(TOTALS)
+_TOTALS = TOTALS[:6]
+"""Counts of all that a file holds, as far as entries tell what they are."""
+
+_ERASED_PLACE = len(_TOTALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +75,19 @@ def wrong_totals(
         summary = notes.summaries.get(file_no)
         if summary is None:
             continue
-        known = TOTALS if not totals[_ERASED_PLACE] else TOTALS[:2]
-        counted = dict(zip(TOTALS, totals.tolist(), strict=False))
+        known = _TOTALS if not totals[_ERASED_PLACE] else _TOTALS[:2]
+        kept = {name: getattr(summary.counts, name) for name in known}
+        counted = dict(zip(_TOTALS, totals.tolist(), strict=False))
         is_whole = summary.lsn >> 32 > file_no
         wrong = [
             name
             for name in known
-            if summary.totals[name] > counted[name]
-            or (is_whole and summary.totals[name] < counted[name])
+            if kept[name] > counted[name] or (is_whole and kept[name] < counted[name])
         ]
         if wrong:
             yield Difference(
                 file_no,
                 summary.lsn,
-                {name: summary.totals[name] for name in wrong},
+                {name: kept[name] for name in wrong},
                 {name: counted[name] for name in wrong},
             )

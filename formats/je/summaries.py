@@ -1,0 +1,242 @@
+"""Summaries of files in columns: what the engine has counted in each, and where its garbage lies.
+
+Of a large log there are thousands, with some thousand offsets each.
+
+Source: je-log.md "Utilization"; FileSummaryLN, FileSummary, PackedOffsets, JE 7.5.11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from je_tools.formats.arrays import Ints
+from je_tools.formats.image import Image
+from je_tools.formats.je.fetch import Entries, fetch, fetch_entry
+from je_tools.formats.je.layout import Field, layout
+from je_tools.formats.je.types import FILE_SUMMARY_NO, Family
+from je_tools.formats.kernels import compiled, kernel
+from je_tools.formats.packed import load_i32, read_packed
+from je_tools.formats.source import as_plain
+
+TOTALS = (
+    "total_count",
+    "total_size",
+    "total_in_count",
+    "total_in_size",
+    "total_ln_count",
+    "total_ln_size",
+    "max_ln_size",
+    "obsolete_in_count",
+    "obsolete_ln_count",
+    "obsolete_ln_size",
+    "obsolete_ln_size_counted",
+)
+"""What is counted, in the order of the bytes; `max_ln_size` since log version 8."""
+
+_KEY_SIZE = 8
+_FILE_NO_SIZE = 4
+_KEY_LAST_SINCE = 8
+_KEY_FIRST_SINCE = 19
+_GROUPS_MAX = 4
+
+
+@kernel
+def _measure(
+    buf: Any,
+    n: int,
+    at: Any,
+    stops: Any,
+    skipped: int,
+    width: int,
+    totals: Any,
+    counts: Any,
+    ends: Any,
+) -> None:
+    """Read the numbers in front of the offsets, and how many offsets there are.
+
+    Args:
+        buf: the bytes.
+        n: number of summaries.
+        at: int64 (n,); behind the data of each, moved to its offsets.
+        stops: int64 (n,); where its entry ends.
+        skipped: packed numbers that come first.
+        width: how many counts it has.
+        totals: int64 (n, width) output.
+        counts: int64 (n,) output; -1 for what is no summary.
+        ends: int64 (n,) output; where the offsets end.
+    """
+    for row in range(n):
+        counts[row] = -1
+        cursor = at[row]
+        stop = stops[row]
+        for _ in range(skipped):
+            if cursor >= 0:
+                _, cursor = read_packed(buf, cursor, stop)
+        if cursor < 0 or cursor + 4 * width > stop:
+            continue
+        for i in range(width):
+            totals[row, i] = load_i32(buf, cursor + 4 * i)
+        count, cursor = read_packed(buf, cursor + 4 * width, stop)
+        if cursor < 0:
+            continue
+        shorts, cursor = read_packed(buf, cursor, stop)
+        if cursor < 0 or shorts < 0 or shorts > (stop - cursor) >> 1:
+            continue
+        found = 0
+        groups = 0
+        for i in range(shorts):
+            groups += 1
+            if groups > _GROUPS_MAX:
+                break
+            if buf[cursor + 2 * i + 1] < 128:
+                found += 1
+                groups = 0
+        if groups == 0 and found == count:
+            counts[row] = count
+            at[row] = cursor
+            ends[row] = cursor + 2 * shorts
+
+
+@kernel
+def _unpack(buf: Any, n: int, at: Any, ends: Any, file_nos: Any, keys: Any, out: Any) -> None:
+    """The numbers of the files in keys, and the LSNs of all offsets behind each other.
+
+    Source: PackedOffsets, JE 7.5.11: differences in groups of 15 bits, the low one first; one that
+    another follows is stored as -1 less it.
+    """
+    place = 0
+    for row in range(n):
+        key = keys[row]
+        file_no = buf[key] * 16777216 + buf[key + 1] * 65536 + buf[key + 2] * 256 + buf[key + 3]
+        file_nos[row] = file_no
+        offset = 0
+        shift = 0
+        for cursor in range(at[row], ends[row], 2):
+            short = (buf[cursor] - 0) + (buf[cursor + 1] - 0) * 256
+            if short < 32768:
+                offset += short << shift
+                out[place] = file_no << 32 | offset
+                place += 1
+                shift = 0
+            else:
+                offset += (65535 - short) << shift
+                shift += 15
+
+
+@dataclass(frozen=True, slots=True)
+class Summaries:
+    """Summaries that are there and say something, in the order in which they were asked for.
+
+    Attributes:
+        row: int64; which of the LSNs that were asked for.
+        file_no: int64; of which file.
+        totals: int64 (n, len(TOTALS)); 0 for what the log version does not have.
+        obsolete: int64 LSNs of entries that nothing needs, of all of them, in no order.
+    """
+
+    row: Ints
+    file_no: Ints
+    totals: Ints
+    obsolete: Ints
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def read_summaries(image: Image, lsns: Ints, *, fast: bool) -> Summaries:
+    """Read summaries; what is none, is damaged or says that it was deleted is left out.
+
+    Args:
+        image: the log.
+        lsns: int64; of their entries.
+        fast: use compiled kernels.
+    """
+    entries = fetch(image, lsns, fast=fast)
+    is_left = entries.good
+    parts = []
+    rows = np.flatnonzero(entries.is_family(Family.FILE_SUMMARY_LN))
+    for version in np.unique(entries.version[rows]).tolist():
+        if version >= _KEY_LAST_SINCE:
+            of_version = rows[entries.version[rows] == version]
+            part = _in_columns(entries, of_version, version, fast=fast)
+            is_left[part.row] = False
+            parts.append(part)
+    parts.append(_singly(entries, np.flatnonzero(is_left)))
+    row = np.concatenate([part.row for part in parts])
+    order = np.argsort(row, kind="stable")
+    return Summaries(
+        row[order],
+        np.concatenate([part.file_no for part in parts])[order],
+        np.concatenate([part.totals for part in parts])[order],
+        np.concatenate([part.obsolete for part in parts]),
+    )
+
+
+def _in_columns(entries: Entries, rows: Ints, version: int, *, fast: bool) -> Summaries:
+    """Those of one log version that hold nothing but what every summary does."""
+    starts, key_starts = np.empty(len(rows), np.int64), np.full(len(rows), -1, np.int64)
+    stops = (entries.position + entries.size)[rows]
+    whole = np.zeros(len(rows), np.bool_)
+    has_key_first = version >= _KEY_FIRST_SINCE
+    wanted = frozenset({"data", "key"} if has_key_first else {"data"})
+    places = np.zeros(len(entries), np.int64)
+    places[rows] = np.arange(len(rows))
+    for some, decoded in entries.decode(Family.FILE_SUMMARY_LN, rows, fast=fast, wanted=wanted):
+        at = places[some]
+        data_starts, data_sizes = decoded.fields.span("data")
+        starts[at] = data_starts + data_sizes
+        whole[at] = ~decoded.bad & (data_sizes >= 0)
+        if has_key_first:
+            key_starts[at], key_sizes = decoded.fields.span("key")
+            whole[at] &= key_sizes == _KEY_SIZE
+    rows, starts, stops, key_starts = (
+        column[whole] for column in (rows, starts, stops, key_starts)
+    )
+    data = entries.image.data if fast else as_plain(entries.image.data)
+    names = [each.name for each in _summary_fields(version)]
+    totals = np.zeros((len(rows), len(names)), np.int64)
+    counts, ends = np.empty(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    run: Any = compiled(_measure) if fast else _measure
+    skipped = int(has_key_first)
+    run(data, len(rows), starts, stops, skipped, len(names), totals, counts, ends)
+    if not has_key_first:
+        key_starts = ends
+    fits = (counts >= 0) & (ends + (0 if has_key_first else _KEY_SIZE) == stops)
+    file_nos = np.empty(np.count_nonzero(fits), np.int64)
+    obsolete = np.empty(int(counts[fits].sum()), np.int64)
+    run = compiled(_unpack) if fast else _unpack
+    run(data, len(file_nos), starts[fits], ends[fits], file_nos, key_starts[fits], obsolete)
+    every = np.zeros((len(file_nos), len(TOTALS)), np.int64)
+    every[:, [TOTALS.index(name) for name in names]] = totals[fits]
+    return Summaries(rows[fits], file_nos, every, obsolete)
+
+
+def _summary_fields(version: int) -> tuple[Field, ...]:
+    (group,) = (each for each in layout(FILE_SUMMARY_NO, version) if each.name == "summary")
+    return group.fields
+
+
+def _singly(entries: Entries, rows: Ints) -> Summaries:
+    """The same of any entries."""
+    kept, file_nos, totals = [], [], [np.empty((0, len(TOTALS)), np.int64)]
+    obsolete = [np.empty(0, np.int64)]
+    for row in rows.tolist():
+        entry = fetch_entry(entries.image, int(entries.lsn[row]))
+        fields = entry.fields if entry is not None else {}
+        if not fields.get("key") or "summary" not in fields:
+            continue
+        file_no = int.from_bytes(fields["key"][:_FILE_NO_SIZE], "big")
+        kept.append(row)
+        file_nos.append(file_no)
+        group = fields["summary"]
+        totals.append(np.array([[group.get(name, 0) for name in TOTALS]], np.int64))
+        obsolete.append(file_no << 32 | np.array(fields["obsolete_offsets"], np.int64))
+    return Summaries(
+        np.array(kept, np.int64),
+        np.array(file_nos, np.int64),
+        np.concatenate(totals),
+        np.concatenate(obsolete),
+    )
