@@ -10,14 +10,14 @@ JE 25.3.17.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from je_tools.ahead import begin
-from je_tools.btree.tree import Children, Fault, Leaves
+from je_tools.btree.tree import Children, Fault, Leaves, Tree
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je import header as h
 from je_tools.formats.je.fetch import fetch
@@ -52,6 +52,16 @@ class Recount:
     live_nodes: Counter[int] = field(default_factory=Counter)
     live_deltas: Counter[int] = field(default_factory=Counter)
     bases: Counter[int] = field(default_factory=Counter)
+
+    def take(self, part: Recount) -> None:
+        """Add what was counted in a part of a tree."""
+        for mine, others in (
+            (self.live_records, part.live_records),
+            (self.live_nodes, part.live_nodes),
+            (self.live_deltas, part.live_deltas),
+            (self.bases, part.bases),
+        ):
+            mine.update(others)
 
     def obsolete_size(self, file_no: int) -> int:
         """Bytes of a file that nothing needs, as the engine's recount has it."""
@@ -91,26 +101,14 @@ def _total(snapshot: Snapshot) -> Counter[int]:
     return total
 
 
-@dataclass
-class _Live:
-    """LSNs and sizes of what some nodes and their slots name."""
-
-    nodes: Ints
-    bases: Ints
-    deltas: Ints
-    records: Ints
-    record_sizes: Ints
-
-
 def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> None:
     reading = snapshot.reading(database, with_data=False, show_expired=True)
     tree = reading.tree
 
     def look(leaves: Leaves) -> None:
-        nothing = np.empty(0, np.int64)
-        _add(reading, counted, _Live(*_nodes(leaves), nothing, nothing))
+        counted.take(_of_nodes(tree, leaves))
 
-    def measure(children: Children) -> tuple[_Live, list[Fault]]:
+    def measure(children: Children) -> tuple[Recount, list[Fault]]:
         leaves = tree.read(children)
         slots, alive, changes, faults = reading.alive(leaves)
         # Data in slots, and that of duplicates, makes the record's entry obsolete at once.
@@ -121,11 +119,14 @@ def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> Non
         lsns = np.concatenate((lsns, _lns_of(reading, changes)))
         sizes = np.concatenate((sizes, np.zeros(len(lsns) - len(sizes), np.int64)))
         unknown = np.flatnonzero(sizes <= 0)
-        sizes[unknown] = _sizes(reading, lsns[unknown])
-        return _Live(*_nodes(leaves), lsns, sizes), faults
+        if len(unknown):
+            sizes[unknown] = _sizes(tree, lsns[unknown])
+        part = _of_nodes(tree, leaves)
+        part.live_records = _by_file(tree, lsns, sizes)
+        return part, faults
 
-    for live, faults in snapshot.in_order(tree.leaf_children(seen=look), measure):
-        _add(reading, counted, live)
+    for part, faults in snapshot.in_order(tree.leaf_children(seen=look), measure):
+        counted.take(part)
         snapshot.faults.extend(faults)
     snapshot.faults.extend(tree.faults)
 
@@ -154,36 +155,34 @@ def _lns_of(reading: Reading, changes: Ints) -> Ints:
     return outside
 
 
-def _nodes(leaves: Leaves) -> tuple[Ints, Ints, Ints]:
-    """LSNs of full nodes, of full versions of deltas, and of deltas."""
+def _of_nodes(tree: Tree, leaves: Leaves) -> Recount:
+    """Full nodes, full versions of deltas, and deltas."""
     nodes = leaves.logged[0]
     used = leaves.nodes.good & nodes.good
     deltas = used & nodes.is_delta
     bases = nodes.last_full_lsn[deltas]
-    return nodes.lsn[used & ~deltas], bases[bases != NULL_LSN], nodes.lsn[deltas]
+    lsns = [nodes.lsn[used & ~deltas], bases[bases != NULL_LSN], nodes.lsn[deltas]]
+    sizes = np.split(_sizes(tree, np.concatenate(lsns)), np.cumsum([len(some) for some in lsns]))
+    fulls, own_bases, own_deltas = (
+        _by_file(tree, some, of) for some, of in zip(lsns, sizes, strict=False)
+    )
+    return Recount(live_nodes=fulls + own_bases, bases=own_bases, live_deltas=own_deltas)
 
 
-def _sizes(reading: Reading, lsns: Ints) -> Ints:
+def _sizes(tree: Tree, lsns: Ints) -> Ints:
     """Bytes of the entries at LSNs; 0 where there is none."""
-    found = fetch(reading.tree.image, lsns, fast=reading.tree.fast, check=False)
+    found = fetch(tree.image, lsns, fast=tree.fast, check=False)
     sizes: Ints = np.where(found.good, found.size, 0)
     return sizes
 
 
-def _add(reading: Reading, counted: Recount, live: _Live) -> None:
-    for lsns, kinds in (
-        (live.nodes, (counted.live_nodes,)),
-        (live.bases, (counted.live_nodes, counted.bases)),
-        (live.deltas, (counted.live_deltas,)),
-    ):
-        _add_up(kinds, lsns, _sizes(reading, lsns))
-    _add_up((counted.live_records,), live.records, live.record_sizes)
-
-
-def _add_up(kinds: Iterable[Counter[int]], lsns: Ints, sizes: Ints) -> None:
-    files, at = np.unique(lsns >> 32 & 0xFFFFFFFF, return_inverse=True)
-    sums = np.zeros(len(files), np.int64)
-    np.add.at(sums, at, sizes)
-    for kind in kinds:
-        for file_no, size in zip(files.tolist(), sums.tolist(), strict=True):
-            kind[file_no] += size
+def _by_file(tree: Tree, lsns: Ints, sizes: Ints) -> Counter[int]:
+    """Sizes summed up for each file of the log."""
+    file_nos = tree.image.file_nos
+    wanted = lsns >> 32 & 0xFFFFFFFF
+    at = np.minimum(np.searchsorted(file_nos, wanted), len(file_nos) - 1)
+    there = file_nos[at] == wanted
+    sums = np.zeros(len(file_nos), np.int64)
+    np.add.at(sums, at[there], sizes[there])
+    some = np.flatnonzero(sums)
+    return Counter(dict(zip(file_nos[some].tolist(), sums[some].tolist(), strict=True)))
