@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from je_tools.formats.arrays import Ints
-from je_tools.formats.image import Image
+from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import fetch_entry
 from je_tools.formats.je.fingerprints import (
@@ -247,6 +247,22 @@ def test_places_where_no_record_is(tmp_path: Path, fast: bool) -> None:
     asked = [*lsns, *elsewhere, -(1 << 63)]
     told = doubts(home, asked, [b"k"] * len(asked), fast)
     assert told == [False, *[True] * (len(asked) - 1)]
+
+
+@FORMS
+def test_a_log_that_ends_in_front_of_what_was_scanned(tmp_path: Path, fast: bool) -> None:
+    """The first file holds more pages than count of it, and the second is still found."""
+    log = TreeLog()
+    lsns = [log.ln(b"%04d" % i, bytes(300)) for i in range(100)]
+    log.next_file()
+    lsns.append(log.ln(b"last", b"v"))
+    home = write_log(tmp_path / "env", log.files)
+    parts = [Part(path, no, 17, path.stat().st_size) for no, path in enumerate(log_files(home))]
+    image = Image([replace(parts[0], stop=lsns[10]), parts[1]])
+    checks = SlotChecks(image, printed(home, fast=fast), NOTHING, frozenset())
+    slots = made_slots(lsns, [*(b"%04d" % i for i in range(100)), b"last"], 0)
+    told = checks.doubtful(slots, np.arange(101), FIRST_ID, asks_noted=True)
+    assert np.flatnonzero(~told).tolist() == [*range(10), 100]
 
 
 @FORMS
