@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.btree.live import CleanerNotes
-from je_tools.btree.node_problems import Part, suspect_keys
+from je_tools.btree.node_problems import Part, of_duplicates, suspect_keys
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.problems import Problem, Problems
 from je_tools.formats.arrays import Ints, Mask
@@ -92,7 +92,7 @@ class _Slots:
 def record_problems(part: Part, expected: Expected) -> Problems:
     """What is wrong with the records of some BINs."""
     problems = Problems()
-    chosen = _chosen(part, expected.overlay)
+    chosen = _chosen(part, expected.overlay, problems)
     slots = chosen.slots
     entries = fetch(part.tree.image, slots.lsn, fast=part.tree.fast)
     found, expires_ms = _look(part, entries, slots, expected.family)
@@ -118,7 +118,7 @@ def _text(found: int, type_no: int) -> str:
     return _TEXTS[Record(found)]
 
 
-def _chosen(part: Part, overlay: Overlay) -> _Slots:
+def _chosen(part: Part, overlay: Overlay, problems: Problems) -> _Slots:
     tree, slots = part.tree, part.nodes.slots
     _, changed = match(tree, overlay.key, slots)
     live = ~slots.deleted & ~changed & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
@@ -127,7 +127,8 @@ def _chosen(part: Part, overlay: Overlay) -> _Slots:
     row = np.flatnonzero(live)
     slots = slots.take(row)
     if tree.old_duplicates:
-        slots = expanded(tree, slots)
+        slots, faults = expanded(tree, slots)
+        problems.listed += map(of_duplicates, faults)
         slots = slots.take(~slots.deleted & (slots.lsn != NULL_LSN))
         row = np.full(len(slots), -1, np.int64)
     embedded = slots.state & SLOT_EMBEDDED != 0

@@ -56,6 +56,8 @@ class FaultKind(StrEnum):
     """A key of a database with duplicates that does not end with the record's data."""
     SHARED = "shared"
     """A node that another slot names too: of a tree there is one way to each."""
+    OTHER_KEY = "other-key"
+    """A node with duplicates, in the form of before log version 8, that are not of the slot's."""
     STRAY_SLOTS = "stray-slots"
     """A BIN has keys that its parent does not give it: a crash can leave that."""
     SPLIT_CUT_SHORT = "root-split-cut-short"
@@ -466,6 +468,12 @@ class Tree:
             return nodes, entries.found
         entries = fetch(self.image, newest, fast=self.fast)
         return read_nodes(entries, fast=self.fast), entries.found
+
+    def newest_whole(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8], Mask]:
+        """As `newest`, deltas merged; the mask is of those whose full version cannot be had."""
+        logged, found = self.newest(lsns)
+        whole, no_full, _ = self._with_full(logged)
+        return whole, found, no_full
 
     def _with_full(self, nodes: Nodes) -> tuple[Nodes, Mask, Nodes]:
         """Deltas with the slots of their full versions, which of those cannot be had, and those."""

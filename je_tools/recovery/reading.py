@@ -137,7 +137,8 @@ class Reading:
         """Slots, which of them are records, and the changes that are records in their place."""
         slots, faults = self.tree.slots_in_range(leaves)
         if self.tree.old_duplicates:
-            slots = expanded(self.tree, slots)
+            slots, more = expanded(self.tree, slots)
+            faults += more
         first, last = self._range(leaves.children)
         changes = np.arange(first, last)
         alive = ~slots.deleted
