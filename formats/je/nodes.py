@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns, Decoded
+from je_tools.formats.je.expirations import DAYS_MAX, expiration_ms
 from je_tools.formats.je.fetch import Entries
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import compare_keys
@@ -36,12 +37,6 @@ IS_ROOT, IN_HOURS = 0x01, 0x20
 
 LEVEL_MASK = 0xFFFF
 """The part of a node's level that counts from the bottom, where it is 1."""
-
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-
-DAYS_MAX = 100_000
-"""An expiration above is in hours, whatever its flag says: days since 1970 are fewer than that,
-hours more, and engines up to 18.3 have left flags that are wrong."""
 
 IN_NO, BIN_NO, DELTA_NO = (BY_NAME[name].no for name in ("IN", "BIN", "NewBINDelta"))
 OLD_DELTA_NOS = (BY_NAME["BINDelta"].no, BY_NAME["DupBINDelta"].no)
@@ -407,14 +402,6 @@ def _slots(decoded: Decoded, usable: Mask, version: int, *, fast: bool) -> Slots
         created_ms=_based(head, slots, counts, "created_base_ms", "created"),
         modified_ms=_based(head, slots, counts, "modified_base_ms", "modified"),
     )
-
-
-def expiration_ms(values: Ints) -> Ints:
-    """When records expire, in ms since 1970, of expirations in hours or days; 0 stays 0.
-
-    Which of the two is told by the number itself.
-    """
-    return values * np.where(values > DAYS_MAX, HOUR_MS, DAY_MS)
 
 
 def _number(columns: Columns, name: str, absent: int) -> Ints:

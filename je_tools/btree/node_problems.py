@@ -13,11 +13,11 @@ import numpy as np
 from je_tools.btree.problems import Problem, Problems
 from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.expirations import DAYS_MAX
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
 from je_tools.formats.je.node_checks import descents, holders
 from je_tools.formats.je.nodes import (
-    DAYS_MAX,
     DELTA_NO,
     DIRTY,
     IN_HOURS,

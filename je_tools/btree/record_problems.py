@@ -17,15 +17,15 @@ from je_tools.btree.node_problems import Part, of_duplicates, suspect_keys
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.problems import Problem, Problems
 from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys
 from je_tools.formats.je.layout import SLOT_EMBEDDED
-from je_tools.formats.je.nodes import HOUR_MS, Slots
+from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family, type_name
 from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import Overlay, match
-from je_tools.recovery.reading import expiration_of
 
 EXPIRATION_MAX_MS = 1_000_000 * HOUR_MS
 """In the year 2084: what expires later has been multiplied by an engine's mistake."""
@@ -162,7 +162,7 @@ def _look(
         found[some] = np.where(decoded.bad, Record.OTHER_TYPE, kinds)
         if head.has("expiration"):
             logged = np.where(head.is_present("expiration"), head.number("expiration"), 0)
-            expires_ms[some] = expiration_of(logged)
+            expires_ms[some] = expiration_ms(logged)
         else:
             expires_ms[some] = 0
     return found, expires_ms
