@@ -112,6 +112,9 @@ def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> Non
     for live, faults in snapshot.in_order(tree.leaf_children(seen=look), measure):
         _add(reading, counted, live)
         snapshot.faults.extend(faults)
+    if reading.has_left:
+        left = _lns_of(reading, reading.left_changes())
+        _add_up((counted.live_records,), left, _sizes(reading, left))
     snapshot.faults.extend(tree.faults)
 
 

@@ -293,7 +293,9 @@ class Snapshot:
             total += counted
             self.faults.extend(faults)
         if reading.has_left:
-            total += len(reading.left()[0])
+            records, faults = reading.left()
+            total += len(records)
+            self.faults.extend(faults)
         self.faults.extend(reading.tree.faults)
         return total
 

@@ -180,10 +180,13 @@ class Reading:
         """Whether there are records of which nobody knows where they come in the order of keys."""
         return not self.tree.ordered and not self._used.all()
 
+    def left_changes(self) -> Ints:
+        """The changes that are these, when all others have been read."""
+        return np.flatnonzero(~self._used & (self.overlay.outcome != Outcome.NO_RECORD))
+
     def left(self) -> tuple[Records, Faults]:
-        """Those records, when all others have been read."""
-        rows = np.flatnonzero(~self._used & (self.overlay.outcome != Outcome.NO_RECORD))
-        return self._records(_no_slots(self.tree), rows)
+        """Those records."""
+        return self._records(_no_slots(self.tree), self.left_changes())
 
     def lacking_changes(self, first: int, stop: int) -> Lacking:
         """Records of some changes that cannot be had, by their places in the overlay."""
