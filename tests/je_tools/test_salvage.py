@@ -7,8 +7,10 @@ import json
 import random
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
@@ -16,9 +18,10 @@ from je_tools.formats.je.keys import join_two_part
 from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.nodes import IN_HOURS
 from je_tools.salvage.choice import Confidence, Mode
-from je_tools.salvage.lost import HoleKind
+from je_tools.salvage.content import Leaves
+from je_tools.salvage.lost import HoleKind, newest_leaves
 from tests.builders.logs import CREATED_MS, LogFile, write_log
-from tests.builders.trees import TreeLog, slot
+from tests.builders.trees import TreeLog, simple, slot
 from tests.corpus import environment, environments, log_files, marked_if_another
 from tests.damage.running import je_tools
 from tests.je_tools.salvaging import Version, read_intact, records_back, salvaged, spared
@@ -307,6 +310,20 @@ def test_expirations_in_another_unit_than_the_node_says(
     (records,) = (batch for each in done.databases() for batch in done.named_batches(each))
     assert records.key[0] == b"a"
     assert records.expires_ms.tolist() == [(count + 2) * unit]
+
+
+@pytest.mark.timeout(30)
+def test_ids_of_nodes_that_were_chosen(tmp_path: Path) -> None:
+    """Numbers that would meet in one place of a table, if they were looked for by their bits."""
+    content = salvaged(simple({b"a": b"1"}).write(tmp_path / "env")).content
+    count = 400_000
+    lsns = np.arange(2 * count, dtype=np.int64)
+    ids = np.tile(np.arange(count) << 32, 2)
+    deltas = lsns >= count
+    for is_delta, expected in ((deltas, lsns), (~deltas, lsns[count:])):
+        leaves = Leaves(lsns, np.full(2 * count, 6), ids, is_delta)
+        found = newest_leaves(replace(content, leaves=leaves), fast=True)
+        assert np.array_equal(found, expected)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
