@@ -172,7 +172,7 @@ def _inside(environment: Environment, lsn: int) -> int:
 def choose_databases(
     snapshot: Snapshot, names: tuple[str, ...], *, internal: bool = False
 ) -> list[Database]:
-    """The databases of these names or ids; of no name, all that applications made.
+    """The databases of these names or ids, each once; of no name, all that applications made.
 
     Args:
         snapshot: that has them.
@@ -198,7 +198,7 @@ def choose_databases(
             there = ", ".join(each.name or "" for each in named if not each.is_internal)
             raise UsageError(f"--db {name}: no such database. There are: {there or 'none'}")
         chosen += found
-    return chosen
+    return list({each.db_id: each for each in chosen}.values())
 
 
 def write_section(section: Section, out: BinaryIO, form: str, output: Path | None) -> None:

@@ -154,9 +154,9 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
     from je_tools.diff.environments import Tally, pairs
 
     chosen = pairs(a, b, options["names"], internal=options["internal"])
-    lacking = set(options["names"]) - {pair.name for pair in chosen}
-    if lacking:
-        raise UsageError(f"--db {min(lacking)}: neither has such a database")
+    for name in options["names"]:
+        if not any(pair.is_called(name) for pair in chosen):
+            raise UsageError(f"--db {name}: neither has such a database")
     tallies = [Tally(pair) for pair in chosen]
     with (
         progress_bar(0, "diff"),
@@ -164,10 +164,9 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
     ):
         _write_records(a, b, tallies, out, options)
     differing = [tally for tally in tallies if tally.differs]
-    for snapshot in (a, b):
-        _say_findings(snapshot)
+    damaged = [_say_findings(snapshot) for snapshot in (a, b)]
     say(f"je-tools: {len(differing)} of {len(tallies)} databases differ")
-    return bool(differing) or bool(a.faults) or bool(b.faults)
+    return bool(differing) or any(damaged)
 
 
 def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
@@ -211,7 +210,7 @@ def _write_records(
         write_stream(sink, sources, out)
     elif options["what"] == "blocks":
         most = options["blocks"] or 1
-        found = [(t.pair.name, block) for t in tallies for block in blocks(counted(t), most)]
+        found = [(t.pair.label, block) for t in tallies for block in blocks(counted(t), most)]
         _write_section(block_section(found, masking), out, options)
     else:
         for tally in tallies:
@@ -231,8 +230,12 @@ def _write_section(section: Section, out: BinaryIO, options: Options) -> None:
         write_table([section], out, terminal_width(options["output"]))
 
 
-def _say_findings(snapshot: Snapshot) -> None:
+def _say_findings(snapshot: Snapshot) -> bool:
+    """Say what is wrong with a side; whether it is damage, by which differences may be missed."""
+    from je_tools.findings import Severity
     from je_tools.recovery.findings import snapshot_findings
 
-    for finding in snapshot_findings(snapshot):
+    findings = snapshot_findings(snapshot)
+    for finding in findings:
         say(f"je-tools: {finding.env}: {finding.text()}")
+    return any(finding.severity is Severity.ERROR for finding in findings)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+
+def rows_by(values: npt.NDArray[Any]) -> dict[int, Ints]:
+    """The rows of each value, ascending, by value; one sort, however many values there are."""
+    order: Ints = np.argsort(values, kind="stable")
+    if not len(order):
+        return {}
+    ascending = values[order]
+    starts = np.flatnonzero(ascending[1:] != ascending[:-1]) + 1
+    found = ascending[np.append(0, starts)].tolist()
+    return dict(zip(found, np.split(order, starts), strict=True))
 
 
 def cells_of(array: Ints) -> dict[tuple[int, int], int]:

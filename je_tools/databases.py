@@ -162,7 +162,10 @@ def shape_of(snapshot: Snapshot, database: Database) -> Shape:
         shape.record_bytes += record_bytes
         snapshot.faults.extend(faults)
     if reading.has_left:
-        shape.records += len(reading.left()[0])
+        left, faults = reading.left()
+        shape.records += len(left)
+        shape.record_bytes += _sizes(reading, reading.overlay.lsn[reading.left_changes()])
+        snapshot.faults.extend(faults)
     snapshot.faults.extend(tree.faults)
     return shape
 

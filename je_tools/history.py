@@ -20,6 +20,7 @@ from je_tools.formats.je.types import ABORT_NO, COMMIT_NO, ENTRY_TYPES, Family, 
 from je_tools.formats.spans import Spans, starts_with
 from je_tools.key_ranges import range_of
 from je_tools.records import NO_TIME, NO_VLSN, Records
+from je_tools.recovery.interval import Writes
 from je_tools.selection import KeyPattern
 from je_tools.snapshot import Database, Snapshot
 
@@ -28,6 +29,8 @@ _IS_USER_LN = mask_of(
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.LN, Family.DEL_DUP_LN)
 )
 _IS_END = mask_of((COMMIT_NO, ABORT_NO))
+
+_NO_END = -1
 _KEYS = frozenset({"db_id", "txn_id", "key"})
 
 
@@ -80,6 +83,22 @@ class _Ends:
     txn_id: Ints
     time_ms: Ints
     is_commit: Mask
+
+    def next_of(self, txn_ids: Ints, lsns: Ints) -> Ints:
+        """The row of the first end of each transaction behind an LSN; _NO_END where there is none.
+
+        An id can come again, so that only the first end behind an entry is its own.
+        """
+        rows = np.flatnonzero(np.isin(self.txn_id, txn_ids))
+        txns = np.concatenate((self.txn_id[rows], txn_ids))
+        order = np.lexsort((np.concatenate((self.lsn[rows], lsns)), txns))
+        end_at = np.where(order < len(rows), np.arange(len(order)), len(order))
+        next_at = np.minimum.accumulate(end_at[::-1])[::-1]
+        found = np.empty(len(order), np.int64)
+        found[order] = np.append(rows, _NO_END)[np.append(order, -1)[next_at]]
+        found = found[len(rows) :]
+        own = (found != _NO_END) & (np.append(self.txn_id, 0)[found] == txn_ids)
+        return np.where(own, found, _NO_END)
 
 
 def records_of_key(
@@ -206,25 +225,27 @@ def _with_states(
     snapshot: Snapshot, versions: list[Version], parts: Sequence[_Ends]
 ) -> list[Version]:
     """The versions in the order of the log, with what became of their transactions."""
+    versions = sorted(versions, key=lambda each: each.lsn)
+    lsns = np.array([each.lsn for each in versions], np.int64)
+    txn_ids = np.array([each.txn_id for each in versions], np.int64)
+    rolled_back = snapshot.rules.is_rolled_back(
+        Writes(lsns, txn_ids, np.zeros(len(versions), np.uint8))
+    )
     ends = _joined(parts)
+    rows = ends.next_of(txn_ids, lsns)
     told = []
-    for version in sorted(versions, key=lambda each: each.lsn):
+    for i, version in enumerate(versions):
         if version.txn_id == 0 or version.state is State.ROLLED_BACK:
             told.append(version)
-            continue
-        # An id can come again, so that only the first end behind an entry is its own.
-        own = np.flatnonzero((ends.txn_id == version.txn_id) & (ends.lsn > version.lsn))
-        end = int(own[np.argmin(ends.lsn[own])]) if len(own) else None
-        told.append(_ended(snapshot, version, ends, end))
+        elif rolled_back[i]:
+            told.append(replace(version, state=State.ROLLED_BACK))
+        else:
+            told.append(_ended(version, ends, int(rows[i])))
     return told
 
 
-def _ended(snapshot: Snapshot, version: Version, ends: _Ends, end: int | None) -> Version:
-    for period in snapshot.rules.periods:
-        inside = period.matchpoint_lsn < version.lsn < period.start_lsn
-        if inside and version.txn_id in (period.txn_ids or ()):
-            return replace(version, state=State.ROLLED_BACK)
-    if end is None:
+def _ended(version: Version, ends: _Ends, end: int) -> Version:
+    if end == _NO_END:
         return replace(version, state=State.UNFINISHED)
     state = State.COMMITTED if ends.is_commit[end] else State.ABORTED
     time_ms = version.time_ms

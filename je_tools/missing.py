@@ -247,7 +247,8 @@ class _Search:
         """Keys of slots whose record is lost."""
         slots, _ = tree.slots_in_range(leaves)
         if tree.old_duplicates:
-            slots = expanded(tree, slots)
+            # What is in files that are left leads on; what is not stays a slot, and is lost.
+            slots, _ = expanded(replace(tree, image=self.left), slots)
         _, changed = match(tree, overlay.key, slots)
         now_ms = self.snapshot.now_ms
         asked = ~slots.deleted & ~changed & (slots.state & SLOT_EMBEDDED == 0)

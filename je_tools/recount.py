@@ -128,6 +128,9 @@ def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> Non
     for part, faults in snapshot.in_order(tree.leaf_children(seen=look), measure):
         counted.take(part)
         snapshot.faults.extend(faults)
+    if reading.has_left:
+        left = _lns_of(reading, reading.left_changes())
+        counted.take(Recount(live_records=_by_file(tree, left, _sizes(tree, left))))
     snapshot.faults.extend(tree.faults)
 
 

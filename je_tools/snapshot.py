@@ -29,6 +29,7 @@ from je_tools.btree.tree import (
 )
 from je_tools.environment import Environment
 from je_tools.errors import InputError
+from je_tools.formats.arrays import rows_by
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import Found, fetch, fetch_entry
@@ -181,19 +182,13 @@ class Snapshot:
     @functools.cached_property
     def _nodes_by_db(self) -> dict[int, LoggedNodes]:
         nodes = self.interval.nodes
-        return {
-            int(db_id): nodes.take(np.flatnonzero(nodes.db_id == db_id))
-            for db_id in np.unique(nodes.db_id)
-        }
+        return {db_id: nodes.take(rows) for db_id, rows in rows_by(nodes.db_id).items()}
 
     @functools.cached_property
     def _lns_by_db(self) -> dict[int, npt.NDArray[np.int32]]:
         """Rows of the interval's LNs, in the order of the log, by database."""
-        db_ids = self.interval.lns.db_id
-        order = np.argsort(db_ids, kind="stable").astype(np.int32)
-        ids, starts = np.unique(db_ids[order], return_index=True)
-        pieces = np.split(order, starts[1:]) if len(ids) else []
-        return {int(i): rows for i, rows in zip(ids, pieces, strict=True)}
+        by_db = rows_by(self.interval.lns.db_id)
+        return {db_id: rows.astype(np.int32) for db_id, rows in by_db.items()}
 
     def tree(self, database: Database) -> Tree:
         """How a database's tree is read."""
@@ -293,7 +288,9 @@ class Snapshot:
             total += counted
             self.faults.extend(faults)
         if reading.has_left:
-            total += len(reading.left()[0])
+            records, faults = reading.left()
+            total += len(records)
+            self.faults.extend(faults)
         self.faults.extend(reading.tree.faults)
         return total
 

@@ -24,8 +24,9 @@ import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image
+from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
 from je_tools.formats.je.layout import SLOT_EMBEDDED
-from je_tools.formats.je.nodes import DAY_MS, HOUR_MS, Slots
+from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.steps import Action, Role, of_family, programs
 from je_tools.formats.je.walk import Checksum

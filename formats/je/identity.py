@@ -176,7 +176,8 @@ def newest_of(first: Ints, second: Ints, wanted: Mask, threads: int = 1, *, fast
     """Which wanted rows are the last of their identity.
 
     Args:
-        first, second: int64 (n,), identities.
+        first, second: int64 (n,), as `identities` gives them: of numbers that a log might choose
+            many could be looked for in one place.
         wanted: bool (n,).
         threads: how many look at it, each at identities of its own.
         fast: use the compiled kernel.

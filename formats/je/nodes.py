@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns, Decoded
+from je_tools.formats.je.expirations import DAYS_MAX, expiration_ms
 from je_tools.formats.je.fetch import Entries
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import compare_keys
+from je_tools.formats.je.keysort import compare_keys, group_keys
 from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.types import BY_NAME, Family, mask_of
@@ -36,12 +37,6 @@ IS_ROOT, IN_HOURS = 0x01, 0x20
 
 LEVEL_MASK = 0xFFFF
 """The part of a node's level that counts from the bottom, where it is 1."""
-
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-
-DAYS_MAX = 100_000
-"""An expiration above is in hours, whatever its flag says: days since 1970 are fewer than that,
-hours more, and engines up to 18.3 have left flags that are wrong."""
 
 IN_NO, BIN_NO, DELTA_NO = (BY_NAME[name].no for name in ("IN", "BIN", "NewBINDelta"))
 OLD_DELTA_NOS = (BY_NAME["BINDelta"].no, BY_NAME["DupBINDelta"].no)
@@ -409,14 +404,6 @@ def _slots(decoded: Decoded, usable: Mask, version: int, *, fast: bool) -> Slots
     )
 
 
-def expiration_ms(values: Ints) -> Ints:
-    """When records expire, in ms since 1970, of expirations in hours or days; 0 stays 0.
-
-    Which of the two is told by the number itself.
-    """
-    return values * np.where(values > DAYS_MAX, HOUR_MS, DAY_MS)
-
-
 def _number(columns: Columns, name: str, absent: int) -> Ints:
     if not columns.has(name) or columns.is_empty(name):
         return np.full(len(columns.present), absent, np.int64)
@@ -526,16 +513,11 @@ def _merge(
     sizes: Any,
     full_first: Any,
     full_last: Any,
-    ordered: int,
     two_part: int,
     out: Any,
     counts: Any,
 ) -> int:
-    """Slots of nodes with those of their full versions where they do not have them themselves.
-
-    Without an order of keys a slot of a delta takes the place of the one with the same bytes, or
-    the place behind the delta's slot before it.
-    """
+    """Slots of nodes with those of their full versions where they do not have them themselves."""
     total = 0
     for node in range(n):
         begin = total
@@ -543,54 +525,101 @@ def _merge(
         last = first[node + 1]
         full = full_first[node]
         end = full_last[node]
-        if ordered == 0:
-            for i in range(full, end):
-                out[total] = i
-                total += 1
-            place = begin
-            while slot < last:
-                at = begin
-                while at < total:
-                    other = out[at]
-                    same = compare_keys(
-                        buf, starts[slot], sizes[slot], buf, starts[other], sizes[other], 0
-                    )
-                    if same == 0:
-                        break
-                    at += 1
-                if at == total:
-                    i = total
-                    while i > place:
-                        out[i] = out[i - 1]
-                        i -= 1
-                    total += 1
-                    at = place
-                out[at] = slot
-                place = at + 1
-                slot += 1
-        else:
-            while slot < last and full < end:
-                way = compare_keys(
-                    buf, starts[slot], sizes[slot], buf, starts[full], sizes[full], two_part
-                )
-                if way <= 0:
-                    out[total] = slot
-                    slot += 1
-                    full += 1 if way == 0 else 0
-                else:
-                    out[total] = full
-                    full += 1
-                total += 1
-            while slot < last:
+        while slot < last and full < end:
+            way = compare_keys(
+                buf, starts[slot], sizes[slot], buf, starts[full], sizes[full], two_part
+            )
+            if way <= 0:
                 out[total] = slot
                 slot += 1
-                total += 1
-            while full < end:
+                full += 1 if way == 0 else 0
+            else:
                 out[total] = full
                 full += 1
-                total += 1
+            total += 1
+        while slot < last:
+            out[total] = slot
+            slot += 1
+            total += 1
+        while full < end:
+            out[total] = full
+            full += 1
+            total += 1
         counts[node] = total - begin
     return total
+
+
+@kernel
+def _merge_by_bytes(
+    n: int,
+    first: Any,
+    groups: Any,
+    full_first: Any,
+    full_last: Any,
+    place_of: Any,
+    held: Any,
+    behind: Any,
+    out: Any,
+    counts: Any,
+) -> int:
+    """As `_merge`, without an order of keys.
+
+    A slot of a delta takes the place of the first one with the same bytes, or a place behind the
+    delta's slot before it.
+
+    Args:
+        n: number of nodes.
+        first: int64 (n + 1,); slots of the nodes.
+        groups: int64 (slots,); a number for each key, the same for the same bytes.
+        full_first, full_last: int64 (n,); slots of their full versions.
+        place_of: int64 (groups,), all 0: the place of each key in the list that grows.
+        held, behind: int64 (len(out) + 1,): that list: the slot in each place, and which place
+            comes behind it, 0 for none; the list begins behind place 0.
+        out: int64, the slots in their order.
+        counts: int64 (n,); how many of each node.
+
+    Returns:
+        How many in all.
+    """
+    total = 0
+    for node in range(n):
+        begin = total
+        used = 0
+        behind[0] = 0
+        for slot in range(full_first[node], full_last[node]):
+            behind[used] = used + 1
+            used += 1
+            held[used] = slot
+            behind[used] = 0
+            if place_of[groups[slot]] == 0:
+                place_of[groups[slot]] = used
+        place = 0
+        for slot in range(first[node], first[node + 1]):
+            at = place_of[groups[slot]]
+            if at == 0:
+                used += 1
+                at = used
+                place_of[groups[slot]] = at
+                behind[at] = behind[place]
+                behind[place] = at
+            held[at] = slot
+            place = at
+        at = behind[0]
+        while at != 0:
+            out[total] = held[at]
+            place_of[groups[held[at]]] = 0
+            total += 1
+            at = behind[at]
+        counts[node] = total - begin
+    return total
+
+
+def _groups(keys: Spans, *, fast: bool) -> Ints:
+    """A number for each key, the same for the same bytes."""
+    order, is_new = group_keys(keys, two_part=False, fast=fast)
+    groups = np.empty(len(keys), np.int64)
+    groups[order] = np.cumsum(is_new) - 1
+    return groups
 
 
 def merged(
@@ -615,23 +644,21 @@ def merged(
     base = len(nodes.slots)
     full_first = np.where(there, fulls.first[place] + base, 0)
     full_last = np.where(there, fulls.first[place + there] + base, 0)
-    out = np.empty(int((np.diff(nodes.first) + full_last - full_first).sum()), np.int64)
-    counts = np.empty(len(nodes), np.int64)
-    run = compiled(_merge) if fast else _merge
-    data = key.data if fast else as_plain(key.data)
-    total = run(
-        data,
-        len(nodes),
-        nodes.first,
-        key.starts,
-        key.sizes,
-        full_first,
-        full_last,
-        int(ordered),
-        int(two_part),
-        out,
-        counts,
-    )
+    size = int((np.diff(nodes.first) + full_last - full_first).sum())
+    out, counts = np.empty(size, np.int64), np.empty(len(nodes), np.int64)
+    if ordered:
+        merge = compiled(_merge) if fast else _merge
+        data = key.data if fast else as_plain(key.data)
+        places = (nodes.first, key.starts, key.sizes, full_first, full_last)
+        total = merge(data, len(nodes), *places, int(two_part), out, counts)
+    else:
+        merge_by_bytes = compiled(_merge_by_bytes) if fast else _merge_by_bytes
+        groups = _groups(key, fast=fast)
+        place_of = np.zeros(len(key), np.int64)
+        held, behind = np.empty((2, size + 1), np.int64)
+        ends = (full_first, full_last)
+        lists = (place_of, held, behind)
+        total = merge_by_bytes(len(nodes), nodes.first, groups, *ends, *lists, out, counts)
     columns = {f.name: getattr(nodes, f.name) for f in fields(nodes)}
     for name in ("node_id", "level", "booleans", "max_entries"):
         columns[name] = np.where(there, getattr(fulls, name)[place], columns[name])

@@ -23,6 +23,9 @@ from je_tools.formats.je.nodes import (
 )
 from je_tools.formats.spans import Spans
 
+_SEARCHED_MAX = 4096
+"""Slots of a full version that are looked at for each of a delta, where nothing orders them."""
+
 
 def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | None:
     """Count the records of BINs.
@@ -54,6 +57,8 @@ def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | Non
     slots = deltas.slots
     total += int(np.count_nonzero(~slots.deleted & _lives(slots.expires_ms, now_ms)))
     ascending = tree.ordered and not tree.two_part
+    if not ascending and np.diff(states.first)[rows].max() > _SEARCHED_MAX:
+        return None
     return total - count_replaced(deltas, states, rows, alive, ascending=ascending, fast=tree.fast)
 
 

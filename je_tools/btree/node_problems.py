@@ -13,11 +13,11 @@ import numpy as np
 from je_tools.btree.problems import Problem, Problems
 from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.expirations import DAYS_MAX
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
 from je_tools.formats.je.node_checks import descents, holders
 from je_tools.formats.je.nodes import (
-    DAYS_MAX,
     DELTA_NO,
     DIRTY,
     IN_HOURS,
@@ -49,6 +49,8 @@ _FOUND = {
     FaultKind.WRONG_LEVEL: "a node of another level",
     FaultKind.NO_FULL_VERSION: "no such full version, or that of another node",
     FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
+    FaultKind.OTHER_KEY: "a node with the duplicates of another key",
+    FaultKind.SHARED: "a node that another slot of the tree names too",
 }
 
 
@@ -204,6 +206,21 @@ def _identifiers_outside(part: Part) -> Mask:
     known = Spans(keys.data, keys.starts, np.maximum(keys.sizes, 0))
     inside = within(known, alone, low, high, two_part=tree.by_parts, fast=tree.fast)
     return ~inside & (keys.sizes >= 0)
+
+
+def of_duplicates(fault: Fault) -> Problem:
+    """The problem that a fault in the tree of a key's duplicates is."""
+    return Problem(
+        _CODES.get(fault.kind, "tree-node"),
+        fault.db_id,
+        fault.lsn,
+        fault.parent_lsn,
+        -1,
+        "a node with the duplicates of the key",
+        _FOUND[fault.kind],
+        fault.low,
+        fault.high,
+    )
 
 
 def _of_fault(part: Part, fault: Fault) -> Problem:

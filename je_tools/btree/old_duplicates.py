@@ -8,42 +8,132 @@ Source: je-log.md "Nodes"; DIN, DBIN, JE 3.3.98.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
+import numpy.typing as npt
 
-from je_tools.btree.tree import LEVELS_MAX, Tree
+from je_tools.btree.tree import LEVELS_MAX, Fault, FaultKind, Known, Tree
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.je.fetch import fetch
-from je_tools.formats.je.nodes import Slots
-from je_tools.formats.je.types import BY_NAME, mask_of
+from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.keysort import equal_keys
+from je_tools.formats.je.nodes import Nodes, Slots
+from je_tools.formats.je.types import BY_NAME, Family, mask_of
+from je_tools.formats.spans import Spans
 
 _OF_DUPLICATES = mask_of(BY_NAME[name].no for name in ("DIN", "DBIN"))
 
 
-def expanded(tree: Tree, slots: Slots) -> Slots:
+def expanded(tree: Tree, slots: Slots) -> tuple[Slots, list[Fault]]:
     """Slots with one for each duplicate in the place of the one for their key.
 
-    Nodes that cannot be had are told in `tree.faults`, and have no duplicates.
+    Args:
+        tree: whose slots they are.
+        slots: of its BINs.
+
+    Returns:
+        The slots, and what is wrong with nodes of duplicates: one that cannot be had has none, nor
+        has one that was there before, since damaged trees may go in circles.
     """
+    way = _Way(tree)
     for _ in range(LEVELS_MAX):
-        entries = fetch(tree.image, slots.lsn, fast=tree.fast, check=False)
-        is_node: Mask = entries.good & _OF_DUPLICATES[entries.type] & ~slots.deleted
-        if not is_node.any():
-            return slots
-        slots = _one_level_down(tree, slots, np.flatnonzero(is_node))
-    return slots
+        rows = _rows_of_nodes(tree, slots)
+        if not len(rows):
+            break
+        slots = way.one_level_down(slots, rows)
+    return slots, way.faults
 
 
-def _one_level_down(tree: Tree, slots: Slots, rows: Ints) -> Slots:
-    nodes, _ = tree.newest(slots.lsn[rows])
+def _rows_of_nodes(tree: Tree, slots: Slots) -> Ints:
+    entries = fetch(tree.image, slots.lsn, fast=tree.fast, check=False)
+    return np.flatnonzero(entries.good & _OF_DUPLICATES[entries.type] & ~slots.deleted)
+
+
+@dataclass
+class _Way:
+    """The way down from some slots.
+
+    Attributes:
+        tree: of the database.
+        faults: what was wrong so far.
+        read: LSNs of nodes that were read.
+    """
+
+    tree: Tree
+    faults: list[Fault] = field(default_factory=list)
+    read: Known = field(default_factory=Known)
+
+    def one_level_down(self, slots: Slots, rows: Ints) -> Slots:
+        """Slots of which some, that name nodes, give way to the slots of these."""
+        nodes, found, no_full = self.tree.newest_whole(slots.lsn[rows])
+        keys = slots.key.take(rows)
+        wrong_db = nodes.good & (nodes.db_id != self.tree.db_id)
+        # A node is in the tree of one key, so that nothing is read again for other slots.
+        other_key = nodes.good & ~wrong_db & ~self._are_of(nodes, keys)
+        again = nodes.good & ~self.read.first_times(nodes.lsn)
+        kinds = np.select(
+            [
+                found < Found.BAD,
+                found == Found.BAD,
+                ~nodes.good,
+                wrong_db,
+                other_key,
+                again,
+                no_full,
+            ],
+            np.arange(len(_KINDS) - 1),
+            len(_KINDS) - 1,
+        )
+        self._note(nodes, keys, kinds)
+        return _put(slots, rows, nodes.without(wrong_db | other_key | again))
+
+    def _are_of(self, nodes: Nodes, keys: Spans) -> Mask:
+        """Which nodes say that they are of the duplicates of a key."""
+        if not self.tree.ordered:
+            # A comparator may take keys of other bytes for the same.
+            return np.ones(len(nodes), np.bool_)
+        image, fast = self.tree.image, self.tree.fast
+        lsns = np.where(nodes.is_delta, nodes.last_full_lsn, nodes.lsn)
+        entries = fetch(image, lsns, fast=fast, check=False)
+        same = np.zeros(len(nodes), np.bool_)
+        rows = np.flatnonzero(_OF_DUPLICATES[entries.type] & entries.good & nodes.good)
+        for some, decoded in entries.decode(Family.NODE, rows, fast=fast):
+            if not decoded.fields.has("dup_key"):
+                continue
+            own = Spans(decoded.fields.data, *decoded.fields.span("dup_key"))
+            same[some] = equal_keys(own, keys.take(some), fast=fast) & ~decoded.bad
+        return same
+
+    def _note(self, nodes: Nodes, keys: Spans, kinds: npt.NDArray[np.int64]) -> None:
+        for row in np.flatnonzero(kinds < len(_KINDS) - 1).tolist():
+            kind, key = _KINDS[kinds[row]], keys[row]
+            assert kind is not None
+            lsn = int(nodes.lsn[row])
+            self.faults.append(Fault(kind, self.tree.db_id, lsn, NULL_LSN, key, key))
+
+
+_KINDS = (
+    FaultKind.MISSING,
+    FaultKind.DAMAGED,
+    FaultKind.NOT_A_NODE,
+    FaultKind.WRONG_DATABASE,
+    FaultKind.OTHER_KEY,
+    FaultKind.SHARED,
+    FaultKind.NO_FULL_VERSION,
+    None,
+)
+"""What is wrong with a node, the first that is; None where nothing is."""
+
+
+def _put(slots: Slots, rows: Ints, nodes: Nodes) -> Slots:
+    """The slots of nodes in the place of those that name them, with their keys."""
     counts = np.ones(len(slots), np.int64)
     counts[rows] = np.diff(nodes.first)
     owner = np.repeat(np.arange(len(slots)), counts)
-    below = np.zeros(len(owner), np.bool_)
     is_node = np.zeros(len(slots), np.bool_)
     is_node[rows] = True
-    below[is_node[owner]] = True
+    below = is_node[owner]
     down = slots.take(owner)
     for column in fields(Slots):
         # The key stays that of the records.

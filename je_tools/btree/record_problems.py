@@ -13,20 +13,20 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.btree.live import CleanerNotes
-from je_tools.btree.node_problems import Part, suspect_keys
+from je_tools.btree.node_problems import Part, of_duplicates, suspect_keys
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.problems import Problem, Problems
 from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
 from je_tools.formats.je.fingerprints import HOURS_MAX, SlotChecks
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys
 from je_tools.formats.je.layout import SLOT_EMBEDDED
-from je_tools.formats.je.nodes import HOUR_MS, Slots
+from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family, type_name
 from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import Overlay, match
-from je_tools.recovery.reading import expiration_of
 
 EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
 """In the year 2084: what expires later has been multiplied by an engine's mistake."""
@@ -95,7 +95,7 @@ class _Slots:
 def record_problems(part: Part, expected: Expected) -> Problems:
     """What is wrong with the records of some BINs."""
     problems = Problems()
-    chosen = _chosen(part, expected)
+    chosen = _chosen(part, expected, problems)
     slots = chosen.slots
     if not len(slots):
         return problems
@@ -123,7 +123,7 @@ def _text(found: int, type_no: int) -> str:
     return _TEXTS[Record(found)]
 
 
-def _chosen(part: Part, expected: Expected) -> _Slots:
+def _chosen(part: Part, expected: Expected, problems: Problems) -> _Slots:
     tree, slots = part.tree, part.nodes.slots
     live = ~slots.deleted & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
     if len(expected.overlay):
@@ -136,7 +136,8 @@ def _chosen(part: Part, expected: Expected) -> _Slots:
         row = row[checks.doubtful(slots, row, tree.db_id, asks_noted=asks_noted)]
     slots = slots.take(row)
     if tree.old_duplicates:
-        slots = expanded(tree, slots)
+        slots, faults = expanded(tree, slots)
+        problems.listed += map(of_duplicates, faults)
         slots = slots.take(~slots.deleted & (slots.lsn != NULL_LSN))
         row = np.full(len(slots), -1, np.int64)
     embedded = slots.state & SLOT_EMBEDDED != 0
@@ -170,7 +171,7 @@ def _look(
         found[some] = np.where(decoded.bad, Record.OTHER_TYPE, kinds)
         if head.has("expiration"):
             logged = np.where(head.is_present("expiration"), head.number("expiration"), 0)
-            expires_ms[some] = expiration_of(logged)
+            expires_ms[some] = expiration_ms(logged)
         else:
             expires_ms[some] = 0
     return found, expires_ms

@@ -17,11 +17,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.arrays import Ints, Mask, rows_by
 from je_tools.formats.image import Image
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import search_sorted
+from je_tools.formats.je.keysort import order_keys, search_sorted
 from je_tools.formats.je.nodes import (
     LEVEL_MASK,
     OLD_DELTA_NOS,
@@ -56,6 +56,8 @@ class FaultKind(StrEnum):
     """A key of a database with duplicates that does not end with the record's data."""
     SHARED = "shared"
     """A node that another slot names too: of a tree there is one way to each."""
+    OTHER_KEY = "other-key"
+    """A node with duplicates, in the form of before log version 8, that are not of the slot's."""
     STRAY_SLOTS = "stray-slots"
     """A BIN has keys that its parent does not give it: a crash can leave that."""
     SPLIT_CUT_SHORT = "root-split-cut-short"
@@ -198,6 +200,45 @@ class Leaves:
     children: Children
     faults: list[Fault]
     logged: tuple[Nodes, Nodes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Nodes of one level where their identifier keys are.
+
+    Attributes:
+        key: ascending.
+        newest_of: int64 arrays; in the i-th the newest LSN of each node and those behind it, 2**i
+            in all.
+    """
+
+    key: Spans
+    newest_of: list[Ints]
+
+    @classmethod
+    def of(cls, nodes: Nodes, rows: Ints, tree: Tree) -> _Placed:
+        """Some nodes."""
+        keys = nodes.identifier_key.take(rows)
+        order = order_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+        newest = [nodes.lsn[rows[order]]]
+        width = 1
+        while 2 * width <= len(rows):
+            newest.append(np.maximum(newest[-1][:-width], newest[-1][width:]))
+            width *= 2
+        return cls(keys.take(order), newest)
+
+    def before(self, bounds: Spans, tree: Tree) -> Ints:
+        """How many nodes are before each bound."""
+        return search_sorted(self.key, bounds, two_part=tree.by_parts, fast=tree.fast)
+
+    def newest(self, first: Ints, last: Ints) -> Ints:
+        """The newest LSN of each range of nodes; NULL_LSN of an empty one."""
+        found = np.full(len(first), NULL_LSN, np.int64)
+        for power, newest in enumerate(self.newest_of):
+            width = 1 << power
+            rows = np.flatnonzero((last - first >= width) & (last - first < 2 * width))
+            found[rows] = np.maximum(newest[first[rows]], newest[last[rows] - width])
+        return found
 
 
 def bound(key: bytes | None) -> Spans:
@@ -435,22 +476,26 @@ class Tree:
         is there.
         """
         lsns = children.lsn.copy()
-        nodes = self._replayed_nodes
-        known = np.flatnonzero(nodes.good & (nodes.level & LEVEL_MASK == children.level))
-        keys = nodes.identifier_key.take(known)
-        for row in np.flatnonzero(~good).tolist() if self.ordered else ():
-            place = KeyRange(children.low[row], children.high[row])
-            inside = known[self.in_range(keys, place)]
-            if len(inside):
-                lsns[row] = nodes.lsn[inside].max()
+        placed = self._placed.get(children.level)
+        if placed is not None and self.ordered:
+            rows = np.flatnonzero(~good)
+            bounds = [
+                placed.before(part.take(rows), self) for part in (children.low, children.high)
+            ]
+            first = np.where(children.low.sizes[rows] < 0, 0, bounds[0])
+            last = np.where(children.high.sizes[rows] < 0, len(placed.key), bounds[1])
+            found = placed.newest(first, last)
+            lsns[rows] = np.where(found == NULL_LSN, lsns[rows], found)
         return lsns
 
     @cached_property
-    def _replayed_nodes(self) -> Nodes:
-        """The nodes that are newer than what the tree names."""
+    def _placed(self) -> dict[int, _Placed]:
+        """The nodes that are newer than what the tree names, by their level."""
         entries = fetch(self.image, self.replayed.lsn, fast=self.fast)
         nodes: Nodes = self._with_full(read_nodes(entries, fast=self.fast))[0]
-        return nodes
+        usable = np.flatnonzero(nodes.good & (nodes.identifier_key.sizes >= 0))
+        by_level = rows_by(nodes.level[usable] & LEVEL_MASK)
+        return {level: _Placed.of(nodes, usable[rows], self) for level, rows in by_level.items()}
 
     def newest(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
         """Nodes, each as it was logged last, and a `Found` of each; deltas are not merged."""
@@ -466,6 +511,12 @@ class Tree:
             return nodes, entries.found
         entries = fetch(self.image, newest, fast=self.fast)
         return read_nodes(entries, fast=self.fast), entries.found
+
+    def newest_whole(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8], Mask]:
+        """As `newest`, deltas merged; the mask is of those whose full version cannot be had."""
+        logged, found = self.newest(lsns)
+        whole, no_full, _ = self._with_full(logged)
+        return whole, found, no_full
 
     def _with_full(self, nodes: Nodes) -> tuple[Nodes, Mask, Nodes]:
         """Deltas with the slots of their full versions, which of those cannot be had, and those."""

@@ -10,12 +10,20 @@ import numpy as np
 from je_tools.diff.records import Change, Changes, Comparison
 from je_tools.snapshot import Database, Snapshot
 
+BY_ID = "id:"
+"""What stands in front of an id that is given in the place of a name."""
+
 
 @dataclass(frozen=True)
 class Pair:
-    """A database by its name in two snapshots; None where it is not there."""
+    """A database by its name in two snapshots; None where it is not there.
 
-    name: str
+    Attributes:
+        name: None for databases to which no name leads, which go by their id.
+        a, b: what the name is in each.
+    """
+
+    name: str | None
     a: Database | None
     b: Database | None
 
@@ -25,6 +33,28 @@ class Pair:
         database = self.a or self.b
         assert database is not None
         return database
+
+    @property
+    def label(self) -> str:
+        """The name, or the id as `--db` takes it."""
+        return f"{BY_ID}{self.either.db_id}" if self.name is None else self.name
+
+    @property
+    def kinds_differ(self) -> bool:
+        """Whether keys can have several records in one of the two and not in the other."""
+        both = self.a is not None and self.b is not None
+        return both and len({side.has_duplicates for side in self.sides}) > 1
+
+    @property
+    def sides(self) -> list[Database]:
+        """Those that are there."""
+        return [side for side in (self.a, self.b) if side is not None]
+
+    def is_called(self, name: str) -> bool:
+        """Whether this is its name, or `id:7` for its id on a side."""
+        if name.startswith(BY_ID):
+            return any(f"{BY_ID}{side.db_id}" == name for side in self.sides)
+        return name == self.name
 
 
 @dataclass
@@ -48,13 +78,15 @@ class Tally:
             return "only-b"
         if self.pair.b is None:
             return "only-a"
+        if self.pair.kinds_differ:
+            return "other-kind"
         return "differs" if self.differs else "same"
 
     @property
     def differs(self) -> bool:
         """Whether anything does."""
-        lone = self.pair.a is None or self.pair.b is None
-        return lone or bool(self.only_a_count or self.only_b_count or self.changed_count)
+        alike = None not in (self.pair.a, self.pair.b) and not self.pair.kinds_differ
+        return not alike or bool(self.only_a_count or self.only_b_count or self.changed_count)
 
     def add(self, changes: Changes) -> None:
         """Count some more."""
@@ -69,27 +101,29 @@ def pairs(a: Snapshot, b: Snapshot, names: tuple[str, ...], *, internal: bool) -
 
     Args:
         a, b: the snapshots.
-        names: only these; empty for all.
+        names: only these, or `id:7` for what has that id on a side; empty for all that have a name.
         internal: where none is named, those of the engine too.
     """
-    named = [
-        {each.name: each for each in snapshot.databases.values() if each.name is not None}
-        for snapshot in (a, b)
+    sides = [
+        {
+            (each.name, each.db_id if each.name is None else 0): each
+            for each in of.databases.values()
+        }
+        for of in (a, b)
     ]
-    found = [Pair(name, named[0].get(name), named[1].get(name)) for name in named[0] | named[1]]
-    found.sort(key=lambda pair: pair.name)
+    found = [Pair(key[0], sides[0].get(key), sides[1].get(key)) for key in sides[0] | sides[1]]
+    found.sort(key=lambda pair: pair.label)
     if names:
-        return [pair for pair in found if pair.name in names]
-    return [pair for pair in found if internal or not pair.either.is_internal]
+        return [pair for pair in found if any(map(pair.is_called, names))]
+    named = [pair for pair in found if pair.name is not None]
+    return [pair for pair in named if internal or not pair.either.is_internal]
 
 
 def differences(a: Snapshot, b: Snapshot, pair: Pair) -> Iterator[Changes]:
     """What differs in a database, in the order of its keys."""
-    sides = (pair.a, pair.b)
-    there = [side for side in sides if side is not None]
     how = Comparison(
-        two_part=any(side.has_duplicates and not side.old_duplicates for side in there),
-        ordered=not any(side.comparators for side in there),
+        by_data=any(side.has_duplicates for side in pair.sides),
+        ordered=not any(side.comparators for side in pair.sides),
         fast=a.fast or b.fast,
     )
     yield from how.differences(

@@ -14,11 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.cells import Cell, Spelling, lines_of
 from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
 from je_tools.formats.je.nodes import joined_spans
-from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.packed import encode_packed
 from je_tools.formats.spans import Spans
 from je_tools.records import Records, no_records
+
+COPIED_BYTES = 8 << 20
+"""About how many bytes of keys and data of duplicates are copied at once."""
+
+_NO_DATA = -1
+_PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.int64)
+"""Up to which numbers packed ones take one byte, two, and so on."""
 
 
 class Change(IntEnum):
@@ -63,44 +71,85 @@ class Comparison:
     """How records are compared.
 
     Attributes:
-        two_part: key and data together are the key: a database with duplicates.
+        by_data: key and data together tell records apart: a side has duplicates, in either form.
         ordered: both sides come in the order of the bytes of their keys.
         fast: use compiled kernels.
     """
 
-    two_part: bool
+    by_data: bool
     ordered: bool
     fast: bool
 
     def differences(self, a: Iterator[Records], b: Iterator[Records]) -> Iterator[Changes]:
         """What differs, and empty batches where nothing does, for whoever counts."""
-        if not self.ordered:
-            a, b = iter([self._by_bytes(a)]), iter([self._by_bytes(b)])
-        yield from _Merge(self, a, b).run()
+        sides = (self._prepared(a), self._prepared(b))
+        yield from _Merge(self, *sides).run()
 
     def keys(self, records: Records) -> Spans:
-        """By what records are told apart; of duplicates the whole two-part key."""
+        """By what prepared records are told apart."""
         key = records.key
-        if not self.two_part:
+        if not self.by_data:
             return key
-        # The parts stand behind each other, and behind them the length of the first.
-        sizes = key.sizes + records.data.sizes
-        tails = np.ones(len(sizes), np.int64)
-        for limit, power in ((119, 0), (119 + 0xFF, 1), (119 + 0xFFFF, 2), (119 + 0xFFFFFF, 3)):
-            tails[key.sizes > limit] = power + 2
-        return Spans(key.data, key.starts, sizes + tails)
+        sizes = key.sizes + np.maximum(records.data.sizes, 0) + _length_sizes(records)
+        return Spans(key.data, key.starts, sizes)
 
-    def _by_bytes(self, batches: Iterator[Records]) -> Records:
-        """All records, in the order of the bytes of their keys."""
-        parts = list(batches)
-        whole = joined_records(parts)
-        if self.two_part and parts:
-            # Whole keys stay whole only when they are joined as such.
-            keys = joined_spans([self.keys(part) for part in parts])
-            key, data = split_two_part_keys(keys, fast=self.fast)
-            whole = replace(whole, key=key, data=data)
-        order = order_keys(self.keys(whole), two_part=self.two_part, fast=self.fast)
-        return whole.take(order)
+    def _prepared(self, batches: Iterator[Records]) -> Iterator[Records]:
+        """The same records, in the order of the bytes of what they are told apart by."""
+        if not self.ordered:
+            whole = joined_records(list(batches))
+            yield self._in_order(self._whole(whole) if self.by_data else whole)
+        elif self.by_data:
+            for batch in batches:
+                for piece in _pieces(batch):
+                    yield self._in_order(self._whole(piece))
+        else:
+            yield from batches
+
+    def _in_order(self, records: Records) -> Records:
+        # Even where the order is known, that of duplicates hangs on data that may be lost.
+        order = order_keys(self.keys(records), two_part=self.by_data, fast=self.fast)
+        return records.take(order)
+
+    def _whole(self, records: Records) -> Records:
+        """The same records over an array that holds of each key, data, and the key's length.
+
+        That is how later engines store duplicates, but whose bytes these are does not matter: the
+        two may come from a slot and a record, or be stored in another spelling.
+        """
+        key, data = records.key, records.data
+        numbers, place = np.unique(_lengths(records), return_inverse=True)
+        texts = [encode_packed(number)[::-1] for number in numbers.tolist()]
+        ends = np.cumsum([0, *map(len, texts)])
+        table = np.frombuffer(b"".join(texts), np.uint8)
+        length = Spans(table, ends[:-1][place], np.diff(ends)[place])
+        cells = [Cell(key, Spelling.TEXT), Cell(data, Spelling.TEXT), Cell(length, Spelling.WORD)]
+        whole = lines_of(cells, fast=self.fast)
+        sizes = key.sizes + np.maximum(data.sizes, 0) + length.sizes
+        starts = np.cumsum(sizes) - sizes
+        return replace(
+            records,
+            key=Spans(whole, starts, key.sizes),
+            data=Spans(whole, starts + key.sizes, data.sizes),
+        )
+
+
+def _lengths(records: Records) -> Ints:
+    """What stands behind each record: the length of its key, or that it has no data."""
+    return np.where(records.data.sizes < 0, _NO_DATA, records.key.sizes)
+
+
+def _length_sizes(records: Records) -> Ints:
+    """Bytes that these take as packed numbers."""
+    lengths = _lengths(records)
+    return np.searchsorted(_PACKED_LIMITS, lengths).astype(np.int64) + 1
+
+
+def _pieces(records: Records) -> Iterator[Records]:
+    """Records in pieces that may be copied."""
+    sizes = records.key.sizes + np.maximum(records.data.sizes, 0)
+    cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // COPIED_BYTES)) + 1
+    for rows in np.split(np.arange(len(records)), cuts):
+        yield records.take(rows)
 
 
 def joined_records(batches: list[Records]) -> Records:
@@ -159,7 +208,7 @@ class _Merge:
     def _up_to(self, side: int, key: Spans) -> int:
         """How many records of a side have a key up to this."""
         own = self.how.keys(self.left[side])
-        at = int(search_sorted(own, key, two_part=self.how.two_part, fast=self.how.fast)[0])
+        at = int(search_sorted(own, key, two_part=self.how.by_data, fast=self.how.fast)[0])
         if at < len(own):
             same = equal_keys(own.take(np.array([at])), key, fast=self.how.fast)
             at += int(same[0])
@@ -178,7 +227,7 @@ class _Merge:
         in_a = np.zeros(len(b), np.bool_)
         in_a[at[same]] = True
         changed = np.flatnonzero(same)
-        if not how.two_part:
+        if not how.by_data:
             equal = equal_keys(a.data.take(changed), b.data.take(at[changed]), fast=how.fast)
             changed = changed[~equal]
         else:
@@ -214,7 +263,7 @@ class _Merge:
 
 def _found(how: Comparison, keys_a: Spans, keys_b: Spans) -> tuple[Ints, Mask]:
     """Where in b the keys of a are or would be, and which are there."""
-    at = search_sorted(keys_b, keys_a, two_part=how.two_part, fast=how.fast)
+    at = search_sorted(keys_b, keys_a, two_part=how.by_data, fast=how.fast)
     same = np.zeros(len(at), np.bool_)
     inside = np.flatnonzero(at < len(keys_b))
     same[inside] = equal_keys(keys_a.take(inside), keys_b.take(at[inside]), fast=how.fast)

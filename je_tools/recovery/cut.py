@@ -15,6 +15,7 @@ from je_tools.formats.je.columns import MAX_ROWS, decode
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import COMMIT_NO, ROLLBACK_START_NO, Family
+from je_tools.recovery.rollbacks import Periods
 from je_tools.scan import Scanner
 
 
@@ -69,16 +70,15 @@ class _ByVlsn:
 
     Attributes:
         vlsn: the limit.
-        taken_back: LSNs, both exclusive, between which entries do not count.
+        taken_back: periods, of nobody in particular, whose entries do not count.
     """
 
     vlsn: int
-    taken_back: tuple[tuple[int, int], ...]
+    taken_back: Periods
 
     def __call__(self, rows: Rows) -> _Best | None:
         counts = rows.good & rows.has_vlsn & rows.replicated & ~rows.invisible
-        for matchpoint_lsn, start_lsn in self.taken_back:
-            counts &= (rows.lsn <= matchpoint_lsn) | (rows.lsn >= start_lsn)
+        counts &= ~self.taken_back.hold(np.zeros(len(rows), np.int64), rows.lsn)
         own = np.flatnonzero(counts)
         if not len(own):
             return None
@@ -114,10 +114,11 @@ class _ByTime:
         return best
 
 
-def _taken_back(environment: Environment, scanner: Scanner) -> tuple[tuple[int, int], ...]:
-    """The matchpoint and the RollbackStart of each rollback."""
+def _taken_back(environment: Environment, scanner: Scanner) -> Periods:
+    """From the matchpoint to the RollbackStart of each rollback."""
     parts = replace(scanner, progress=None).scan(environment, _find_rollbacks)
-    return tuple(each for part in parts for found in part.results for each in found)
+    found = [each for part in parts for some in part.results for each in some]
+    return Periods.of((0, matchpoint_lsn, start_lsn) for matchpoint_lsn, start_lsn in found)
 
 
 def _find_rollbacks(rows: Rows) -> list[tuple[int, int]]:

@@ -47,6 +47,7 @@ _WHAT = {
     FaultKind.WRONG_LEVEL: "a node of another level",
     FaultKind.NO_FULL_VERSION: "a delta whose full version cannot be read",
     FaultKind.SHARED: "a node that another slot of the tree names too",
+    FaultKind.OTHER_KEY: "a node with the duplicates of another key",
     FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
     FaultKind.NOT_TWO_PARTS: "a key that does not end with the data",
 }

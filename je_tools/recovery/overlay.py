@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,7 @@ from je_tools.recovery.interval import (
     TxnEnds,
     Writes,
 )
+from je_tools.recovery.rollbacks import Periods
 from je_tools.workers import give_back_memory
 
 _NO_SLOT = -2
@@ -98,14 +100,17 @@ class Rules:
     ckpt_start_lsn: int
     periods: Sequence[RollbackPeriod]
 
+    @cached_property
+    def _by_txn(self) -> Periods:
+        return Periods.of(
+            (txn_id, period.matchpoint_lsn, period.start_lsn)
+            for period in self.periods
+            for txn_id in period.txn_ids or ()
+        )
+
     def is_rolled_back(self, lns: Lns | Writes) -> Mask:
         """Whether a rollback takes LNs back."""
-        taken = np.zeros(len(lns), np.bool_)
-        for period in self.periods:
-            inside = (lns.lsn > period.matchpoint_lsn) & (lns.lsn < period.start_lsn)
-            if period.txn_ids is not None and inside.any():
-                taken |= inside & np.isin(lns.txn_id, list(period.txn_ids))
-        return taken
+        return self._by_txn.hold(lns.txn_id, lns.lsn)
 
     def is_undone(self, lns: Lns) -> Mask:
         """Which LNs are of transactions without a Commit, and not taken back already.
@@ -118,10 +123,8 @@ class Rules:
     def takes_back_commits(self, ends: TxnEnds) -> bool:
         """Whether a rollback has a Commit of the group inside, be it marked invisible."""
         lsns = ends.lsn[ends.is_commit & (ends.txn_id < 0)]
-        return any(
-            bool(((lsns > period.matchpoint_lsn) & (lsns < period.start_lsn)).any())
-            for period in self.periods
-        )
+        bounds = ((0, each.matchpoint_lsn, each.start_lsn) for each in self.periods)
+        return bool(Periods.of(bounds).hold(np.zeros(len(lsns), np.int64), lsns).any())
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from je_tools.environment import Environment, LogFile
-from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.arrays import Ints, Mask, rows_by
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.fetch import fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_of
@@ -345,10 +345,8 @@ def _lost_keys(
     fast = scanner.is_fast(len(image.data))
     lns = interval.lns
     made = _names_of(image, lns.lsn[lns.db_id == NAME_DB])
-    order = np.argsort(lns.db_id, kind="stable")
-    ids, starts = np.unique(lns.db_id[order], return_index=True)
     found = []
-    for db_id, rows in zip(ids.tolist(), np.split(order, starts[1:]), strict=False):
+    for db_id, rows in rows_by(lns.db_id).items():
         own = lns.take(rows)
         keys = Spans(image.data, own.key_position, own.key_size.astype(np.int64))
         order_of_keys, is_new = group_keys(keys, two_part=False, fast=fast)

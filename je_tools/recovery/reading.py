@@ -16,11 +16,12 @@ from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns
+from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import order_keys, search_sorted
 from je_tools.formats.je.layout import ABORT_TOMBSTONE, LN_TOMBSTONE
-from je_tools.formats.je.nodes import DAY_MS, HOUR_MS, TOMBSTONE, Slots, joined_spans
+from je_tools.formats.je.nodes import TOMBSTONE, Slots, joined_spans
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
@@ -137,7 +138,8 @@ class Reading:
         """Slots, which of them are records, and the changes that are records in their place."""
         slots, faults = self.tree.slots_in_range(leaves)
         if self.tree.old_duplicates:
-            slots = expanded(self.tree, slots)
+            slots, more = expanded(self.tree, slots)
+            faults += more
         first, last = self._range(leaves.children)
         changes = np.arange(first, last)
         alive = ~slots.deleted
@@ -178,10 +180,13 @@ class Reading:
         """Whether there are records of which nobody knows where they come in the order of keys."""
         return not self.tree.ordered and not self._used.all()
 
+    def left_changes(self) -> Ints:
+        """The changes that are these, when all others have been read."""
+        return np.flatnonzero(~self._used & (self.overlay.outcome != Outcome.NO_RECORD))
+
     def left(self) -> tuple[Records, Faults]:
-        """Those records, when all others have been read."""
-        rows = np.flatnonzero(~self._used & (self.overlay.outcome != Outcome.NO_RECORD))
-        return self._records(_no_slots(self.tree), rows)
+        """Those records."""
+        return self._records(_no_slots(self.tree), self.left_changes())
 
     def lacking_changes(self, first: int, stop: int) -> Lacking:
         """Records of some changes that cannot be had, by their places in the overlay."""
@@ -321,7 +326,7 @@ def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -
             start, size = head.span("data")
             values.data_start[to], values.data_size[to] = start, size
             values.lsn[to], values.vlsn[to] = entries.lsn[some], entries.vlsn[some]
-            values.expires_ms[to] = expiration_of(_number(head, "expiration"))
+            values.expires_ms[to] = expiration_ms(_number(head, "expiration"))
             values.modified_ms[to] = _number(head, "modified_ms")
             values.created_ms[to] = _number(head, "created_ms")
             values.tombstone[to] = _number(head, "flags2") & LN_TOMBSTONE != 0
@@ -339,17 +344,12 @@ def _fill_abort_version(head: Columns, rows: Ints, values: _Values) -> None:
     if head.has("abort_data"):
         start, size = head.span("abort_data")
         values.data_start[rows], values.data_size[rows] = start, size
-    values.expires_ms[rows] = expiration_of(_number(head, "abort_expiration"))
+    values.expires_ms[rows] = expiration_ms(_number(head, "abort_expiration"))
     values.modified_ms[rows] = _number(head, "abort_modified_ms")
     values.created_ms[rows] = _number(head, "abort_created_ms")
     values.tombstone[rows] = _number(head, "flags2") & ABORT_TOMBSTONE != 0
     vlsn = _number(head, "abort_vlsn")
     values.vlsn[rows] = np.where(vlsn > 0, vlsn, NO_VLSN)
-
-
-def expiration_of(logged: Ints) -> Ints:
-    """Expirations of LNs, which are days or negative hours since 1970, in ms; 0 stays 0."""
-    return np.where(logged < 0, -logged * HOUR_MS, logged * DAY_MS)
 
 
 def _number(columns: Columns, name: str) -> Ints:

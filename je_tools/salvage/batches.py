@@ -13,12 +13,13 @@ from je_tools.errors import StoppedError
 from je_tools.formats.arrays import Ints
 from je_tools.formats.image import Image
 from je_tools.formats.je.columns import Columns
+from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, fetch
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
-from je_tools.records import NO_TIME, Records, no_records
+from je_tools.records import Records, no_records
 from je_tools.salvage.choice import Grades
 from je_tools.salvage.content import KEYED_VERSION
 
@@ -27,7 +28,6 @@ BATCH_ROWS, BATCH_BYTES = 1 << 13, 2 << 20
 
 _TOMBSTONE = 0x04
 _FIELDS = frozenset({"key", "data", "expiration", "modified_ms", "created_ms", "flags2"})
-DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Reading:
             entries.vlsn[rows],
             _numbers(fields, "modified_ms", n),
             _numbers(fields, "created_ms", n),
-            expires_ms(_numbers(fields, "expiration", n)),
+            expiration_ms(_numbers(fields, "expiration", n)),
             (flags & _TOMBSTONE) != 0,
         )
 
@@ -142,17 +142,6 @@ def _numbers(fields: Columns, name: str, n: int) -> Ints:
     if fields.is_complete(name):
         return fields.number(name)
     return np.where(fields.is_present(name), fields.number(name), 0)
-
-
-def expires_ms(expiration: Ints) -> Ints:
-    """When records expire: days since 1970, hours where the number is below 0; 0 is never.
-
-    Numbers that no engine writes, and that would not fit, are never.
-    """
-    hours = expiration < 0
-    count = np.where(hours, -expiration, expiration)
-    sane = (count > 0) & (count < (1 << 31))
-    return np.where(sane, np.where(sane, count, 0) * np.where(hours, HOUR_MS, DAY_MS), NO_TIME)
 
 
 def joined(pieces: list[Records]) -> Records:

@@ -10,7 +10,8 @@ import numpy as np
 
 from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.je.identity import newest_of
+from je_tools.formats.cells import read_only
+from je_tools.formats.je.identity import identities, newest_of
 from je_tools.names import FIXED_NAMES
 from je_tools.salvage.choice import Choice, Confidence, Mode
 from je_tools.salvage.content import Content
@@ -135,9 +136,14 @@ def find_lost(
 def newest_leaves(content: Content, *, fast: bool) -> Ints:
     """LSNs of the newest full version of each bottom node, and of deltas to it; sorted."""
     leaves = content.leaves
-    everyone = np.ones(len(leaves.lsn), np.bool_)
-    newest = newest_of(leaves.node_id, leaves.db_id, everyone, fast=fast)
-    full = newest_of(leaves.node_id, leaves.db_id, ~leaves.is_delta, fast=fast)
+    n = len(leaves.lsn)
+    # Ids come from the log, and might be chosen to meet in one place of a table.
+    sizes = np.full(n, leaves.node_id.itemsize, np.int64)
+    data = read_only(np.ascontiguousarray(leaves.node_id).view(np.uint8))
+    starts = np.cumsum(sizes) - sizes
+    ids = identities(data, starts, sizes, leaves.db_id, content.seed, fast=fast)
+    newest = newest_of(*ids, np.ones(n, np.bool_), fast=fast)
+    full = newest_of(*ids, ~leaves.is_delta, fast=fast)
     return leaves.lsn[newest | full]
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.cells import Cell, Spelling, lines_of, read_only
 from je_tools.formats.je.columns import Columns, Decoded, decode
+from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.identity import identities
 from je_tools.formats.je.keys import join_two_part
@@ -26,7 +27,7 @@ from je_tools.formats.je.slots import split_embedded, split_two_part_keys
 from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
 from je_tools.formats.spans import Spans, gather
 from je_tools.records import NO_TIME, NO_VLSN, Records, no_records
-from je_tools.salvage.batches import DAY_MS, HOUR_MS, expires_ms, joined
+from je_tools.salvage.batches import joined
 from je_tools.salvage.content import KEYED_VERSION, Content, leaves_of, pieces_of_rows, records_of
 
 NODES_AT_ONCE = 512
@@ -35,7 +36,6 @@ NODES_AT_ONCE = 512
 _DBIN = BY_NAME["DBIN"].no
 _GONE = 0x01 | 0x08
 _TOMBSTONE = 0x80
-_HOURS = 0x20
 _ABORT_GONE = 0x01
 
 
@@ -285,7 +285,7 @@ class FindNamed:
             _column(fields, "abort_vlsn", index, NO_VLSN),
             _column(fields, "abort_modified_ms", index, NO_TIME),
             _column(fields, "abort_created_ms", index, NO_TIME),
-            expires_ms(_column(fields, "abort_expiration", index, 0)),
+            expiration_ms(_column(fields, "abort_expiration", index, 0)),
             np.zeros(n, np.bool_),
         )
         gone = fields.number("flags")[index] & _ABORT_GONE != 0
@@ -324,9 +324,7 @@ def _slot_expiration(slots: Columns, fields: Columns, index: Ints, node: Ints) -
     offset = _column(slots, "expiration_offset", index, 0)
     base = _column(fields, "expiration_base", node, -1)
     count = np.where((offset > 0) & (base >= 0), base + offset - 1, 0)
-    hours = _column(fields, "booleans", node, 0) & _HOURS != 0
-    sane = (count > 0) & (count < (1 << 31))
-    return np.where(sane, np.where(sane, count, 0) * np.where(hours, HOUR_MS, DAY_MS), NO_TIME)
+    return expiration_ms(count)
 
 
 def _old_duplicates(is_old: Mask, main: Spans, key: Spans, data: Spans) -> tuple[Spans, Spans]:

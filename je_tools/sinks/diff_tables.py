@@ -12,7 +12,7 @@ from je_tools.sinks.key_tables import spelled
 from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
 
 _DATABASES = (
-    Column("db", "database", Kind.TEXT, cell=lambda each: each.pair.name),
+    Column("db", "database", Kind.TEXT, cell=lambda each: each.pair.label),
     Column("state", "state", Kind.TEXT),
     Column("only_a_count", "only in A"),
     Column("only_b_count", "only in B"),

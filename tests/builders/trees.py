@@ -67,6 +67,8 @@ class TreeLog:
         """Append an entry."""
         lsn = self.here
         header = Header(0, BY_NAME[name].no, flags, 0, 0, None)
+        # Before log version 8 records have ids, as nodes do.
+        fields = {"node_id": 0, **fields}
         item = encode_entry(Entry(header, self.file.version, fields))[14:]
         self.file.add(header.type_no, item, flags=flags, vlsn=vlsn)
         return lsn
@@ -227,8 +229,8 @@ def descriptor(name: bytes | None, root_lsn: int, db: int, **more: Any) -> dict[
         fields |= {"tree_exists": 0}
     fields |= {"db_flags": 0, "btree_comparator": b"", "dup_comparator": b"", "max_entries": 128}
     fields |= {"created_at_log_version": VERSION, "trigger_count": 0, "triggers": []}
-    if name is not None:
-        fields |= {"file_utilization_count": 0, "file_utilization": []}
+    # Fields of old log versions, which others are without.
+    fields |= {"max_dup_entries": 128, "file_count": 0, "file_utilization": []}
     return fields | more
 
 
@@ -237,6 +239,32 @@ def descriptor_ln(name: bytes, root_lsn: int, db: int, **more: Any) -> dict[str,
     head = {"flags": 0, "flags2": 0, "db_id": 0, "data": b"", "deleted": 0}
     key = str(db).encode()
     return head | {"database": descriptor(name, root_lsn, db, **more), "key": key}
+
+
+@dataclass
+class OldDuplicates(TreeLog):
+    """A log of before version 8, where the duplicates of a key have a tree of their own."""
+
+    files: list[LogFile] = field(default_factory=lambda: [LogFile(0, 7)])
+
+    def duplicates(self, key: bytes, *values: bytes) -> int:
+        """The bottom node of a key's duplicates, and their records."""
+        slots = [
+            slot(data, self.put("LN", {"db_id": FIRST_ID, "key": key, "data": data}))
+            for data in values
+        ]
+        return self.duplicate_node(key, slots)
+
+    def duplicate_node(
+        self, key: bytes, slots: Sequence[Mapping[str, Any]], *, level: int = 1, **more: Any
+    ) -> int:
+        """A node of the tree of a key's duplicates: a DIN, or a DBIN where the level is 1."""
+        self._node_id += 1
+        fields = {"db_id": FIRST_ID, "last_full_lsn": NULL, "node_id": self._node_id}
+        fields |= {"identifier_key": slots[0]["key"], "booleans": 0, "slot_count": len(slots)}
+        fields |= {"level": level, "max_entries": 128, "compact_lsns": 0, "slots": list(slots)}
+        fields |= {"dup_key": key, "dup_count_exists": 0}
+        return self.put("DBIN" if level == 1 else "DIN", fields | more)
 
 
 def simple(records: Mapping[bytes, bytes]) -> TreeLog:

@@ -16,7 +16,8 @@ from je_tools.recovery.plan import plan_recovery
 from je_tools.snapshot import Snapshot
 from tests.builders.logs import LogFile
 from tests.builders.trees import NULL, VERSION, TreeLog, descriptor, lsn_of, simple, slot
-from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
+from tests.je_tools.corpus_snapshots import database_named
+from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of, strings_of
 from tests.truth.contents import Contents
 
 FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
@@ -93,6 +94,56 @@ def test_a_full_version_that_two_deltas_name(tmp_path: Path, fast: bool) -> None
     snapshot, contents = seen(written(tmp_path, make), fast)
     assert contents["db"] in ([], [(b"a", b"2")])
     assert "tree-damage" in codes_of(snapshot)
+
+
+@FORMS
+@pytest.mark.timeout(60)
+def test_a_full_version_of_unknown_order_that_is_larger_than_any(
+    tmp_path: Path, fast: bool
+) -> None:
+    """Slots of a delta find their own by a sort: those of no order are in none of the bytes'."""
+    count = 30_000 if fast else 10_000
+    log = TreeLog()
+    lsn = log.ln(b"a", b"1")
+    names = [b"%06x" % (i * 7919 % (2 * count)) for i in range(2 * count)]
+    full = log.node([slot(name, lsn) for name in names[:count]], node_id=70)
+    changed = names[count // 2 : count + count // 2]
+    delta = log.delta(
+        [slot(name, lsn) for name in changed], full, node_id=70, full_slot_count=count
+    )
+    root = log.node([slot(b"", delta)], level=2, is_root=True)
+    log.database(b"db", root, btree_comparator=b"serialized")
+    log.checkpoint()
+    snapshot = snapshot_of(log.write(tmp_path / "env"), fast=fast)
+    database = database_named(snapshot, "db")
+    expected = names[: count // 2] + changed
+    batches = snapshot.records(database, with_data=False)
+    assert [key for batch in batches for key in strings_of(batch.key)] == expected
+    assert snapshot.count(database) == len(expected)
+
+
+@FORMS
+@pytest.mark.timeout(60)
+def test_many_lost_nodes_and_many_that_were_logged_since(tmp_path: Path, fast: bool) -> None:
+    """Each lost node is looked for among those that were logged since, by its keys."""
+    count = 30_000 if fast else 4_000
+    log = TreeLog()
+    old = log.ln(b"a", b"1")
+    log.next_file()
+    start = log.here
+    keys = [b"%06d" % i for i in range(0, 2 * count, 2)]
+    new = [log.node([slot(key, old)], node_id=1000 + i) for i, key in enumerate(keys)]
+    lost = [slot(key if i else b"", lsn_of(0, 1000 + i)) for i, key in enumerate(keys)]
+    log.database(b"db", log.node(lost, level=2, is_root=True))
+    log.put("CkptStart", {"time_ms": 0, "ckpt_id": 1, "invoker": "test"})
+    root = log.db_tree(log.tree(log.mapped, db=0), log.tree(log.named, db=1))
+    log.ckpt_end(start, root)
+    home = log.write(tmp_path / "env")
+    (home / "00000000.jdb").unlink()
+    snapshot = snapshot_of(home, fast=fast)
+    tree = snapshot.tree(database_named(snapshot, "db"))
+    (children,) = tree.leaf_children(at_once=count)
+    assert tree.read(children).nodes.lsn.tolist() == new
 
 
 @FORMS

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from je_tools.formats.arrays import Ints
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
+from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
 from je_tools.formats.je.fetch import fetch_entry
 from je_tools.formats.je.fingerprints import (
     HOURS_MAX,
@@ -25,7 +26,7 @@ from je_tools.formats.je.fingerprints import (
 )
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.layout import SLOT_EMBEDDED
-from je_tools.formats.je.nodes import DAY_MS, HOUR_MS, Slots
+from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import BY_NAME, ENTRY_TYPES, Family
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.kernels import compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,52 @@ def records_of(pairs: Pairs, two_part: bool) -> Records:
         keys, data = column([key for key, _ in pairs]), column([value for _, value in pairs])
     numbers = [np.arange(n, dtype=np.int64) for _ in range(5)]
     return Records(keys, data, *numbers, np.zeros(n, np.bool_))
+
+
+def apart(pairs: Pairs) -> Records:
+    """Keys and data in arrays of their own, and nothing behind either."""
+    together = records_of(pairs, False)
+    return replace(together, key=together.key.packed(), data=together.data.packed())
+
+
+def test_duplicates_of_which_key_and_data_lie_apart_and_long_keys() -> None:
+    sizes = (0, 1, 118, 119, 120, 121, 373, 374, 375, 65_654, 65_655)
+    a = sorted((b"k" * size, data) for size in sizes for data in (b"", b"one", b"two"))
+    b = [pair for i, pair in enumerate(a) if i % 5] + [(b"z", b"")]
+    for fast in (False, True):
+        for forms in ((apart, apart), (apart, in_one), (in_one, in_one), (in_one, apart)):
+            how = Comparison(by_data=True, ordered=True, fast=fast)
+            sides = [iter([form(pairs)]) for form, pairs in zip(forms, (a, b), strict=True)]
+            found = [
+                (batch.key[row], batch.data[row], int(batch.change[row]))
+                for batch in how.differences(*sides)
+                for row in range(len(batch))
+            ]
+            assert found == expected(a, b, True)
+
+
+def in_one(pairs: Pairs) -> Records:
+    """As slots have them."""
+    return records_of(pairs, True)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_duplicates_whose_data_is_lost_are_told_apart_by_their_key(fast: bool) -> None:
+    a = apart([(b"a" * 130, b"1"), (b"b", b"1"), (b"b", b"2")])
+    lost = replace(a, data=Spans(a.data.data, a.data.starts, np.array([-1, 1, -1])))
+    how = Comparison(by_data=True, ordered=True, fast=fast)
+    assert not any(len(each) for each in how.differences(iter([lost]), iter([lost])))
+    found = [
+        (batch.key[row], batch.data[row], int(batch.change[row]))
+        for batch in how.differences(iter([a]), iter([lost]))
+        for row in range(len(batch))
+    ]
+    assert found == [
+        (b"a" * 130, None, Change.ONLY_B),
+        (b"a" * 130, b"1", Change.ONLY_A),
+        (b"b", None, Change.ONLY_B),
+        (b"b", b"2", Change.ONLY_A),
+    ]
 
 
 def batches(pairs: Pairs, two_part: bool, chance: random.Random) -> Iterator[Records]:
@@ -80,7 +127,7 @@ def test_differences_are_those_of_plain_sets(fast: bool, two_part: bool, ordered
     for seed in range(60):
         chance = random.Random(seed)
         a, b = side(chance, two_part), side(chance, two_part)
-        how = Comparison(two_part=two_part, ordered=ordered, fast=fast)
+        how = Comparison(by_data=two_part, ordered=ordered, fast=fast)
         given = [list(pairs) for pairs in (a, b)]
         if not ordered:
             for pairs in given:
@@ -102,7 +149,7 @@ def test_blocks_join_differences_with_few_equal_records_in_between() -> None:
     a = [(b"%03d" % i, b"same") for i in range(100)]
     b = [(key, b"other" if i in (10, 13, 50) else data) for i, (key, data) in enumerate(a)]
     b.remove((b"052", b"same"))
-    how = Comparison(two_part=False, ordered=True, fast=False)
+    how = Comparison(by_data=False, ordered=True, fast=False)
 
     def found(most_equal: int) -> list[tuple[bytes, bytes, int, int, int]]:
         chance = random.Random(most_equal)

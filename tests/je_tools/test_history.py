@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from je_tools.environment import open_environment
 from je_tools.formats.je.keys import split_two_part
-from je_tools.history import State, versions_of_key
+from je_tools.history import State, Version, _Ends, _with_states, versions_of_key
 from je_tools.scan import Scanner
 from je_tools.selection import KeyPattern
 from je_tools.snapshot import take_snapshot
@@ -100,6 +102,47 @@ def test_a_record_whose_entry_is_lost_is_told_by_its_slot(tmp_path: Path) -> Non
     told = versions_of_key(snapshot_of(home, fast=True), database, key)
     (slot,) = (each for each in told if each.is_current)
     assert (slot.lsn, slot.data, slot.state, slot.type) == (hurt.lsn, hurt.data, State.SLOT, None)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_version_has_the_first_end_behind_it(seed: int) -> None:
+    chance = random.Random(seed)
+    lsns = chance.sample(range(1000), 60)
+    ends = [(lsn, chance.randint(1, 8)) for lsn in lsns[:30]]
+    versions = [(lsn, chance.randint(0, 9)) for lsn in lsns[30:]]
+    told = with_states(versions, ends)
+    for lsn, txn_id in versions:
+        behind = sorted(end for end, of in ends if of == txn_id and end > lsn)
+        if txn_id == 0:
+            assert told[lsn] == (State.NON_TRANSACTIONAL, None)
+        elif behind:
+            assert told[lsn] == (State.COMMITTED, behind[0])
+        else:
+            assert told[lsn] == (State.UNFINISHED, None)
+
+
+@pytest.mark.timeout(30)
+def test_the_history_of_a_key_that_is_written_all_the_time() -> None:
+    count = 150_000
+    told = with_states(
+        [(2 * i, i + 1) for i in range(count)], [(2 * i + 1, i + 1) for i in range(count)]
+    )
+    assert set(told.values()) == {(State.COMMITTED, 2 * i + 1) for i in range(count)}
+
+
+def with_states(
+    versions: list[tuple[int, int]], ends: list[tuple[int, int]]
+) -> dict[int, tuple[State, int | None]]:
+    """State and time of each version, by its LSN; the time of an end is its LSN."""
+    times = np.array([lsn for lsn, _ in ends], np.int64)
+    txns = np.array([txn for _, txn in ends], np.int64)
+    parts = [_Ends(times, txns, times, np.ones(len(ends), np.bool_))]
+    written = [
+        Version(lsn, "UPD_LN_TX", b"k", b"", txn, -1, None, State.NON_TRANSACTIONAL)
+        for lsn, txn in versions
+    ]
+    told = _with_states(snapshot_of(FIXTURES / CRASH), written, parts)
+    return {each.lsn: (each.state, each.time_ms) for each in told}
 
 
 def test_an_earlier_end_ends_the_history() -> None:

@@ -7,13 +7,21 @@ import json
 import random
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
+from je_tools.formats.je.keys import join_two_part
+from je_tools.formats.je.layout import SLOT_EMBEDDED
+from je_tools.formats.je.nodes import IN_HOURS
 from je_tools.salvage.choice import Confidence, Mode
-from je_tools.salvage.lost import HoleKind
-from tests.builders.logs import LogFile, write_log
+from je_tools.salvage.content import Leaves
+from je_tools.salvage.lost import HoleKind, newest_leaves
+from tests.builders.logs import CREATED_MS, LogFile, write_log
+from tests.builders.trees import TreeLog, simple, slot
 from tests.corpus import environment, environments, log_files, marked_if_another
 from tests.damage.running import je_tools
 from tests.je_tools.salvaging import Version, read_intact, records_back, salvaged, spared
@@ -280,6 +288,42 @@ def test_file_numbers_with_their_highest_bit_set(tmp_path: Path) -> None:
         done = salvaged(home, fast=fast)
         assert [hole.kind for hole in done.lost.holes] == [HoleKind.NO_FILE]
         assert done.lost.holes[0].stop == number << 32
+
+
+@FAST
+@pytest.mark.parametrize(("unit", "says_hours"), [(HOUR_MS, False), (DAY_MS, True)])
+def test_expirations_in_another_unit_than_the_node_says(
+    tmp_path: Path, unit: int, says_hours: bool, fast: bool
+) -> None:
+    """The record is in a slot only, and the number tells the unit."""
+    log = TreeLog()
+    lost = log.ln(b"a", b"1")
+    log.next_file()
+    count = CREATED_MS // unit
+    held = slot(join_two_part(b"a", b"1"), lost, state=SLOT_EMBEDDED) | {"expiration_offset": 3}
+    more = {"expiration_base": count, "booleans": IN_HOURS if says_hours else 0}
+    log.database(b"db", log.tree([held], **more))
+    log.checkpoint()
+    home = log.write(tmp_path / "env")
+    (home / "00000000.jdb").unlink()
+    done = salvaged(home, fast=fast)
+    (records,) = (batch for each in done.databases() for batch in done.named_batches(each))
+    assert records.key[0] == b"a"
+    assert records.expires_ms.tolist() == [(count + 2) * unit]
+
+
+@pytest.mark.timeout(30)
+def test_ids_of_nodes_that_were_chosen(tmp_path: Path) -> None:
+    """Numbers that would meet in one place of a table, if they were looked for by their bits."""
+    content = salvaged(simple({b"a": b"1"}).write(tmp_path / "env")).content
+    count = 400_000
+    lsns = np.arange(2 * count, dtype=np.int64)
+    ids = np.tile(np.arange(count) << 32, 2)
+    deltas = lsns >= count
+    for is_delta, expected in ((deltas, lsns), (~deltas, lsns[count:])):
+        leaves = Leaves(lsns, np.full(2 * count, 6), ids, is_delta)
+        found = newest_leaves(replace(content, leaves=leaves), fast=True)
+        assert np.array_equal(found, expected)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

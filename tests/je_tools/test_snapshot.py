@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from je_tools.errors import StoppedError
+from je_tools.recovery.interval import Lns, LoggedNodes
+from je_tools.recovery.plan import _lost_keys
 from je_tools.snapshot import Snapshot, take_snapshot
 from tests.builders.trees import simple
 from tests.corpus import Environment, environment, marked_if_another, recorded_environments
@@ -64,6 +68,22 @@ def test_changes_of_old_duplicates_are_left_out_and_named() -> None:
         assert found["people"] == expected["people"]
         left = iter(expected["visits"])
         assert all(record in left for record in found["visits"])
+
+
+@pytest.mark.timeout(60)
+def test_more_databases_than_an_engine_ever_made(tmp_path: Path) -> None:
+    """What is done for each takes as long as its own entries, however many there are."""
+    count = 300_000
+    ids = np.arange(count, dtype=np.int64)
+    none, no = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    snapshot = snapshot_of(simple({b"a": b"1"}).write(tmp_path / "env"), fast=True)
+    lns = Lns(ids, ids, none, none, np.zeros(count, np.int32), np.zeros(count, np.uint8))
+    nodes = LoggedNodes(ids, ids, ids, no, no)
+    snapshot = replace(snapshot, interval=replace(snapshot.interval, lns=lns, nodes=nodes))
+    assert snapshot.tree(snapshot.databases[6]).replayed.node_id.tolist() == [6]
+    lost = _lost_keys(snapshot.interval, snapshot.image, {5: "five"}, snapshot.scanner)
+    assert (lost[5].name, lost[5].ln_count, lost[6].name) == ("five", 1, None)
+    assert len(lost) == count
 
 
 @pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from je_tools.databases import Shape, shape_of
 from je_tools.environment import LogFile, open_environment
 from je_tools.formats.je.internal import Expirations
 from je_tools.properties import Settings
 from je_tools.recount import recount
 from je_tools.space import Disk, FileSpace, Reason, Space, State, deletable, measure_space
 from je_tools.utilization import FileSummary, Utilization, reserved_files
+from tests.builders.trees import TreeLog, slot
 from tests.corpus import Environment, corpus, environment
+from tests.je_tools.corpus_snapshots import database_named
 from tests.je_tools.snapshots import snapshot_of
 
 _ROW = re.compile(r"^([0-9a-f]{8})\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)$", re.MULTILINE)
@@ -56,6 +59,29 @@ def test_recount_covers_every_byte(name: str, fast: bool) -> None:
         assert counted.live_deltas[no] <= counted.obsolete_size(no)
         assert counted.bases[no] <= counted.live_nodes[no]
     assert not snapshot.faults
+
+
+FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+
+
+@FORMS
+def test_records_of_a_tree_of_unknown_order_that_no_slot_names_yet(
+    tmp_path: Path, fast: bool
+) -> None:
+    def live(name: str, comparator: bytes, size: int) -> tuple[int, Shape]:
+        log = TreeLog()
+        root = log.tree([slot(b"a", log.ln(b"a", b"1"))])
+        log.database(b"db", root, btree_comparator=comparator)
+        log.checkpoint()
+        log.ln(b"z", b"2" * size)
+        snapshot = snapshot_of(log.write(tmp_path / name), fast=fast)
+        shape = shape_of(snapshot, database_named(snapshot, "db"))
+        return recount(snapshot).live_records.total(), shape
+
+    for name, comparator in (("plain", b""), ("compared", b"serialized")):
+        small, large = (live(f"{name}{size}", comparator, size) for size in (100, 110))
+        assert large[0] - small[0] == 10
+        assert (small[1].records, large[1].record_bytes - small[1].record_bytes) == (2, 10)
 
 
 def test_why_files_are_there(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.formats.je.nodes import DAY_MS, HOUR_MS
+from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
 from je_tools.recovery.end import Refusal
 from je_tools.recovery.plan import plan_recovery
 from je_tools.snapshot import Snapshot
 from tests.builders.logs import CREATED_MS, LogFile
 from tests.builders.trees import DUPLICATES, TreeLog, lsn_of, simple, slot
+from tests.je_tools.corpus_snapshots import database_named
 from tests.je_tools.snapshots import NOW_MS, codes_of, contents_of, snapshot_of
 
 FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
@@ -488,6 +489,16 @@ def test_expirations_in_another_unit_than_the_node_says(
     assert contents_of(lives)["db"] == [(b"a", b"1")]
     assert contents_of(gone)["db"] == []
     assert codes_of(lives) == ["expiration-unit"]
+
+
+@pytest.mark.parametrize("wild", [1 << 40, (1 << 60) + 1, -(1 << 60) - 1, -(1 << 63)])
+def test_an_expiration_that_no_engine_writes_is_none(tmp_path: Path, wild: int) -> None:
+    log = simple({b"a": b"1"})
+    log.ln(b"b", b"2", flags=EXPIRATION, expiration=wild)
+    snapshot = read(log, tmp_path / "env")
+    assert contents_of(snapshot)["db"] == [(b"a", b"1"), (b"b", b"2")]
+    (batch,) = (each for each in snapshot.records(database_named(snapshot, "db")) if len(each))
+    assert batch.expires_ms.tolist() == [0, 0]
 
 
 def read(log: TreeLog, folder: Path) -> Snapshot:
