@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -84,7 +86,10 @@ def command(**options: Unpack[Options]) -> int:
     _check(options)
     from je_tools.export import Export
     from je_tools.sinks.output import check_output
+    from je_tools.workers import use_memory_again
 
+    use_memory_again()
+    _load_ahead(options["format_"])
     with open_snapshot(options, "export") as snapshot:
         if options["output"] is not None:
             check_output(options["output"], snapshot.environment)
@@ -92,6 +97,13 @@ def command(**options: Unpack[Options]) -> int:
         export = Export(snapshot, inside, options["show_expired"])
         _write(export, _sink(export, options), chosen, options)
     return report(snapshot, options)
+
+
+def _load_ahead(form: str) -> None:
+    """Have what takes long to load loaded while the end of the log is read."""
+    if form == "parquet":
+        name = "je_tools.sinks.record_tables"
+        threading.Thread(target=importlib.import_module, args=(name,)).start()
 
 
 def _check(options: Options) -> None:

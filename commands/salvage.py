@@ -82,7 +82,9 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.salvage.run import salvage
     from je_tools.scan import Scanner
     from je_tools.sinks.output import open_directory
+    from je_tools.workers import use_memory_again
 
+    use_memory_again()
     if options["is_print"] and options["format_"] != "dump":
         raise UsageError("--print is for --format dump")
     environment = open_environment(options["paths"])

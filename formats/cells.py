@@ -16,6 +16,7 @@ import numpy.typing as npt
 from je_tools.formats.arrays import Ints
 from je_tools.formats.hexes import put_hex
 from je_tools.formats.kernels import compiled, kernel
+from je_tools.formats.prefetch import LINE, LINES_MAX, ROWS_AHEAD, ask_for
 from je_tools.formats.source import Bytes, as_plain
 from je_tools.formats.spans import Spans
 
@@ -61,6 +62,24 @@ class Cell:
     after: bytes = b""
     instead: bytes = b""
     valid: npt.NDArray[np.bool_] | None = None
+
+
+class Room:
+    """An array to write lines into, used again: fresh ones cost a fault of the system a page."""
+
+    def __init__(self) -> None:
+        self._array: Bytes = np.empty(0, np.uint8)
+
+    @property
+    def size(self) -> int:
+        """Bytes that it has."""
+        return len(self._array)
+
+    def of(self, size: int) -> Bytes:
+        """The first `size` bytes, whatever stands there."""
+        if len(self._array) < size:
+            self._array = np.empty(size + size // 8, np.uint8)
+        return self._array[:size]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +252,14 @@ def _write_lines(
     at = 0
     cells, n = sizes.shape
     for row in range(n):
+        if row + ROWS_AHEAD < n:
+            for cell in range(cells):
+                if spellings[cell] < _DECIMAL and sources[cell] < _WORDS:
+                    lines = min(sizes[cell, row + ROWS_AHEAD] // LINE + 1, LINES_MAX)
+                    if sources[cell] == 0:
+                        ask_for(a, starts[cell, row + ROWS_AHEAD], lines)
+                    else:
+                        ask_for(b, starts[cell, row + ROWS_AHEAD], lines)
         for cell in range(cells):
             first = edges[3 * cell]
             middle = edges[3 * cell + 1]
@@ -259,12 +286,13 @@ def _write_lines(
     return at
 
 
-def lines_of(cells: Sequence[Cell], *, fast: bool) -> Bytes:
+def lines_of(cells: Sequence[Cell], room: Room | None = None, *, fast: bool) -> Bytes:
     """The lines of all rows behind each other: uint8.
 
     Args:
         cells: of one length each; the byte strings of all but those that are WORDs lie in at most
             BUFFERS_MAX buffers.
+        room: where they may be written, so that they last until it is used again.
         fast: use the compiled kernel.
     """
     if not fast:
@@ -272,8 +300,8 @@ def lines_of(cells: Sequence[Cell], *, fast: bool) -> Bytes:
         return np.frombuffer(b"".join(map(b"".join, zip(*columns, strict=True))), np.uint8)
     low = _lowered(cells)
     program = (low.spellings, low.sources, low.starts, low.sizes)
-    room = compiled(_lines_size)(*low.buffers, low.words, *program, low.edges)
-    out = np.empty(room, np.uint8)
+    size = compiled(_lines_size)(*low.buffers, low.words, *program, low.edges)
+    out = (room or Room()).of(size)
     end = compiled(_write_lines)(*low.buffers, low.words, *program, low.edges, out)
     return read_only(out[:end])
 

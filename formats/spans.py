@@ -48,8 +48,8 @@ class Spans:
         start = int(self.starts[row])
         return self.data[start : start + size].tobytes()
 
-    def take(self, keep: npt.NDArray[Any]) -> Spans:
-        """Those of a mask or of an index array, in its order."""
+    def take(self, keep: npt.NDArray[Any] | slice) -> Spans:
+        """Those of a mask, of an index array in its order, or of a slice."""
         return Spans(self.data, self.starts[keep], self.sizes[keep])
 
     def packed(self, *, fast: bool = True) -> Spans:

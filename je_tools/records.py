@@ -45,8 +45,8 @@ class Records:
     def __len__(self) -> int:
         return len(self.lsn)
 
-    def take(self, keep: npt.NDArray[Any]) -> Records:
-        """The records of a mask or of an index array, in its order."""
+    def take(self, keep: npt.NDArray[Any] | slice) -> Records:
+        """The records of a mask, of an index array in its order, or of a slice."""
         return Records(
             self.key.take(keep),
             self.data.take(keep),

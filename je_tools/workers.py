@@ -35,7 +35,7 @@ _PRELOADED = [
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 _KEPT_FREE, _KEPT_OF_ARRAYS = 2 << 20, 64 << 20
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """Options of glibc's mallopt. Source: mallopt(3)."""
 
 _told: list[Any] = []
@@ -151,6 +151,18 @@ def keep_freed_memory() -> None:
     if hasattr(library, "mallopt"):
         library.mallopt(_M_TRIM_THRESHOLD, _KEPT_OF_ARRAYS)
         library.mallopt(_M_MMAP_THRESHOLD, _KEPT_OF_ARRAYS // 2)
+
+
+def use_memory_again() -> None:
+    """As `keep_freed_memory`, in one place for all threads, before there are any.
+
+    For arrays of megabytes that one thread makes and another frees: places of their own for
+    threads would keep more than is used.
+    """
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(_M_ARENA_MAX, 1)
+    keep_freed_memory()
 
 
 def _give_back_at_once() -> None:

@@ -21,6 +21,7 @@ from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.packed import load_i32, load_i64, load_u32, read_packed
+from je_tools.formats.prefetch import ROWS_AHEAD, ask_for
 from je_tools.formats.source import Bytes, as_plain
 
 COLUMN_FAMILIES = (
@@ -93,6 +94,8 @@ def decode_fields(
         status: int64 (n,); stays 0, or becomes 1 where an entry ends inside a field.
     """
     for row in range(n):
+        if row + ROWS_AHEAD < n:
+            ask_for(buf, int(at[row + ROWS_AHEAD]), 2)
         if status[row] != 0:
             continue
         cursor = int(at[row])

@@ -22,6 +22,7 @@ from je_tools.formats.je.entries import Entry, EntryError, decode_entry, entry_c
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, Family
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.packed import load_i32, load_i64, load_u32
+from je_tools.formats.prefetch import LINES_MAX, ROWS_AHEAD, ask_for
 from je_tools.formats.source import Bytes, as_plain
 
 
@@ -67,6 +68,8 @@ def look(
     sizes: Any,
     vlsns: Any,
     found: Any,
+    room: Any,
+    moved: Any,
 ) -> None:
     """Read the headers of `n` entries, and with `check` sum them.
 
@@ -81,8 +84,13 @@ def look(
         sizes: int64 (n,) output; bytes of the whole entry.
         vlsns: int64 (n,) output; -1 where none is stored.
         found: uint8 (n,) output, a `Found`; the others mean nothing below BAD.
+        room: uint8 output, maybe of no size; good entries are copied there as long as they fit.
+        moved: int64 (n,) output, where there is a room: where in it the entry is; else left alone.
     """
+    used = 0
     for row in range(n):
+        if row + ROWS_AHEAD < n:
+            ask_for(buf, at[row + ROWS_AHEAD], LINES_MAX if check else 1)
         start = at[row]
         types[row] = 0
         flags[row] = 0
@@ -117,6 +125,16 @@ def look(
             mask = _SUM_MASK if versions[row] >= 7 else 255
             if adler32(buf, start + 4, stop, mask) != load_u32(buf, start):
                 found[row] = _BAD
+        size = stop - start
+        if size <= len(room) - used and found[row] == _GOOD:
+            for i in range(size):
+                room[used + i] = buf[start + i]
+            moved[row] = used
+            used += size
+
+
+_OF_ALL = frozenset({"image", "data"})
+"""What of `Entries` is not a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +149,7 @@ class Entries:
         size: int64; of the whole entry.
         vlsn: int64; -1 where none is stored.
         found: uint8, a `Found`: the columns of what is below BAD mean nothing.
+        data: uint8; the bytes that positions are in: those of the image, or copies.
     """
 
     image: Image
@@ -143,6 +162,7 @@ class Entries:
     size: Ints
     vlsn: Ints
     found: npt.NDArray[np.uint8]
+    data: Bytes
 
     def __len__(self) -> int:
         return len(self.lsn)
@@ -150,12 +170,12 @@ class Entries:
     def take(self, rows: Ints) -> Entries:
         """Some of them, in the order of `rows`."""
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Entries(**{n: c if n == "image" else c[rows] for n, c in columns.items()})
+        return Entries(**{n: c if n in _OF_ALL else c[rows] for n, c in columns.items()})
 
     def put(self, rows: Ints, others: Entries) -> Entries:
-        """The same with others, of the same log, in the place of some."""
+        """The same with others, with positions in the same bytes, in the place of some."""
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name in columns.keys() - {"image"}:
+        for name in columns.keys() - _OF_ALL:
             columns[name] = columns[name].copy()
             columns[name][rows] = getattr(others, name)
         return Entries(**columns)
@@ -199,7 +219,7 @@ class Entries:
                 chosen = some[first : first + MAX_ROWS]
                 start, size = self.position[chosen], self.size[chosen]
                 items = Items(
-                    self.image.data,
+                    self.data,
                     version,
                     self.type[chosen],
                     start + self.header_size[chosen],
@@ -211,7 +231,9 @@ class Entries:
                 )
 
 
-def fetch(image: Image, lsns: Ints, *, fast: bool, check: bool = True) -> Entries:
+def fetch(
+    image: Image, lsns: Ints, *, fast: bool, check: bool = True, room_size: int = 0
+) -> Entries:
     """The entries at LSNs.
 
     Args:
@@ -219,6 +241,9 @@ def fetch(image: Image, lsns: Ints, *, fast: bool, check: bool = True) -> Entrie
         lsns: int64 (n,), in any order; the same may come more than once.
         fast: use compiled kernels.
         check: sum them; else a damaged one whose header fits is GOOD.
+        room_size: bytes to which the good ones may come. Where they do and kernels are compiled
+            they are copied behind each other, since for each look at an entry of its own the
+            processor has to find its page. Else they stay where they are.
     """
     n = len(lsns)
     positions, files = image.places(lsns)
@@ -229,6 +254,8 @@ def fetch(image: Image, lsns: Ints, *, fast: bool, check: bool = True) -> Entrie
     sizes, vlsns = np.empty(n, np.int64), np.empty(n, np.int64)
     run = compiled(look) if fast else look
     data = image.data if fast else as_plain(image.data)
+    room = np.empty(room_size if fast else 0, np.uint8)
+    moved = np.full(n if fast else 0, NOWHERE, np.int64)
     run(
         data,
         n,
@@ -242,10 +269,18 @@ def fetch(image: Image, lsns: Ints, *, fast: bool, check: bool = True) -> Entrie
         sizes,
         vlsns,
         found,
+        room,
+        moved,
     )
     if check and not fast:
         _check_plain(image.data, positions, sizes, versions, found)
-    return Entries(image, lsns, positions, versions, types, flags, headers, sizes, vlsns, found)
+    where = image.data
+    if len(room) and (moved[found == Found.GOOD] != NOWHERE).all():
+        room.flags.writeable = False
+        where, positions = room, moved
+    return Entries(
+        image, lsns, positions, versions, types, flags, headers, sizes, vlsns, found, where
+    )
 
 
 def _check_plain(

@@ -56,7 +56,7 @@ class Changes(Records):
     change: npt.NDArray[np.uint8]
     position: Ints
 
-    def take(self, keep: npt.NDArray[Any]) -> Changes:
+    def take(self, keep: npt.NDArray[Any] | slice) -> Changes:
         """The records of a mask or of an index array, in its order."""
         return _changes(Records.take(self, keep), self.change[keep], self.position[keep])
 

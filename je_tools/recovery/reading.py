@@ -24,10 +24,14 @@ from je_tools.formats.je.layout import ABORT_TOMBSTONE, LN_TOMBSTONE
 from je_tools.formats.je.nodes import TOMBSTONE, Slots, joined_spans
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
+from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 from je_tools.key_ranges import KeyRange
 from je_tools.records import NO_TIME, NO_VLSN, Records
 from je_tools.recovery.overlay import Outcome, Overlay, match
+
+_ROOM_MAX = 16 << 20
+"""Most bytes of LNs that are put behind each other: as many batches as threads have their own."""
 
 _DATA_FIELDS = frozenset({"flags2", "expiration", "modified_ms", "created_ms", "data"})
 _ABORT_FIELDS = frozenset(
@@ -47,8 +51,13 @@ _SINGLE = (Family.NAME_LN, Family.MAP_LN, Family.FILE_SUMMARY_LN)
 
 @dataclass
 class _Values:
-    """What records hold, in columns that are filled bit by bit; see `Records`."""
+    """What records hold, in columns that are filled bit by bit; see `Records`.
 
+    Attributes:
+        data: in which the records' data are.
+    """
+
+    data: Bytes
     data_start: Ints
     data_size: Ints
     lsn: Ints
@@ -59,9 +68,10 @@ class _Values:
     tombstone: Mask
 
     @classmethod
-    def empty(cls, n: int) -> _Values:
+    def empty(cls, n: int, data: Bytes) -> _Values:
         """Nothing known of `n` records."""
         return cls(
+            data,
             np.zeros(n, np.int64),
             np.full(n, -1, np.int64),
             np.full(n, NULL_LSN, np.int64),
@@ -112,7 +122,8 @@ class Reading:
             of_changes = np.zeros(len(changes), np.int64)
             of_changes[at[same]] = np.flatnonzero(same)
             places = np.concatenate((np.flatnonzero(alive), of_changes))
-        records, faults = self._records(slots.take(alive), changes, places)
+        living = slots if alive.all() else slots.take(alive)
+        records, faults = self._records(living, changes, places)
         return records, _together(found, faults)
 
     def count(self, children: Children) -> tuple[int, Faults]:
@@ -192,18 +203,19 @@ class Reading:
         """Records of some changes that cannot be had, by their places in the overlay."""
         rows = np.arange(first, min(stop, len(self.overlay)))
         rows = rows[self.overlay.outcome[rows] != Outcome.NO_RECORD]
-        return _from_changes(self, rows, 0, _Values.empty(len(rows)))
+        values = _Values.empty(len(rows), self.tree.image.data)
+        return _from_changes(self, rows, 0, values)
 
     def _records(
         self, slots: Slots, changes: Ints, places: Ints | None = None
     ) -> tuple[Records, Faults]:
         n = len(slots)
-        values = _Values.empty(n + len(changes))
+        values = _Values.empty(n + len(changes), self.tree.image.data)
         faults = Faults()
         faults.lack(_from_slots(self, slots, values))
         faults.lack(_from_changes(self, changes, n, values))
         keys = joined_spans([slots.key, self.overlay.key.take(changes)])
-        order = np.arange(len(keys))
+        order: Ints | None = None
         if places is not None:
             order = np.argsort(places, kind="stable")
         elif len(changes) and self.tree.ordered:
@@ -228,13 +240,14 @@ def _no_slots(tree: Tree) -> Slots:
     return Slots(Spans(tree.image.data, none, none), *[none] * 9)
 
 
-def _in_order(reading: Reading, keys: Spans, values: _Values, chosen: Ints) -> Records:
-    """Records in an order, without those that have expired."""
+def _in_order(reading: Reading, keys: Spans, values: _Values, order: Ints | None) -> Records:
+    """Records in an order, or as they are, without those that have expired."""
     tree = reading.tree
     lives = reading.lives(values.expires_ms)
+    chosen = slice(None) if order is None else order
     if not lives.all():
-        chosen = chosen[lives[chosen]]
-    data = Spans(tree.image.data, values.data_start, values.data_size)
+        chosen = np.flatnonzero(lives) if order is None else order[lives[order]]
+    data = Spans(values.data, values.data_start, values.data_size)
     if tree.two_part:
         keys, data = split_two_part_keys(keys, fast=tree.fast)
     records = Records(
@@ -268,12 +281,24 @@ def _from_slots(reading: Reading, slots: Slots, values: _Values) -> Lacking:
     rows = np.flatnonzero(slots.data_size < 0)
     if not reading.with_data or reading.tree.two_part:
         rows = rows[:0]
-    entries = fetch(reading.tree.image, slots.lsn[rows], fast=reading.tree.fast)
+    room_size = _room_size(slots) if len(rows) == len(values.lsn) else 0
+    image, fast = reading.tree.image, reading.tree.fast
+    entries = fetch(image, slots.lsn[rows], fast=fast, room_size=room_size)
+    # Where they were copied there is no data but theirs.
+    values.data = entries.data
     expires_ms = values.expires_ms[rows]
     lacking = _from_lns(reading, entries, rows, values)
     # Which of the two counts is told by the engine's reads: they ask the slot.
     values.expires_ms[rows] = expires_ms
     return _lacking(reading, entries, lacking, slots.key.take(rows))
+
+
+def _room_size(slots: Slots) -> int:
+    """Bytes of the LNs of all slots, where these tell; 0 where not, or for too many."""
+    if not (slots.logged_size > 0).all():
+        return 0
+    size = int(slots.logged_size.sum())
+    return size if 0 < size <= _ROOM_MAX else 0
 
 
 def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) -> Lacking:

@@ -40,8 +40,8 @@ class Graded(Records):
 
     confidence: Grades
 
-    def take(self, keep: npt.NDArray[np.bool_] | Ints) -> Graded:
-        """The records of a mask or of an index array, in its order."""
+    def take(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Graded:
+        """The records of a mask, of an index array in its order, or of a slice."""
         return graded(Records.take(self, keep), self.confidence[keep])
 
 

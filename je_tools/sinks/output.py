@@ -10,10 +10,13 @@ import select
 import shutil
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar, cast
 
 from je_tools.errors import RefusedError
@@ -23,6 +26,16 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+WRITE_SIZE = 256 << 10
+"""Most bytes that the system is given at once: the pages of its cache become as large as a write,
+and large ones can take it many times as long to find as the copying takes."""
+
+SETTLE_SIZE = 32 << 20
+"""From so many bytes on they are brought to where they stay while more are made."""
+
+_BEHIND_MAX = 64
+"""Most writes that wait for the thread of a `WriteBehind`."""
 
 _STANDARD_OUTPUT = "standard output"
 _FILE_ENCODING = "utf-8"
@@ -130,7 +143,7 @@ def _open_new(path: Path, written: Path, mode: str, *, settles: bool = True) -> 
     """Open what the user knows as `path`; at the end its bytes are where they stay."""
     with _refusing(path):
         file = cast(BinaryIO, written.open(mode))
-    output = _Output(str(path), file)
+    output = _Output(str(path), file, settles_early=True)
     try:
         with output.explained():
             yield cast(BinaryIO, output)
@@ -147,6 +160,59 @@ def encoding_of(out: BinaryIO) -> str:
     return out.encoding if isinstance(out, _Output) else _FILE_ENCODING
 
 
+def _is_regular(file: BinaryIO) -> bool:
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+
+
+class _Settling:
+    """Brings bytes of a file to where they stay, by a thread of its own, while more are written.
+
+    The end then waits for little. What has been settled leaves the system's cache: an output of
+    gigabytes would else push out of it what is read, and take ever more memory to be had first.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._written = self._settled = 0
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: Future[None] | None = None
+
+    def add(self, size: int) -> None:
+        """More bytes have been written.
+
+        Raises:
+            OSError: earlier ones cannot be brought to where they stay.
+        """
+        self._written += size
+        start = self._settled
+        if self._written - start < SETTLE_SIZE or (self._running and not self._running.done()):
+            return
+        self._check()
+        self._pool = self._pool or ThreadPoolExecutor(1)
+        self._settled = self._written
+        self._running = self._pool.submit(self._settle, start, self._written - start)
+
+    def end(self) -> None:
+        """Wait for what has begun.
+
+        Raises:
+            OSError: as `add`.
+        """
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._check()
+
+    def _settle(self, start: int, size: int) -> None:
+        os.fsync(self._number)
+        os.posix_fadvise(self._number, start, size, os.POSIX_FADV_DONTNEED)
+
+    def _check(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            # The system tells an error once.
+            running.result()
+
+
 class _Output(io.BufferedIOBase):
     """A file that keeps its own errors apart from those of what is read while it is written.
 
@@ -157,15 +223,28 @@ class _Output(io.BufferedIOBase):
         encoding: see `encoding_of`.
     """
 
-    def __init__(self, name: str, file: BinaryIO, encoding: str = _FILE_ENCODING) -> None:
+    def __init__(
+        self,
+        name: str,
+        file: BinaryIO,
+        encoding: str = _FILE_ENCODING,
+        *,
+        settles_early: bool = False,
+    ) -> None:
         super().__init__()
         self.name = name
         self.encoding = encoding
         self.failure: tuple[int, str] | None = None
         self._file = file
+        self._settling = _Settling(file.fileno()) if settles_early and _is_regular(file) else None
 
     def write(self, data: Any) -> int:
-        return self._told(self._file.write, data)
+        view = memoryview(data).cast("B")
+        for at in range(0, len(view), WRITE_SIZE):
+            self._told(self._file.write, view[at : at + WRITE_SIZE])
+        if self._settling is not None:
+            self._told(self._settling.add, len(view))
+        return len(view)
 
     def flush(self) -> None:
         self._told(self._file.flush)
@@ -191,12 +270,17 @@ class _Output(io.BufferedIOBase):
     def finish(self, *, settles: bool) -> None:
         """Bring all bytes to the system, or to where they stay, and close the file."""
         self.flush()
-        if settles and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+        if self._settling is not None:
+            self._told(self._settling.end)
+        if settles and _is_regular(self._file):
             self._told(os.fsync, self._file.fileno())
         self._told(self._file.close)
 
     def abandon(self) -> None:
         """Close the file, whatever becomes of it."""
+        with suppress(OSError):
+            if self._settling is not None:
+                self._settling.end()
         with suppress(OSError):
             self._file.close()
 
@@ -221,6 +305,56 @@ class _Output(io.BufferedIOBase):
             if self.failure[0] == errno.EPIPE:
                 raise ClosedPipeError(*self.failure) from None
             raise unwritable(self.name, self.failure[1]) from error
+
+
+class WriteBehind(io.BufferedIOBase):
+    """Writes to an output by a thread of its own, so that who makes the bytes goes on meanwhile.
+
+    It is a context: behind it all has been written, or the first error is raised, unless the body
+    raised another.
+    """
+
+    def __init__(self, out: BinaryIO) -> None:
+        super().__init__()
+        self._out = out
+        self._error: Exception | None = None
+        self._coming: Queue[Any] = Queue(_BEHIND_MAX)
+        self._thread = threading.Thread(target=self._write_all)
+        self._thread.start()
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Take bytes, which are copied where they could change.
+
+        Raises:
+            Exception: what kept earlier ones from being written.
+        """
+        if self._error is not None:
+            raise self._error
+        kept = bytes(data)
+        self._coming.put(kept)
+        return len(kept)
+
+    def close(self) -> None:
+        """Nothing: a writer may close what it was given."""
+
+    def __exit__(self, *raised: object) -> None:
+        self._coming.put(None)
+        self._thread.join()
+        error, self._error = self._error, None
+        if error is not None and raised[0] is None:
+            raise error
+
+    def _write_all(self) -> None:
+        while (data := self._coming.get()) is not None:
+            try:
+                if self._error is None:
+                    self._out.write(data)
+            except Exception as error:
+                self._error = error
 
 
 def unwritable(name: str, reason: str | None) -> RefusedError:

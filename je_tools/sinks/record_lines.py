@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.cells import Cell, Spelling, lines_of
+from je_tools.formats.cells import Cell, Room, Spelling, lines_of
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
@@ -79,7 +79,7 @@ class LineForm:
     Attributes:
         suffix: of a file.
         start: what stands in front of the records of the first database.
-        lines: the lines of some records.
+        lines: the lines of some records, in a room.
         end: what stands behind all records.
         is_single: whether a file can hold one database only.
         wants_data: whether records of which the data is not known are left out.
@@ -87,7 +87,7 @@ class LineForm:
 
     suffix: str
     start: Callable[[Named], bytes]
-    lines: Callable[[Named, Records], Bytes]
+    lines: Callable[[Named, Records, Room], Bytes]
     end: bytes = b""
     is_single: bool = False
     wants_data: bool = False
@@ -144,15 +144,15 @@ def _dump_header(form: str, database: Named) -> bytes:
 
 
 def _dump_lines(
-    masking: Masking, spelling: Spelling, fast: bool, database: Named, records: Records
+    masking: Masking, spelling: Spelling, fast: bool, database: Named, records: Records, room: Room
 ) -> Bytes:
     columns = (masked(records.key, masking), masked(records.data, masking))
     cells = [Cell(values, spelling, b" ", b"\n", b" \n") for values in columns]
-    return lines_of(cells, fast=fast)
+    return lines_of(cells, room, fast=fast)
 
 
 def _json_lines(
-    masking: Masking, marks: Marks | None, fast: bool, database: Named, records: Records
+    masking: Masking, marks: Marks | None, fast: bool, database: Named, records: Records, room: Room
 ) -> Bytes:
     text = _spelling(masking)
     key, data = masked(records.key, masking), masked(records.data, masking)
@@ -170,11 +170,11 @@ def _json_lines(
     cells.append(Cell(lsn, Spelling.LSN, b',"lsn":"', b'"' + end, end, has_lsn))
     if marks:
         cells.append(marks.cell(records, f',"{marks.name}":"', '"}\n'))
-    return lines_of(cells, fast=fast)
+    return lines_of(cells, room, fast=fast)
 
 
 def _csv_lines(
-    masking: Masking, marks: Marks | None, fast: bool, database: Named, records: Records
+    masking: Masking, marks: Marks | None, fast: bool, database: Named, records: Records, room: Room
 ) -> Bytes:
     text = _spelling(masking)
     name = safe_cell(database.shown).replace('"', '""')
@@ -192,7 +192,7 @@ def _csv_lines(
     cells.append(Cell(lsn, Spelling.LSN, b'"', b'"' + end, end, has_lsn))
     if marks:
         cells.append(marks.cell(records, '"', '"\n'))
-    return lines_of(cells, fast=fast)
+    return lines_of(cells, room, fast=fast)
 
 
 def _spelling(masking: Masking) -> Spelling:

@@ -15,12 +15,16 @@ from je_tools.formats.spans import Spans, gather
 from je_tools.masking import Masking
 from je_tools.records import Records
 from je_tools.sinks import texts as t
+from je_tools.sinks.output import WriteBehind
 from je_tools.sinks.record_lines import TIMES, Marks, Named, masked, time_columns
 from je_tools.sinks.records import Source, Written, in_order, pieces_of
 
 GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 << 20
 """Most records of a row group, and about how many bytes of keys and data they have."""
+
+PAGE_SIZE = 256 << 10
+"""Bytes of a page, which is put together and compressed where the processor has it at hand."""
 
 _WORDS = pa.dictionary(pa.int32(), pa.string())
 
@@ -58,13 +62,17 @@ class ParquetRecords:
     def write(self, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
         """Write the records of each database, a row group of bounded size at a time."""
         written = []
-        with pq.ParquetWriter(
-            out,
-            record_schema(self.marks),
-            compression="snappy",
-            use_dictionary=["db", *([self.marks.name] if self.marks else [])],
-            write_statistics=["db"],
-        ) as writer:
+        with (
+            WriteBehind(out) as behind,
+            pq.ParquetWriter(
+                behind,
+                record_schema(self.marks),
+                compression="snappy",
+                use_dictionary=["db", *([self.marks.name] if self.marks else [])],
+                write_statistics=["db"],
+                data_page_size=PAGE_SIZE,
+            ) as writer,
+        ):
             for source in sources:
                 count = 0
                 for group in _groups(in_order(self._tasks(source), self.threads)):

@@ -6,15 +6,17 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import BinaryIO, Protocol, TypeVar
 
 import numpy as np
 
 from je_tools.errors import UsageError
+from je_tools.formats.cells import Room
+from je_tools.formats.source import Bytes
 from je_tools.masking import Masking
 from je_tools.records import Records
 from je_tools.sinks.file_names import file_stems
@@ -24,6 +26,9 @@ from je_tools.sinks.record_lines import LineForm, Marks, Named, csv_form, dump_f
 PIECE_ROWS = 1 << 13
 PIECE_BYTES = 2 << 20
 """Most records that are encoded at once, and about how many bytes of keys and data they have."""
+
+ROOM_MAX = 4 * PIECE_BYTES
+"""A room that is larger, for a record that is, is not kept."""
 
 AHEAD = 2
 """Pieces in work or waiting beyond one a thread."""
@@ -85,16 +90,28 @@ class RecordSink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class _Spelled:
+    """Lines of some records, and in which room they are."""
+
+    lines: Bytes
+    room: Room
+    records: int
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
 class LineSink:
     """Lines into a file.
 
     Attributes:
         form: what the lines look like.
         threads: how many encode.
+        rooms: that nobody uses.
     """
 
     form: LineForm
     threads: int
+    rooms: deque[Room] = field(default_factory=deque, init=False, repr=False)
 
     @property
     def suffix(self) -> str:
@@ -118,26 +135,31 @@ class LineSink:
 
     def _write_one(self, source: Source, out: BinaryIO) -> Written:
         count = left_out = 0
-        for lines, records, without in in_order(self._tasks(source), self.threads):
-            out.write(lines)
-            count += records
-            left_out += without
+        for spelled in in_order(self._tasks(source), self.threads):
+            out.write(spelled.lines.data)
+            count += spelled.records
+            left_out += spelled.left_out
+            if spelled.room.size <= ROOM_MAX:
+                self.rooms.append(spelled.room)
         return Written(source.database, None, count, left_out)
 
-    def _tasks(self, source: Source) -> Iterator[Callable[[], tuple[Any, int, int]]]:
+    def _tasks(self, source: Source) -> Iterator[Callable[[], _Spelled]]:
         for batch in source.batches:
             for piece in [batch] if callable(batch) else pieces_of(batch):
                 yield partial(self._encode, source.database, piece)
 
-    def _encode(
-        self, database: Named, batch: Records | Callable[[], Records]
-    ) -> tuple[Any, int, int]:
+    def _encode(self, database: Named, batch: Records | Callable[[], Records]) -> _Spelled:
         records = batch() if callable(batch) else batch
         count = len(records)
         if self.form.wants_data:
             known = records.data.sizes >= 0
             records = records if known.all() else records.take(known)
-        return self.form.lines(database, records), len(records), count - len(records)
+        try:
+            room = self.rooms.popleft()
+        except IndexError:
+            room = Room()
+        lines = self.form.lines(database, records, room)
+        return _Spelled(lines, room, len(records), count - len(records))
 
 
 def open_record_sink(
@@ -236,7 +258,7 @@ def pieces_of(
         before = int(ends[first - 1]) if first else 0
         last = int(np.searchsorted(ends, before + bytes_max, side="right"))
         last = min(max(last, first + 1), first + rows_max, len(records))
-        yield records if last - first == len(records) else records.take(np.arange(first, last))
+        yield records if last - first == len(records) else records.take(slice(first, last))
         first = last
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from je_tools.formats.cells import Cell, Spelling, lines_of
+from je_tools.formats.cells import Cell, Room, Spelling, lines_of
 from tests.builders.records import spans_of
 
 NUMBERS = [0, 9, 10, -1, -9, -10, 99, 100, -100, 1 << 62, (1 << 63) - 1, -(1 << 63), -(1 << 62)]
@@ -46,6 +46,19 @@ def test_twins_agree(rows: list[tuple[bytes | None, bytes | None, int, bool]]) -
         Cell(numbers, Spelling.LSN),
     ]
     assert bytes(lines_of(cells, fast=True)) == bytes(lines_of(cells, fast=False))
+
+
+@given(st.lists(st.lists(st.binary(max_size=300), max_size=9), min_size=1, max_size=9))
+def test_a_room_is_used_again(batches: list[list[bytes]]) -> None:
+    room = Room()
+    size = 0
+    for values in batches:
+        cells = [Cell(spans_of(list(values)), Spelling.HEX, b" ", b"\n")]
+        lines = lines_of(cells, room, fast=True)
+        assert bytes(lines) == b"".join(b" %s\n" % value.hex().encode() for value in values)
+        assert room.size >= max(size, len(lines))
+        assert not len(lines) or np.shares_memory(lines, room.of(1))
+        size = room.size
 
 
 @pytest.mark.parametrize("fast", [False, True])

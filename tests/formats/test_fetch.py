@@ -10,13 +10,16 @@ import pytest
 
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import decode_entry
-from je_tools.formats.je.fetch import Found, fetch, fetch_entry
+from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
+from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keys import slot_parts
 from je_tools.formats.je.nodes import read_nodes
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, Family
+from tests.builders.logs import write_log
 from tests.builders.trees import simple
 from tests.corpus import Environment, log_files
+from tests.damage.small import small_log
 from tests.formats.logs import log_rows, sampled
 
 FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
@@ -56,6 +59,47 @@ def test_entries_are_those_of_the_walk(some_environment: Environment, fast: bool
             assert (mine == its[::-1]).all()
         has_vlsn = rows.has_vlsn[::-1]
         assert (entries.vlsn == np.where(has_vlsn, rows.vlsn[::-1], -1)).all()
+
+
+@FORMS
+def test_copies_are_the_entries_themselves(some_environment: Environment, fast: bool) -> None:
+    """Where all have room; else they stay where they are."""
+    image = image_of(log_files(some_environment.home))
+    for rows in some_rows(some_environment):
+        there = fetch(image, rows.lsn[::-1], fast=fast)
+        size = int(there.size.sum())
+        near = fetch(image, rows.lsn[::-1], fast=fast, room_size=size)
+        assert (near.data is image.data) == (not fast or not there.good.any())
+        less = fetch(image, rows.lsn[::-1], fast=fast, room_size=size - 1)
+        assert not there.good.all() or less.data is image.data
+        for entries in (near, less):
+            assert (entries.found == there.found).all()
+            assert (entries.size == there.size).all()
+            for row in np.flatnonzero(there.good).tolist():
+                assert entry_at(entries, row) == entry_at(there, row)
+
+
+def entry_at(entries: Entries, row: int) -> bytes:
+    start, size = int(entries.position[row]), int(entries.size[row])
+    return entries.data[start : start + size].tobytes()
+
+
+@FORMS
+def test_copies_of_what_is_good_beside_what_is_not(fast: bool, tmp_path: Path) -> None:
+    (path,) = log_files(write_log(tmp_path, small_log(17, 1)))
+    (rows,) = log_rows(path)
+    known = fetch(image_of([path]), rows.lsn, fast=fast)
+    whole = [entry_at(known, row) for row in range(len(rows))]
+    content = bytearray(path.read_bytes())
+    content[int(rows.offset[3]) + 20] ^= 1
+    path.write_bytes(content)
+    lsns = np.concatenate((rows.lsn, [NULL_LSN, 1 << 40, int(rows.lsn[0]) + 1]))
+    entries = fetch(image_of([path]), lsns, fast=fast, room_size=len(content))
+    assert np.flatnonzero(~entries.good[: len(rows)]).tolist() == [3]
+    assert entries.found[3] == Found.BAD
+    assert not entries.good[len(rows) :].any()
+    for row in np.flatnonzero(entries.good).tolist():
+        assert entry_at(entries, row) == whole[row]
 
 
 @FORMS

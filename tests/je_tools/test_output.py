@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from je_tools.environment import Environment, open_environment
@@ -18,6 +22,7 @@ from je_tools.sinks import output
 from je_tools.sinks.output import (
     ClosedPipeError,
     PartPath,
+    WriteBehind,
     check_output,
     open_directory,
     open_output,
@@ -228,6 +233,101 @@ def test_an_error_of_the_output_says_so(tmp_path: Path, log: Environment) -> Non
         pass
     with refused("exists"), open_output(tmp_path / "loop", log):
         pass
+
+
+class Recorder(io.BytesIO):
+    """A file that knows what it was given at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def write(self, data: Any) -> int:
+        self.sizes.append(len(data))
+        return super().write(data)
+
+
+def test_the_system_is_given_little_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, text = Recorder(), os.urandom(2 * output.WRITE_SIZE + 7)
+    monkeypatch.setattr(Path, "open", lambda *_: file)
+    monkeypatch.setattr(output, "_is_regular", lambda _: False)
+    with open_part(PartPath(tmp_path / "out", tmp_path / "out")) as out:
+        assert out.write(np.frombuffer(text, np.uint8)) == len(text)
+        out.flush()
+        assert file.getvalue() == text
+    assert file.sizes == [output.WRITE_SIZE, output.WRITE_SIZE, 7]
+
+
+def test_much_is_settled_while_more_is_written(
+    tmp_path: Path, log: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "SETTLE_SIZE", 100)
+    settled = threading.Event()
+    sizes, fsync = [], os.fsync
+
+    def settle(number: int) -> None:
+        sizes.append(os.fstat(number).st_size)
+        fsync(number)
+        settled.set()
+
+    monkeypatch.setattr(output.os, "fsync", settle)
+    path, text = tmp_path / "out", os.urandom(1 << 20)
+    with open_output(path, log) as out:
+        out.write(text[:99])
+        assert not sizes
+        out.write(text[99 : 1 << 19])
+        assert settled.wait(60)
+        out.write(text[1 << 19 :])
+    assert path.read_bytes() == text
+    assert len(sizes) >= 2
+    assert sizes[-1] == len(text)
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+def test_what_cannot_be_settled_is_told_once(
+    is_part: bool, tmp_path: Path, log: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system tells of a lost page by the first call that asks, whichever thread that is in."""
+    monkeypatch.setattr(output, "SETTLE_SIZE", 100)
+    errors = [OSError(errno.EIO, os.strerror(errno.EIO))]
+
+    def settle(_: int) -> None:
+        if errors:
+            raise errors.pop()
+
+    monkeypatch.setattr(output.os, "fsync", settle)
+    path = tmp_path / "out"
+    opened = open_part(PartPath(path, path)) if is_part else open_output(path, log)
+    with refused("out: cannot be written: Input/output error"), opened as out:
+        out.write(bytes(1000))
+    assert left(tmp_path) == ({"out"} if is_part else set())
+
+
+def test_what_is_written_behind_comes_whole_and_in_order(tmp_path: Path, log: Environment) -> None:
+    pieces = [os.urandom(i % 3000) for i in range(500)]
+    with open_output(tmp_path / "out", log) as out, WriteBehind(out) as behind:
+        for piece in pieces:
+            assert behind.write(piece) == len(piece)
+    assert (tmp_path / "out").read_bytes() == b"".join(pieces)
+
+
+@pytest.mark.parametrize("count", [1, 1000])
+def test_an_error_behind_is_told(count: int, log: Environment) -> None:
+    """At the end at the latest; nobody waits for a thread that cannot write."""
+    with refused("No space left"), open_output(FULL, log) as out, WriteBehind(out) as behind:
+        for _ in range(count):
+            behind.write(bytes(1 << 20))
+
+
+def test_an_error_of_who_writes_behind_is_its_own() -> None:
+    file, before = Recorder(), threading.active_count()
+    with raised(ValueError, "mine"), WriteBehind(file) as behind:
+        behind.write(b"some")
+        raise ValueError("mine")
+    assert file.getvalue() == b"some"
+    assert threading.active_count() == before
 
 
 def test_what_a_foreign_writer_makes_of_an_error_does_not_matter(log: Environment) -> None:

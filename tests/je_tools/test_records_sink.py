@@ -18,7 +18,14 @@ from je_tools.records import NO_TIME, NO_VLSN, no_records
 from je_tools.sinks import record_tables
 from je_tools.sinks import records as sink
 from je_tools.sinks.record_lines import RECORD_COLUMNS, Named
-from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_files, write_stream
+from je_tools.sinks.records import (
+    LineSink,
+    RecordFormat,
+    Source,
+    open_record_sink,
+    write_files,
+    write_stream,
+)
 from tests.builders.records import Row, records_of
 
 LAST = (1 << 63) - 1
@@ -132,6 +139,21 @@ def test_pieces_are_bounded_and_hold_every_record_once() -> None:
     for piece in pieces:
         size = int((piece.key.sizes + piece.data.sizes).sum())
         assert len(piece) == 1 or (len(piece) <= 10 and size <= 200)
+
+
+def test_rooms_are_used_again_but_for_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink, "ROOM_MAX", 3000)
+    rows = [Row(b"%d" % i, bytes([i]) * i) for i in range(200)]
+    rows.insert(100, Row(b"big", b"y" * 5000))
+    made = open_record_sink(RecordFormat.DUMP, Masking(), threads=3)
+    assert isinstance(made, LineSink)
+    out = io.BytesIO()
+    pieces = [records_of(rows[at : at + 3]) for at in range(0, len(rows), 3)]
+    write_stream(made, [Source(PEOPLE, pieces)], out)
+    lines = out.getvalue().splitlines()[5:-1]
+    assert lines == [b" " + v.hex().encode() for row in rows for v in (row.key, row.data or b"")]
+    assert 0 < len(made.rooms) <= made.threads + sink.AHEAD
+    assert all(room.size <= 3000 for room in made.rooms)
 
 
 def test_two_databases_do_not_fit_in_one_dump_text() -> None:

@@ -195,3 +195,32 @@ def test_terminated_it_leaves_nothing_behind(tmp_path: Path) -> None:
     _, told = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, told) == (143, b"")
     assert list(out.iterdir()) == []
+
+
+FAULTS = """
+import resource, sys, threading
+import numpy as np
+from je_tools.workers import use_memory_again
+if sys.argv[1:]:
+    use_memory_again()
+def work():
+    for _ in range(50):
+        np.empty(3 << 20, np.uint8)[:] = 1
+        np.empty(1 << 20, np.uint8)[:] = 1
+for _ in range(2):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+"""
+
+
+def test_memory_that_is_used_again_costs_few_faults() -> None:
+    def faults(*arguments: str) -> int:
+        told = subprocess.run(
+            [sys.executable, "-c", FAULTS, *arguments], capture_output=True, check=True
+        )
+        return int(told.stdout)
+
+    without = faults()
+    assert faults("again") < without - 500, without
