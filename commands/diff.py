@@ -28,11 +28,13 @@ from je_tools.commands._snapshot import (
     open_results,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.plain import counted
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
     from je_tools.diff.environments import Tally
+    from je_tools.diff.files import FilePair
     from je_tools.sinks.sections import Section
     from je_tools.snapshot import Snapshot
 
@@ -120,7 +122,7 @@ def _check(options: Options) -> None:
 
 def _files(options: Options) -> bool:
     """Compare the files."""
-    from je_tools.diff.files import WRONG, FileState, compare_files
+    from je_tools.diff.files import WRONG, compare_files
     from je_tools.sinks.diff_tables import file_section
     from je_tools.sinks.output import open_output
 
@@ -129,19 +131,26 @@ def _files(options: Options) -> bool:
     with open_output(options["output"], environment) as out:
         _write_section(file_section(pairs), out, options)
     wrong = [pair for pair in pairs if pair.state in WRONG]
-    since = [pair for pair in pairs if pair.state in (FileState.NEWER, FileState.SHORTER)]
     if copy.marker is not None:
         say(f"je-tools: {options['b']}: holds a marker file: a restore did not come to its end")
-    if wrong:
-        first = wrong[0]
-        told = f"file {first.file_no:08x}.jdb is {first.state.value}"
-        say(f"je-tools: {options['b']} is no whole copy: {told}, {len(wrong)} files in all")
-    else:
-        say(
-            f"je-tools: {options['b']} is a copy of {options['a']}; of {len(since)} files "
-            "something was written since"
-        )
+    say(f"je-tools: {options['b']} {_verdict(options['a'], pairs, wrong)}")
     return bool(wrong) or copy.marker is not None
+
+
+def _verdict(a: Path, pairs: list[FilePair], wrong: list[FilePair]) -> str:
+    """What a copy of `a` is."""
+    from je_tools.diff.files import FileState
+
+    if wrong:
+        first = f"first {wrong[0].file_no:08x}.jdb ({wrong[0].state.value})"
+        are = "is" if len(wrong) == 1 else "are"
+        return (
+            f"is no whole copy of {a}: of {counted(len(pairs), 'file')} "
+            f"{len(wrong):,} {are} not as in one, {first}"
+        )
+    since = sum(pair.state in (FileState.NEWER, FileState.SHORTER) for pair in pairs)
+    told = f"something was written since, in {counted(since, 'file')}"
+    return f"is a copy of {a}; {told if since else 'nothing was written since'}"
 
 
 def _records(options: Options) -> bool:

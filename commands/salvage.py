@@ -19,6 +19,7 @@ from je_tools.commands._options import (
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.masking import DataMode
+from je_tools.plain import counted
 
 if TYPE_CHECKING:
     from je_tools.masking import Masking
@@ -97,7 +98,8 @@ def command(**options: Unpack[Options]) -> int:
     click.echo(text, nl=False)
     damage = [hole for hole in salvaged.lost.holes if hole.is_damage]
     if damage:
-        say(f"je-tools: {len(damage):,} places could not be read; je-tools verify tells each")
+        places = counted(len(damage), "place")
+        say(f"je-tools: {places} could not be read; je-tools verify tells each")
     return EXIT_DAMAGE if damage and not options["exit_zero"] else EXIT_OK
 
 
