@@ -121,8 +121,12 @@ def open_results(path: Path | None, *snapshots: Snapshot) -> Iterator[BinaryIO]:
             snapshot.check_files()
 
 
-def open_home(path: Path) -> Environment:
+def open_home(path: Path, *, keep_going: bool = False) -> Environment:
     """A whole environment.
+
+    Args:
+        path: its home.
+        keep_going: files that cannot be opened are no error, but `Environment.unreadable`.
 
     Raises:
         UsageError: a file.
@@ -132,7 +136,7 @@ def open_home(path: Path) -> Environment:
 
     if path.is_file():
         raise UsageError(f"{path}: a file; name the environment's home, the directory it lies in")
-    return open_environment([path])
+    return open_environment([path], keep_going=keep_going)
 
 
 def chosen_end(environment: Environment, scanner: Any, options: SnapshotOptions) -> int | None:

@@ -22,7 +22,9 @@ from je_tools.masking import DataMode
 from je_tools.plain import counted
 
 if TYPE_CHECKING:
+    from je_tools.environment import Environment
     from je_tools.masking import Masking
+    from je_tools.salvage.lost import Hole
     from je_tools.salvage.run import Salvage
     from je_tools.sinks.records import RecordSink
 
@@ -86,7 +88,7 @@ def command(**options: Unpack[Options]) -> int:
 
     if options["is_print"] and options["format_"] != "dump":
         raise UsageError("--print is for --format dump")
-    environment = open_environment(options["paths"])
+    environment = open_environment(options["paths"], keep_going=True)
     with ExitStack() as stack:
         directory = stack.enter_context(open_directory(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "salvage"))
@@ -97,10 +99,26 @@ def command(**options: Unpack[Options]) -> int:
             text = _write(salvaged, directory, options)
     click.echo(text, nl=False)
     damage = [hole for hole in salvaged.lost.holes if hole.is_damage]
-    if damage:
-        places = counted(len(damage), "place")
-        say(f"je-tools: {places} could not be read; je-tools verify tells each")
+    _say(environment, damage)
     return EXIT_DAMAGE if damage and not options["exit_zero"] else EXIT_OK
+
+
+def _say(environment: Environment, damage: list[Hole]) -> None:
+    """What could not be read, on standard error."""
+    from je_tools.findings import unreadable_file
+
+    for file in environment.unreadable:
+        say(f"je-tools: {unreadable_file(environment.name, file.file_no, file.reason).text()}")
+    places = sum(hole.file_count == 0 for hole in damage)
+    files = sum(hole.file_count for hole in damage)
+    if places:
+        say(f"je-tools: {counted(places, 'place')} could not be read; je-tools verify tells each")
+    if files:
+        are = "is" if files == 1 else "are"
+        say(
+            f"je-tools: {counted(files, 'file')} {are} missing or cannot be opened; "
+            "je-tools missing tells what is lost with them"
+        )
 
 
 def _write(salvaged: Salvage, directory: Path, options: Options) -> str:

@@ -204,6 +204,14 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Copy the disk before anything else, with a tool that keeps the places of bytes.",
     ),
     (
+        "unreadable-file",
+        Severity.ERROR,
+        "A log file is there, and the system does not open it: permissions, or a device that "
+        "fails. What it holds is told as if it were missing.",
+        "Run the command as a user who may read the file, or mend its disk; what is told then "
+        "counts.",
+    ),
+    (
         "old-delta-in-v8",
         Severity.WARNING,
         "A file of log version 8 holds old BIN-deltas (type 22). JE 25.3 accepts the file, takes "
@@ -571,3 +579,15 @@ class Finding:
             "hint": self.hint,
             **({} if self.tree is None else self.tree.row()),
         }
+
+
+def unreadable_file(env: str, file_no: int, reason: str) -> Finding:
+    """That the system does not open a file.
+
+    Args:
+        env: the environment, as it was named.
+        file_no: of the file.
+        reason: what the system says.
+    """
+    code = CODES["unreadable-file"]
+    return Finding(code.name, code.severity, env, file_no, found=reason, hint=code.hint)

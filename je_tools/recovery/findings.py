@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from je_tools.btree.tree import Fault, FaultKind
-from je_tools.findings import CODES, Finding, Severity
+from je_tools.findings import CODES, Finding, Severity, unreadable_file
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.layout import NAME_CREATE
 from je_tools.names import INTERNAL_PREFIX
@@ -85,6 +85,9 @@ def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Fi
 
 
 def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
+    environment = snapshot.environment
+    for file in environment.unreadable:
+        yield unreadable_file(environment.name, file.file_no, file.reason)
     for refusal in snapshot.refusals:
         yield _make(snapshot, "recovery-refused", found=_WHY[refusal])
     end = snapshot.end

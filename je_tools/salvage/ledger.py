@@ -93,9 +93,11 @@ def _hole_row(hole: Hole) -> dict[str, Any]:
         "first_file": hole.start >> 32 & 0xFFFFFFFF,
     }
     if hole.kind is HoleKind.NO_FILE:
-        row["files"] = (hole.stop - hole.start) >> 32
+        row["files"] = hole.file_count
     else:
         row["bytes"] = _size(hole)
+    if hole.reason is not None:
+        row["reason"] = clean_text(hole.reason)
     return row | {
         "before": None if hole.before == NO_TYPE else type_name(hole.before),
         "after": None if hole.after == NO_TYPE else type_name(hole.after),
@@ -244,7 +246,7 @@ def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:
 
 
 def _files(holes: Sequence[Hole]) -> str:
-    return counted(sum((hole.stop - hole.start) >> 32 for hole in holes), "file")
+    return counted(sum(hole.file_count for hole in holes), "file")
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

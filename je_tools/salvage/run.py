@@ -215,10 +215,17 @@ def salvage(
     fast = scanner.is_fast(environment.size)
     content = read_content(environment, scanner)
     give_back_memory()
-    grades = grade(content, content.solid.ends)
+    grades = grade(content, _where_ends_may_be(environment, content))
     choice = choose(content, grades, mode, scanner.thread_count(), fast=fast)
     lost, choice = find_lost(environment, scanner, content, choice, mode, internal=internal)
     return Salvage(environment, mode, content, lost, choice, fast)
+
+
+def _where_ends_may_be(environment: Environment, content: Content) -> Ints:
+    """Where places begin that could not be read, and may hold ends of transactions; sorted."""
+    closed = np.array([file.file_no for file in environment.unreadable], np.uint64)
+    starts = (closed << np.uint64(32)).view(np.int64)
+    return np.sort(np.concatenate((content.solid.ends, starts)))
 
 
 @dataclass(frozen=True, slots=True)
