@@ -105,10 +105,10 @@ def command(**options: Unpack[Options]) -> int:
 
 def _say(environment: Environment, damage: list[Hole]) -> None:
     """What could not be read, on standard error."""
-    from je_tools.findings import unreadable_file
+    from je_tools.recovery.findings import unreadable_findings
 
-    for file in environment.unreadable:
-        say(f"je-tools: {unreadable_file(environment.name, file.file_no, file.reason).text()}")
+    for finding in unreadable_findings(environment):
+        say(f"je-tools: {finding.text()}")
     places = sum(hole.file_count == 0 for hole in damage)
     files = sum(hole.file_count for hole in damage)
     if places:

@@ -579,15 +579,3 @@ class Finding:
             "hint": self.hint,
             **({} if self.tree is None else self.tree.row()),
         }
-
-
-def unreadable_file(env: str, file_no: int, reason: str) -> Finding:
-    """That the system does not open a file.
-
-    Args:
-        env: the environment, as it was named.
-        file_no: of the file.
-        reason: what the system says.
-    """
-    code = CODES["unreadable-file"]
-    return Finding(code.name, code.severity, env, file_no, found=reason, hint=code.hint)
