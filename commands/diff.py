@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -21,8 +20,13 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.commands._snapshot import (
+    EndOptions,
+    chosen_end,
+    chosen_now,
     database_option,
+    end_options,
     internal_option,
+    named_ends,
     now_option,
     open_home,
     open_results,
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
 WHAT = ("databases", "records", "blocks", "files")
 
 
-class Options(TypedDict):
+class Options(EndOptions):
     """What the command line says."""
 
     a: Path
@@ -78,6 +82,7 @@ class Options(TypedDict):
 @database_option
 @internal_option
 @now_option
+@end_options
 @format_option("table", "jsonl", "csv", "parquet")
 @data_option
 @output_option
@@ -87,7 +92,8 @@ def command(**options: Unpack[Options]) -> int:
     """Hold two environments against each other: an environment and its backup, two nodes.
 
     Both are taken as they are after recovery. The exit code is 3 where they differ. --show files
-    holds B as a copy of A: whether it is complete, and what has changed since.
+    holds B as a copy of A: whether it is complete, and what has changed since. --to-lsn, --to-vlsn
+    and --to-time take A as it was earlier; with the same directory twice, what changed since then.
 
     \b
     Examples:
@@ -95,6 +101,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools diff env backup --show files
       je-tools diff node1 node2 --db people --show records --format jsonl
       je-tools diff node1 node2 --blocks 100
+      je-tools diff env env --to-time 2026-11-20T10:00:00
     """
     _check(options)
     from je_tools.sinks.output import check_outside
@@ -112,6 +119,9 @@ def _check(options: Options) -> None:
             raise UsageError(f"--blocks and --show {options['what']}: give one of them")
         options["what"] = "blocks"
     what, form = options["what"], options["format_"]
+    ends = named_ends(options)
+    if what == "files" and ends:
+        raise UsageError(f"--show files holds whole files against each other: leave {ends[0]} out")
     if form == "parquet" and what != "records":
         raise UsageError("--format parquet is for --show records")
     if form == "table" and what == "records":
@@ -182,12 +192,12 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
 def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
     from je_tools.scan import Scanner
     from je_tools.snapshot import held_snapshot
-    from je_tools.times import parse_time
 
-    now_ms = parse_time(options["now"]) if options["now"] else time.time_ns() // 1_000_000
+    now_ms = chosen_now(options["now"])
     scanner = Scanner(threads=options["threads"], wide=True)
     environment = open_home(options["a"] if side == "a" else options["b"])
-    return held_snapshot(environment, scanner, now_ms=now_ms)
+    to_lsn = chosen_end(environment, scanner, options) if side == "a" else None
+    return held_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
 
 
 def _write_records(

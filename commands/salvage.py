@@ -17,6 +17,7 @@ from je_tools.commands._options import (
     say,
     threads_option,
 )
+from je_tools.commands._snapshot import chosen_now
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.masking import DataMode
 from je_tools.plain import counted
@@ -39,6 +40,7 @@ class Options(TypedDict):
     is_print: bool
     data_mode: str
     internal: bool
+    now: str | None
     threads: int
     exit_zero: bool
 
@@ -63,6 +65,11 @@ class Options(TypedDict):
 @click.option("--print", "is_print", is_flag=True, help="dump: visible characters as they are.")
 @data_option
 @click.option("--internal", is_flag=True, help="Also the engine's own databases.")
+@click.option(
+    "--now",
+    metavar="TIME",
+    help="Leave out what has expired by then; without it expired records come back.",
+)
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
@@ -94,7 +101,8 @@ def command(**options: Unpack[Options]) -> int:
         progress = stack.enter_context(progress_bar(environment.size, "salvage"))
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         mode = Mode(options["mode"])
-        salvaged = salvage(environment, scanner, mode, internal=options["internal"])
+        now_ms = chosen_now(options["now"]) if options["now"] else None
+        salvaged = salvage(environment, scanner, mode, internal=options["internal"], now_ms=now_ms)
         with unchanged(salvaged.check_files):
             text = _write(salvaged, directory, options)
     click.echo(text, nl=False)

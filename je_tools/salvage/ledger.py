@@ -57,6 +57,8 @@ def write_ledger(
     for one, written in zip(databases, output.records, strict=True):
         files = {"file": written.file, "unfinished_file": apart.get(one.database.db_id)}
         row = _database_row(one) | {"left_out": written.left_out}
+        if salvaged.now_ms is not None:
+            row["expired"] = sum(one.records.values()) - written.records - written.left_out
         _write(out, {"kind": "database", **row, **files})
     for name in _lost_names(salvaged):
         _write(out, {"kind": "lost-name", **name})
