@@ -37,8 +37,10 @@ from je_tools.plain import counted
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from je_tools.diff.environments import Tally
+    from je_tools.diff.environments import Pair, Tally
     from je_tools.diff.files import FilePair
+    from je_tools.diff.records import Changes
+    from je_tools.masking import Masking
     from je_tools.sinks.sections import Section
     from je_tools.snapshot import Snapshot
 
@@ -124,8 +126,6 @@ def _check(options: Options) -> None:
         raise UsageError(f"--show files holds whole files against each other: leave {ends[0]} out")
     if form == "parquet" and what != "records":
         raise UsageError("--format parquet is for --show records")
-    if form == "table" and what == "records":
-        raise UsageError("--show records has no table: give --format jsonl, csv or parquet")
     if form == "parquet" and options["output"] is None:
         raise UsageError("--format parquet needs --output")
 
@@ -204,39 +204,61 @@ def _write_records(
     a: Snapshot, b: Snapshot, tallies: list[Tally], out: BinaryIO, options: Options
 ) -> None:
     from je_tools.diff.environments import differences
-    from je_tools.diff.records import Change, Changes, blocks
+    from je_tools.diff.records import blocks
     from je_tools.masking import DataMode, Masking
-    from je_tools.sinks.diff_tables import block_section, database_section
+    from je_tools.sinks.diff_tables import block_section, database_section, record_section
 
     masking = Masking(DataMode(options["data_mode"]))
+    is_table = options["format_"] == "table"
 
-    def counted(tally: Tally) -> Iterator[Changes]:
+    def tallied(tally: Tally) -> Iterator[Changes]:
         for batch in differences(a, b, tally.pair):
             tally.add(batch)
             yield batch
 
-    if options["what"] == "records":
-        from typing import cast
-
-        from je_tools.export import named
-        from je_tools.sinks.record_lines import Marks
-        from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_stream
-
-        labels = tuple(change.label for change in Change)
-        marks = Marks("change", labels, lambda records: cast(Changes, records).change)
-        form = RecordFormat(options["format_"])
-        sink = open_record_sink(form, masking, marks, fast=a.fast or b.fast)
-        sources = (Source(named(each.pair.either), counted(each)) for each in tallies)
-        write_stream(sink, sources, out)
+    if options["what"] == "records" and is_table:
+        changes = ((each.pair.name, batch) for each in tallies for batch in tallied(each))
+        section, more = record_section(changes, masking)
+        if section.rows:
+            _write_section(section, out, options)
+        if more:
+            rows = counted(more, "more row")
+            say(f"je-tools: {rows}; --format jsonl, csv or parquet has all")
+    elif options["what"] == "records":
+        sources = ((each.pair, tallied(each)) for each in tallies)
+        _stream_records(sources, masking, out, options, fast=a.fast or b.fast)
     elif options["what"] == "blocks":
         most = options["blocks"] or 1
-        found = [(t.pair.name, block) for t in tallies for block in blocks(counted(t), most)]
-        _write_section(block_section(found, masking), out, options)
+        found = [(t.pair.name, block) for t in tallies for block in blocks(tallied(t), most)]
+        _write_section(block_section(found, masking, for_people=is_table), out, options)
     else:
         for tally in tallies:
-            for _ in counted(tally):
+            for _ in tallied(tally):
                 pass
         _write_section(database_section(tallies), out, options)
+
+
+def _stream_records(
+    found: Iterator[tuple[Pair, Iterator[Changes]]],
+    masking: Masking,
+    out: BinaryIO,
+    options: Options,
+    *,
+    fast: bool,
+) -> None:
+    """Records that differ in a form that has no end of them."""
+    from typing import cast
+
+    from je_tools.diff.records import Change, Changes
+    from je_tools.export import named
+    from je_tools.sinks.record_lines import Marks
+    from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_stream
+
+    labels = tuple(change.label for change in Change)
+    marks = Marks("change", labels, lambda records: cast(Changes, records).change)
+    sink = open_record_sink(RecordFormat(options["format_"]), masking, marks, fast=fast)
+    sources = (Source(named(pair.either), changes) for pair, changes in found)
+    write_stream(sink, sources, out)
 
 
 def _write_section(section: Section, out: BinaryIO, options: Options) -> None:

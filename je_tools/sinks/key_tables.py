@@ -14,7 +14,7 @@ from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
 KEY_SPELLINGS = frozenset({b"hex", b"long", b"int", b"str"})
 """What stands in front of the colon of keys that are not given as text."""
 
-_RECORD_COLUMNS = (
+RECORD_COLUMNS = (
     Column("key", "key", Kind.KEY),
     Column("data", "data", Kind.TEXT),
     Column("modified_ms", "modified (UTC)", Kind.TIME, rank=2),
@@ -26,21 +26,23 @@ _RECORD_COLUMNS = (
 
 def record_section(batches: Iterable[Records], masking: Masking) -> Section:
     """One row a record, for people."""
-    rows: list[list[Cell]] = []
-    for records in batches:
-        for row in range(len(records)):
-            lsn, vlsn = int(records.lsn[row]), int(records.vlsn[row])
-            rows.append(
-                [
-                    shown(masking, records.key[row]),
-                    shown(masking, records.data[row]),
-                    _time(int(records.modified_ms[row])),
-                    _time(int(records.expires_ms[row])),
-                    None if vlsn == NO_VLSN else vlsn,
-                    None if lsn == NULL_LSN else lsn,
-                ]
-            )
-    return Section("", "", _RECORD_COLUMNS, rows)
+    rows = [
+        record_cells(records, row, masking) for records in batches for row in range(len(records))
+    ]
+    return Section("", "", RECORD_COLUMNS, rows)
+
+
+def record_cells(records: Records, row: int, masking: Masking) -> list[Cell]:
+    """The cells of RECORD_COLUMNS of one record."""
+    lsn, vlsn = int(records.lsn[row]), int(records.vlsn[row])
+    return [
+        shown(masking, records.key[row]),
+        shown(masking, records.data[row]),
+        _time(int(records.modified_ms[row])),
+        _time(int(records.expires_ms[row])),
+        _unless(vlsn, NO_VLSN),
+        _unless(lsn, NULL_LSN),
+    ]
 
 
 def version_section(versions: Iterable[Version], masking: Masking, *, for_people: bool) -> Section:

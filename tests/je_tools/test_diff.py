@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Iterator
@@ -202,3 +203,34 @@ def test_what_is_said_of_a_copy_counts_as_people_do(homes: tuple[Path, Path]) ->
         file.write(b"more")
     done = je_tools("diff", *homes, "--show", "files")
     assert "files 1 is not as in one, first 00000000.jdb (longer)" in done.err
+
+
+A, B = (FIXTURES / name / "env" for name in ("v17-crash-txn", "v26-crash-txn-ckpt"))
+
+
+def test_records_are_a_table_that_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = je_tools("diff", A, B, "--show", "records")
+    head, *lines = done.out.decode().splitlines()
+    assert done.code == 3
+    assert head.split()[:4] == ["database", "change", "key", "data"]
+    assert max(map(len, lines)) <= 80
+    # Of each key that is cut the end is seen, in which it differs from its neighbours.
+    whole = je_tools("diff", A, B, "--show", "records", "--format", "jsonl").out.splitlines()
+    listed = [json.loads(line) for line in whole[: len(lines)]]
+    assert len(lines) == 1000
+    assert f"{len(whole) - 1000:,} more rows; --format jsonl" in done.err
+    for line, row in zip(lines, listed, strict=True):
+        key = bytes.fromhex(row["key"]).decode()
+        assert line.split()[:2] == ["people", row["change"]]
+        assert key[-6:] in line
+
+
+def test_nothing_that_differs_is_no_table() -> None:
+    assert je_tools("diff", A, A, "--show", "records").out == b""
+
+
+def test_blocks_spell_keys_as_they_can_be_given() -> None:
+    done = je_tools("diff", A, B, "--blocks", "100")
+    assert b"people    user" in done.out
+    assert b"7573657" in je_tools("diff", A, B, "--blocks", "100", "--format", "csv").out

@@ -16,8 +16,11 @@ from je_tools.environment import open_environment
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keys import join_two_part, order_of
 from je_tools.formats.je.layout import SLOT_EMBEDDED
+from je_tools.masking import Masking
 from je_tools.missing import Loss, Report, Wanted, report_missing
 from je_tools.scan import Scanner
+from je_tools.selection import parse_key
+from je_tools.sinks.key_tables import shown
 from je_tools.snapshot import NAME_DB, Database, Snapshot, take_snapshot
 from tests.corpus import FIXTURES, Environment, environments, log_files, marked_beyond_fixtures
 from tests.je_tools.dumped import Done, je_tools
@@ -343,3 +346,33 @@ def test_a_log_that_the_engine_refuses_is_no_sound_one(tmp_path: Path) -> None:
     assert done.code == 3
     assert "recovery-refused" in done.err
     assert done.err.endswith("nothing that is in use is missing, but see above\n")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_ranges_are_told_apart_on_a_narrow_terminal(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    home = FIXTURES / "v17-erase-after" / "env"
+    lines = je_tools("missing", home, "--without", "0").out.decode().splitlines()
+    first = next(row for row, line in enumerate(lines) if line.startswith("Ranges of keys")) + 2
+    lines = lines[first : lines.index("", first)]
+    ranges = [line.split() for line in lines]
+    assert max(map(len, lines)) <= width
+    assert any("~" in key for _, key, *_ in ranges)
+    assert len({(name, key) for name, key, *_ in ranges}) == len(ranges) > 10
+
+
+def test_keys_are_spelled_as_get_takes_them() -> None:
+    home = FIXTURES / "v8-cleaned" / "env"
+    lines = je_tools("missing", home, "--without", "2").out.decode().splitlines()
+    key = next(line.split()[1] for line in lines if line.startswith("people") and "none" in line)
+    assert je_tools("get", home, "--db", "people", key).code == 0
+
+
+@pytest.mark.parametrize("text", [b"long:7", b"hex:00", b"int:x", b"str:name"])
+def test_a_key_that_looks_like_the_spelling_of_another_is_hexadecimal(text: bytes) -> None:
+    spelling = shown(Masking(), text)
+    assert spelling is not None
+    assert parse_key(spelling).needle == text
+    assert shown(Masking(), b"ratio:1") == "ratio:1"
