@@ -67,7 +67,10 @@ def record_section(changes: Iterable[tuple[str, Changes]], masking: Masking) -> 
             [name, Change(int(batch.change[row])).label, *record_cells(batch, row, masking)]
             for row in range(listed)
         ]
-    return Section("", "", _RECORDS, rows), more
+    # What no record has takes room from what differs.
+    kept = [i for i in range(len(_RECORDS)) if any(cells[i] is not None for cells in rows)]
+    columns = tuple(_RECORDS[i] for i in kept)
+    return Section("", "", columns, [[cells[i] for i in kept] for cells in rows]), more
 
 
 def block_section(
