@@ -125,7 +125,7 @@ def _say(environment: Environment, damage: list[Hole]) -> None:
         are = "is" if files == 1 else "are"
         say(
             f"je-tools: {counted(files, 'file')} {are} missing or cannot be opened; "
-            "je-tools missing tells what is lost with them"
+            "je-tools missing tells what that costs"
         )
 
 

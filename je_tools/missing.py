@@ -9,6 +9,7 @@ Source: je-log.md "Where a log ends, and what damage costs".
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -103,6 +104,15 @@ class LostRange:
     lsn: int
     key_count: int | None = None
     kept_count: int = 0
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it holds every key."""
+        return self.low is None and self.high is None
+
+    def holds(self, key: bytes) -> bool:
+        """Whether a key is in it, by the order of bytes."""
+        return (self.low is None or self.low <= key) and (self.high is None or key < self.high)
 
 
 @dataclass
@@ -273,8 +283,9 @@ class _Search:
         for db_id, database in self.snapshot.databases.items():
             if db_id not in gone:
                 found.append(self._of_tree(database))
+        taken = _Taken.by(names)
         for loss in found if names else ():
-            self._look_for_name(loss, names)
+            self._look_for_name(loss, taken)
         found = [loss for loss in found if loss]
         if found:
             with unchanged(self.kept.salvaged.check_files):
@@ -309,34 +320,31 @@ class _Search:
         if not descriptors:
             return
         snapshot = self.snapshot
-        keys = [descriptors.keys[row] or b"" for row in range(len(descriptors.keys))]
-        lsns = dict(zip(keys, descriptors.key_lsns.tolist(), strict=True))
+        lost = _Taken.by(descriptors)
         known = dict(snapshot.names)
         if names and not self.wanted.without:
             # Else the names are those of the log as it is with all files.
             known = {i: each.name for i, each in self.kept.live().items()} | known
-        for number in (text for text in keys if text.lstrip(b"-").isdigit()):
+        for number in (text for text in lost.alone if text.lstrip(b"-").isdigit()):
             known.setdefault(int(number), f"id:{int(number)}")
         for db_id, name in known.items():
-            key = str(db_id).encode()
-            lost = [one for one in descriptors.ranges if _holds(one, key)]
-            lsn = lsns.get(key, lost[0].lsn if lost else NULL_LSN)
-            if key in lsns or lost or (db_id in snapshot.names and db_id not in snapshot.databases):
-                loss = Loss(name, db_id, lsn)
-                database = snapshot.databases.get(db_id)
-                if database is not None and self.is_gone(np.array([lsn])).all():
-                    loss.whole_count = snapshot.count(database)
-                yield loss
+            lsn = lost.lsn_of(str(db_id).encode())
+            database = snapshot.databases.get(db_id)
+            if lsn is None and (db_id not in snapshot.names or database is not None):
+                continue
+            loss = Loss(name, db_id, NULL_LSN if lsn is None else lsn)
+            if database is not None and self.is_gone(np.array([loss.descriptor_lsn])).all():
+                loss.whole_count = snapshot.count(database)
+            yield loss
 
-    def _look_for_name(self, loss: Loss, names: Loss) -> None:
+    def _look_for_name(self, loss: Loss, names: _Taken) -> None:
         """Tell whether the name of a database is lost, and what it was."""
         if loss.db_id in FIXED_NAMES:
             return
         name = self.snapshot.names.get(loss.db_id)
         if name is not None:
             key = name.encode("utf-8", "surrogateescape")
-            alone = {names.keys[row] for row in range(len(names.keys))}
-            loss.name_lost = key in alone or any(_holds(one, key) for one in names.ranges)
+            loss.name_lost = names.lsn_of(key) is not None
             return
         known = self.kept.database(loss.db_id)
         # A database that is being removed has lost its name before.
@@ -415,7 +423,7 @@ class _Search:
         lacking = reading.lacking_changes(0, len(overlay))
         keys, lsns = lacking.key, lacking.lsn
         outside = np.ones(len(keys), np.bool_)
-        for low, high in _places(tree, keys, loss.ranges):
+        for low, high in places(tree, keys, loss.ranges):
             outside[low:high] = False
         return keys.take(outside), lsns[outside]
 
@@ -447,32 +455,36 @@ class _Search:
             at = search_sorted(keys, loss.keys, two_part=tree.by_parts, fast=tree.fast)
             at = np.minimum(at, len(keys) - 1)
             loss.kept = equal_keys(keys.take(at), loss.keys, fast=tree.fast)
-        places = _places(tree, keys, loss.ranges)
+        found = places(tree, keys, loss.ranges)
         counts = self._keys_in(loss, database, tree)
         loss.ranges = [
             replace(one, key_count=count, kept_count=high - low)
-            for one, count, (low, high) in zip(loss.ranges, counts, places, strict=True)
+            for one, count, (low, high) in zip(loss.ranges, counts, found, strict=True)
         ]
 
     def _keys_in(self, loss: Loss, database: Database, tree: Tree) -> list[int | None]:
         """How many keys are in each range, where its node is there to tell."""
         lsns = np.array([one.lsn for one in loss.ranges], np.int64)
-        is_told = self.is_gone(lsns) & tree.ordered
+        is_told = self.is_gone(lsns)
+        if not tree.ordered:
+            is_told &= np.array([one.is_everything for one in loss.ranges], np.bool_)
         counts = np.zeros(len(lsns), np.int64)
         for batch in self.snapshot.records(database, with_data=False) if is_told.any() else ():
             keys = whole_keys(batch) if tree.two_part else batch.key
-            counts += [high - low for low, high in _places(tree, keys, loss.ranges)]
+            counts += [high - low for low, high in places(tree, keys, loss.ranges)]
         pairs = zip(counts.tolist(), is_told.tolist(), strict=True)
         return [count if told else None for count, told in pairs]
 
 
-def _places(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[int, int]]:
+def places(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[int, int]]:
     """From which of ascending keys on each range begins, and where it ends.
 
-    Where the order of keys is not known nothing is in a range.
+    Where the order of keys is not known nothing is in a range but one of all keys.
     """
-    if not tree.ordered or not ranges:
-        return [(0, 0)] * len(ranges)
+    if not tree.ordered:
+        return [(0, len(keys) if one.is_everything else 0) for one in ranges]
+    if not ranges:
+        return []
     bounds = joined_spans([bound(key) for one in ranges for key in (one.low, one.high)])
     found = search_sorted(keys, bounds, two_part=tree.by_parts, fast=tree.fast).reshape(-1, 2)
     is_open = bounds.sizes.reshape(-1, 2) < 0
@@ -481,5 +493,31 @@ def _places(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[
     return [(low, high) for low, high in found.tolist()]
 
 
-def _holds(lost: LostRange, key: bytes) -> bool:
-    return (lost.low is None or lost.low <= key) and (lost.high is None or key < lost.high)
+@dataclass(frozen=True)
+class _Taken:
+    """Keys that a loss takes, of a database whose keys are ordered by their bytes.
+
+    Attributes:
+        alone: LSNs by the keys of records that are lost alone.
+        ranges: by their beginnings.
+        lows: these, the first key of all for an open one.
+    """
+
+    alone: dict[bytes, int]
+    ranges: list[LostRange]
+    lows: list[bytes]
+
+    @classmethod
+    def by(cls, loss: Loss) -> _Taken:
+        """What a loss takes."""
+        keys = (loss.keys[row] or b"" for row in range(len(loss.keys)))
+        alone = dict(zip(keys, loss.key_lsns.tolist(), strict=True))
+        ranges = sorted(loss.ranges, key=lambda one: one.low or b"")
+        return cls(alone, ranges, [one.low or b"" for one in ranges])
+
+    def lsn_of(self, key: bytes) -> int | None:
+        """The LSN with which a key is lost; None where it is not."""
+        at = bisect_right(self.lows, key) - 1
+        if key in self.alone or at < 0 or not self.ranges[at].holds(key):
+            return self.alone.get(key)
+        return self.ranges[at].lsn

@@ -6,18 +6,20 @@ import functools
 import json
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from je_tools.btree.tree import Children, Tree
+from je_tools.btree.tree import Children, Tree, bound
 from je_tools.environment import open_environment
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keys import join_two_part, order_of
 from je_tools.formats.je.layout import SLOT_EMBEDDED
+from je_tools.formats.je.nodes import joined_spans
 from je_tools.masking import Masking
-from je_tools.missing import Loss, Report, Wanted, report_missing
+from je_tools.missing import Loss, LostRange, Report, Wanted, places, report_missing
 from je_tools.scan import Scanner
 from je_tools.selection import parse_key
 from je_tools.sinks.key_tables import shown
@@ -376,3 +378,13 @@ def test_a_key_that_looks_like_the_spelling_of_another_is_hexadecimal(text: byte
     assert spelling is not None
     assert parse_key(spelling).needle == text
     assert shown(Masking(), b"ratio:1") == "ratio:1"
+
+
+def test_of_keys_of_no_known_order_those_are_kept_that_must_be() -> None:
+    """In a range of all keys are all, however they are ordered; of others nobody can say."""
+    tree = snapshot_of(FIXTURES / "v8-cleaned" / "env")
+    database = next(each for each in tree.databases.values() if each.name == "people")
+    unordered = replace(tree.tree(database), ordered=False)
+    keys = joined_spans([bound(b"b"), bound(b"a")])
+    ranges = [LostRange(None, None, 2, 0), LostRange(None, b"b", 1, 0)]
+    assert places(unordered, keys, ranges) == [(0, 2), (0, 0)]
