@@ -33,13 +33,23 @@ exit_zero_option = click.option(
     "--exit-zero", is_flag=True, help="Exit 0 instead of 3 when damage was found (for cron)."
 )
 
+
 threads_option = click.option(
     "--threads",
     type=click.IntRange(min=0),
     metavar="N",
     default=0,
-    help="Threads that read, or processes; 0: one a core (dump: at most 4).",
+    help="Threads that read; 0: one a core.",
 )
+
+encoders_option = click.option(
+    "--threads",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=0,
+    help="Threads or processes that read and encode; 0: one a core, at most 4.",
+)
+"""`--threads` where the output costs more than reading does."""
 
 output_option = click.option(
     "--output",

@@ -28,14 +28,19 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class SnapshotOptions(TypedDict):
+class EndOptions(TypedDict):
+    """What the command line says of the end of the log."""
+
+    to_lsn: str | None
+    to_vlsn: int | None
+    to_time: str | None
+
+
+class SnapshotOptions(EndOptions):
     """What the command line says of the snapshot."""
 
     path: Path
     now: str | None
-    to_lsn: str | None
-    to_vlsn: int | None
-    to_time: str | None
     threads: int
     exit_zero: bool
 
@@ -95,11 +100,9 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
     """
     from je_tools.scan import Scanner
     from je_tools.snapshot import held_snapshot
-    from je_tools.times import parse_time
 
     environment = open_home(options["path"])
-    now = options["now"]
-    now_ms = time.time_ns() // 1_000_000 if now is None else parse_time(now)
+    now_ms = chosen_now(options["now"])
     with progress_bar(environment.size, label) as progress:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         to_lsn = chosen_end(environment, scanner, options)
@@ -121,8 +124,12 @@ def open_results(path: Path | None, *snapshots: Snapshot) -> Iterator[BinaryIO]:
             snapshot.check_files()
 
 
-def open_home(path: Path) -> Environment:
+def open_home(path: Path, *, keep_going: bool = False) -> Environment:
     """A whole environment.
+
+    Args:
+        path: its home.
+        keep_going: files that cannot be opened are no error, but `Environment.unreadable`.
 
     Raises:
         UsageError: a file.
@@ -132,19 +139,39 @@ def open_home(path: Path) -> Environment:
 
     if path.is_file():
         raise UsageError(f"{path}: a file; name the environment's home, the directory it lies in")
-    return open_environment([path])
+    return open_environment([path], keep_going=keep_going)
 
 
-def chosen_end(environment: Environment, scanner: Any, options: SnapshotOptions) -> int | None:
-    """The LSN of the last entry that is to count; None for the end of the log."""
+def chosen_now(text: str | None) -> int:
+    """What `--now` says, in milliseconds since 1970; the clock where it says nothing."""
+    from je_tools.times import parse_time
+
+    return time.time_ns() // 1_000_000 if text is None else parse_time(text)
+
+
+def named_ends(options: EndOptions) -> list[str]:
+    """Which of `--to-lsn`, `--to-vlsn` and `--to-time` are given, as they are spelled."""
+    named = {
+        "--to-lsn": options["to_lsn"],
+        "--to-vlsn": options["to_vlsn"],
+        "--to-time": options["to_time"],
+    }
+    return [name for name, value in named.items() if value is not None]
+
+
+def chosen_end(environment: Environment, scanner: Any, options: EndOptions) -> int | None:
+    """The LSN of the last entry that is to count; None for the end of the log.
+
+    Raises:
+        UsageError: more than one end is named, or one that the log does not have.
+    """
     from je_tools.recovery.cut import lsn_of_time, lsn_of_vlsn
     from je_tools.selection import parse_lsn
     from je_tools.times import parse_time
 
-    named = [name for name in ("to_lsn", "to_vlsn", "to_time") if options[name] is not None]
+    named = named_ends(options)
     if len(named) > 1:
-        spelled = " and ".join("--" + name.replace("_", "-") for name in named)
-        raise UsageError(f"{spelled}: a log has one end; give one of them")
+        raise UsageError(f"{' and '.join(named)}: a log has one end; give one of them")
     if options["to_lsn"] is not None:
         return _inside(environment, parse_lsn(options["to_lsn"]))
     if options["to_vlsn"] is not None:

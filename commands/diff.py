@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -21,25 +20,34 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.commands._snapshot import (
+    EndOptions,
+    chosen_end,
+    chosen_now,
     database_option,
+    end_options,
     internal_option,
+    named_ends,
     now_option,
     open_home,
     open_results,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.plain import counted
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from je_tools.diff.environments import Tally
+    from je_tools.diff.environments import Pair, Tally
+    from je_tools.diff.files import FilePair
+    from je_tools.diff.records import Changes
+    from je_tools.masking import Masking
     from je_tools.sinks.sections import Section
     from je_tools.snapshot import Snapshot
 
 WHAT = ("databases", "records", "blocks", "files")
 
 
-class Options(TypedDict):
+class Options(EndOptions):
     """What the command line says."""
 
     a: Path
@@ -76,6 +84,7 @@ class Options(TypedDict):
 @database_option
 @internal_option
 @now_option
+@end_options
 @format_option("table", "jsonl", "csv", "parquet")
 @data_option
 @output_option
@@ -85,7 +94,8 @@ def command(**options: Unpack[Options]) -> int:
     """Hold two environments against each other: an environment and its backup, two nodes.
 
     Both are taken as they are after recovery. The exit code is 3 where they differ. --show files
-    holds B as a copy of A: whether it is complete, and what has changed since.
+    holds B as a copy of A: whether it is complete, and what has changed since. --to-lsn, --to-vlsn
+    and --to-time take A as it was earlier; with the same directory twice, what changed since then.
 
     \b
     Examples:
@@ -93,6 +103,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools diff env backup --show files
       je-tools diff node1 node2 --db people --show records --format jsonl
       je-tools diff node1 node2 --blocks 100
+      je-tools diff env env --to-time 2026-11-20T10:00:00
     """
     _check(options)
     from je_tools.sinks.output import check_outside
@@ -110,17 +121,18 @@ def _check(options: Options) -> None:
             raise UsageError(f"--blocks and --show {options['what']}: give one of them")
         options["what"] = "blocks"
     what, form = options["what"], options["format_"]
+    ends = named_ends(options)
+    if what == "files" and ends:
+        raise UsageError(f"--show files holds whole files against each other: leave {ends[0]} out")
     if form == "parquet" and what != "records":
         raise UsageError("--format parquet is for --show records")
-    if form == "table" and what == "records":
-        raise UsageError("--show records has no table: give --format jsonl, csv or parquet")
     if form == "parquet" and options["output"] is None:
         raise UsageError("--format parquet needs --output")
 
 
 def _files(options: Options) -> bool:
     """Compare the files."""
-    from je_tools.diff.files import WRONG, FileState, compare_files
+    from je_tools.diff.files import WRONG, compare_files
     from je_tools.sinks.diff_tables import file_section
     from je_tools.sinks.output import open_output
 
@@ -129,19 +141,26 @@ def _files(options: Options) -> bool:
     with open_output(options["output"], environment) as out:
         _write_section(file_section(pairs), out, options)
     wrong = [pair for pair in pairs if pair.state in WRONG]
-    since = [pair for pair in pairs if pair.state in (FileState.NEWER, FileState.SHORTER)]
     if copy.marker is not None:
         say(f"je-tools: {options['b']}: holds a marker file: a restore did not come to its end")
-    if wrong:
-        first = wrong[0]
-        told = f"file {first.file_no:08x}.jdb is {first.state.value}"
-        say(f"je-tools: {options['b']} is no whole copy: {told}, {len(wrong)} files in all")
-    else:
-        say(
-            f"je-tools: {options['b']} is a copy of {options['a']}; of {len(since)} files "
-            "something was written since"
-        )
+    say(f"je-tools: {options['b']} {_verdict(options['a'], pairs, wrong)}")
     return bool(wrong) or copy.marker is not None
+
+
+def _verdict(a: Path, pairs: list[FilePair], wrong: list[FilePair]) -> str:
+    """What a copy of `a` is."""
+    from je_tools.diff.files import FileState
+
+    if wrong:
+        first = f"first {wrong[0].file_no:08x}.jdb ({wrong[0].state.value})"
+        are = "is" if len(wrong) == 1 else "are"
+        return (
+            f"is no whole copy of {a}: of {counted(len(pairs), 'file')} "
+            f"{len(wrong):,} {are} not as in one, {first}"
+        )
+    since = sum(pair.state in (FileState.NEWER, FileState.SHORTER) for pair in pairs)
+    told = f"something was written since, in {counted(since, 'file')}"
+    return f"is a copy of {a}; {told if since else 'nothing was written since'}"
 
 
 def _records(options: Options) -> bool:
@@ -172,51 +191,73 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
 def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
     from je_tools.scan import Scanner
     from je_tools.snapshot import held_snapshot
-    from je_tools.times import parse_time
 
-    now_ms = parse_time(options["now"]) if options["now"] else time.time_ns() // 1_000_000
+    now_ms = chosen_now(options["now"])
     scanner = Scanner(threads=options["threads"], wide=True)
     environment = open_home(options["a"] if side == "a" else options["b"])
-    return held_snapshot(environment, scanner, now_ms=now_ms)
+    to_lsn = chosen_end(environment, scanner, options) if side == "a" else None
+    return held_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
 
 
 def _write_records(
     a: Snapshot, b: Snapshot, tallies: list[Tally], out: BinaryIO, options: Options
 ) -> None:
     from je_tools.diff.environments import differences
-    from je_tools.diff.records import Change, Changes, blocks
+    from je_tools.diff.records import blocks
     from je_tools.masking import DataMode, Masking
-    from je_tools.sinks.diff_tables import block_section, database_section
+    from je_tools.sinks.diff_tables import block_section, database_section, record_section
 
     masking = Masking(DataMode(options["data_mode"]))
+    is_table = options["format_"] == "table"
 
-    def counted(tally: Tally) -> Iterator[Changes]:
+    def tallied(tally: Tally) -> Iterator[Changes]:
         for batch in differences(a, b, tally.pair):
             tally.add(batch)
             yield batch
 
-    if options["what"] == "records":
-        from typing import cast
-
-        from je_tools.export import named
-        from je_tools.sinks.record_lines import Marks
-        from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_stream
-
-        labels = tuple(change.label for change in Change)
-        marks = Marks("change", labels, lambda records: cast(Changes, records).change)
-        form = RecordFormat(options["format_"])
-        sink = open_record_sink(form, masking, marks, fast=a.fast or b.fast)
-        sources = (Source(named(each.pair.either), counted(each)) for each in tallies)
-        write_stream(sink, sources, out)
+    if options["what"] == "records" and is_table:
+        changes = ((each.pair.label, batch) for each in tallies for batch in tallied(each))
+        section, more = record_section(changes, masking)
+        if section.rows:
+            _write_section(section, out, options)
+        if more:
+            rows = counted(more, "more row")
+            say(f"je-tools: {rows}; --format jsonl, csv or parquet has all")
+    elif options["what"] == "records":
+        sources = ((each.pair, tallied(each)) for each in tallies)
+        _stream_records(sources, masking, out, options, fast=a.fast or b.fast)
     elif options["what"] == "blocks":
         most = options["blocks"] or 1
-        found = [(t.pair.label, block) for t in tallies for block in blocks(counted(t), most)]
-        _write_section(block_section(found, masking), out, options)
+        found = [(t.pair.label, block) for t in tallies for block in blocks(tallied(t), most)]
+        _write_section(block_section(found, masking, for_people=is_table), out, options)
     else:
         for tally in tallies:
-            for _ in counted(tally):
+            for _ in tallied(tally):
                 pass
         _write_section(database_section(tallies), out, options)
+
+
+def _stream_records(
+    found: Iterator[tuple[Pair, Iterator[Changes]]],
+    masking: Masking,
+    out: BinaryIO,
+    options: Options,
+    *,
+    fast: bool,
+) -> None:
+    """Records that differ in a form that has no end of them."""
+    from typing import cast
+
+    from je_tools.diff.records import Change, Changes
+    from je_tools.export import named
+    from je_tools.sinks.record_lines import Marks
+    from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_stream
+
+    labels = tuple(change.label for change in Change)
+    marks = Marks("change", labels, lambda records: cast(Changes, records).change)
+    sink = open_record_sink(RecordFormat(options["format_"]), masking, marks, fast=fast)
+    sources = (Source(named(pair.either), changes) for pair, changes in found)
+    write_stream(sink, sources, out)
 
 
 def _write_section(section: Section, out: BinaryIO, options: Options) -> None:

@@ -16,6 +16,7 @@ from je_tools.commands._completion import complete_databases, complete_types
 from je_tools.commands._options import (
     CONTEXT,
     data_option,
+    encoders_option,
     environment_argument,
     exit_zero_option,
     format_option,
@@ -23,7 +24,6 @@ from je_tools.commands._options import (
     output_option,
     progress_bar,
     say,
-    threads_option,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.masking import DataMode
@@ -150,7 +150,7 @@ OPTIONS: dict[str, list[Decorator]] = {
     ],
     READING: [
         click.option("--ignore-checksum", is_flag=True, help="List entries without summing them."),
-        threads_option,
+        encoders_option,
         exit_zero_option,
     ],
 }

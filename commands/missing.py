@@ -2,54 +2,56 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from je_tools.commands._options import (
-    exit_zero_option,
     format_option,
     output_option,
     progress_bar,
     say,
     terminal_width,
-    threads_option,
 )
-from je_tools.commands._snapshot import home_argument, now_option, open_home
+from je_tools.commands._snapshot import (
+    SnapshotOptions,
+    chosen_end,
+    chosen_now,
+    open_home,
+    snapshot_options,
+)
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.plain import counted, printable
 
 if TYPE_CHECKING:
     from je_tools.environment import Environment
-    from je_tools.missing import Report
+    from je_tools.missing import Loss, Report
 
 
-class Options(TypedDict):
+NAMED = 5
+"""Databases that the verdict names."""
+
+
+class Options(SnapshotOptions):
     """What the command line says."""
 
-    path: Path
     without: tuple[str, ...]
-    now: str | None
     format_: str
     output: Path | None
-    threads: int
-    exit_zero: bool
 
 
 @click.command("missing")
-@home_argument
+@snapshot_options
 @click.option(
     "--without",
     multiple=True,
     metavar="FILE",
     help="Take this file as missing, by number (0x3) or name; several times for several.",
 )
-@now_option
 @format_option("table", "jsonl")
 @output_option
-@threads_option
-@exit_zero_option
 def command(**options: Unpack[Options]) -> int:
     """Tell what is lost with log files that are missing, and what is left of it.
 
@@ -65,21 +67,21 @@ def command(**options: Unpack[Options]) -> int:
       je-tools missing meta/bdb --without 00000003.jdb
       je-tools missing meta/bdb --format jsonl --output lost.jsonl
     """
-    from je_tools.missing import report_missing
+    from je_tools.missing import Wanted, report_missing
     from je_tools.scan import Scanner
     from je_tools.sinks.missing_tables import LISTED, missing_sections
     from je_tools.sinks.output import check_output, open_output
     from je_tools.sinks.sections import write_jsonl, write_table
-    from je_tools.times import parse_time
 
-    environment = open_home(options["path"])
+    environment = open_home(options["path"], keep_going=True)
     without = _numbers(environment, options["without"])
-    now_ms = parse_time(options["now"]) if options["now"] else time.time_ns() // 1_000_000
     if options["output"] is not None:
         check_output(options["output"], environment)
     with progress_bar(environment.size, "missing") as progress:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
-        report = report_missing(environment, scanner, without, now_ms)
+        to_lsn = chosen_end(environment, scanner, options)
+        wanted = Wanted(chosen_now(options["now"]), without, to_lsn)
+        report = report_missing(environment, scanner, wanted)
     with open_output(options["output"], environment) as out:
         if options["format_"] == "jsonl":
             write_jsonl(missing_sections(report, listed=None), out)
@@ -87,18 +89,20 @@ def command(**options: Unpack[Options]) -> int:
             sections = list(missing_sections(report, listed=LISTED))
             if sections:
                 write_table(sections, out, terminal_width(options["output"]))
-    _say(environment, report)
+    for finding in report.findings:
+        say(f"je-tools: {finding.text()}")
+    say(f"je-tools: {_verdict(environment, report)}")
     return EXIT_DAMAGE if _has_loss(report) and not options["exit_zero"] else EXIT_OK
 
 
-def _numbers(environment: Environment, named: tuple[str, ...]) -> list[int]:
+def _numbers(environment: Environment, named: tuple[str, ...]) -> frozenset[int]:
     """Numbers of files by their names or numbers.
 
     Raises:
         UsageError: there is no such file.
     """
-    there = {file.file_no for file in environment.files}
-    numbers = []
+    there = environment.numbers
+    numbers = set()
     for text in named:
         stem = Path(text).name.removesuffix(".jdb")
         try:
@@ -107,27 +111,55 @@ def _numbers(environment: Environment, named: tuple[str, ...]) -> list[int]:
             number = -1
         if number not in there:
             raise UsageError(f"--without {text}: no such file; name one as 00000003.jdb or 0x3")
-        numbers.append(number)
-    return numbers
+        numbers.add(number)
+    return frozenset(numbers)
 
 
 def _has_loss(report: Report) -> bool:
-    return bool(report.losses) or report.refused is not None
+    from je_tools.findings import Severity
+
+    is_damaged = any(finding.severity is Severity.ERROR for finding in report.findings)
+    return bool(report.losses) or report.refused is not None or is_damaged
 
 
-def _say(environment: Environment, report: Report) -> None:
-    """The verdict, on standard error."""
-    for finding in report.findings:
-        say(f"je-tools: {finding.text()}")
+def _verdict(environment: Environment, report: Report) -> str:
     if report.refused is not None:
-        say(f"je-tools: {report.refused}")
-    elif not report.losses:
-        say(f"je-tools: {environment.name}: nothing that is in use is missing")
-    else:
-        ranges = sum(len(loss.ranges) for loss in report.losses)
-        keys = sum(len(loss.keys) for loss in report.losses)
-        say(
-            f"je-tools: {environment.name}: lost in {len(report.losses)} databases: "
-            f"{ranges:,} ranges of keys, {keys:,} keys alone. `je-tools salvage` gets out what the "
-            "other files have."
+        return report.refused
+    if report.losses:
+        return f"{environment.name}: {_of_losses(report.losses)}"
+    told = "nothing that is in use is missing"
+    return f"{environment.name}: {told}{', but see above' if _has_loss(report) else ''}"
+
+
+def _of_losses(losses: Sequence[Loss]) -> str:
+    """What is lost, and what is kept of it, counted."""
+    whole = [loss for loss in losses if loss.is_whole]
+    others = [loss for loss in losses if not loss.is_whole and (loss.ranges or len(loss.keys))]
+    parts = []
+    if whole:
+        known = [loss.whole_count for loss in whole if loss.whole_count is not None]
+        records = f" with {counted(sum(known), 'record')}" if len(known) == len(whole) else ""
+        parts.append(f"{counted(len(whole), 'whole database')}{records}")
+    if others:
+        ranges = sum(len(loss.ranges) for loss in others)
+        keys = sum(len(loss.keys) for loss in others)
+        places = f"{counted(ranges, 'range')} of keys and {counted(keys, 'key')} alone"
+        parts.append(
+            f"in {counted(len(others), 'other database' if whole else 'database')} {places}"
         )
+    names = [loss for loss in losses if loss.name_lost and not loss.is_internal]
+    if names:
+        told = ", ".join(map(_label, names[:NAMED]))
+        more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+        parts.append(f"{'the name' if len(names) == 1 else 'the names'} of {told}{more}")
+    if not parts:
+        parts.append("names of the engine's own databases")
+    kept = counted(sum(loss.kept_count for loss in losses), "record")
+    return (
+        f"lost: {'; '.join(parts)}. `je-tools salvage` gets {kept} of that out of the other files"
+    )
+
+
+def _label(loss: Loss) -> str:
+    by_id = f"id:{loss.db_id}"
+    return by_id if loss.name == by_id else f"{printable(loss.name)} ({by_id})"

@@ -17,11 +17,15 @@ from je_tools.commands._options import (
     say,
     threads_option,
 )
+from je_tools.commands._snapshot import chosen_now
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.masking import DataMode
+from je_tools.plain import counted
 
 if TYPE_CHECKING:
+    from je_tools.environment import Environment
     from je_tools.masking import Masking
+    from je_tools.salvage.lost import Hole
     from je_tools.salvage.run import Salvage
     from je_tools.sinks.records import RecordSink
 
@@ -36,6 +40,7 @@ class Options(TypedDict):
     is_print: bool
     data_mode: str
     internal: bool
+    now: str | None
     threads: int
     exit_zero: bool
 
@@ -60,6 +65,11 @@ class Options(TypedDict):
 @click.option("--print", "is_print", is_flag=True, help="dump: visible characters as they are.")
 @data_option
 @click.option("--internal", is_flag=True, help="Also the engine's own databases.")
+@click.option(
+    "--now",
+    metavar="TIME",
+    help="Leave out what has expired by then; without it expired records come back.",
+)
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
@@ -72,7 +82,7 @@ def command(**options: Unpack[Options]) -> int:
     \b
     Examples:
       je-tools salvage meta/bdb --output rescued
-      je-tools salvage 00000003.jdb 00000005.jdb --output rescued --format jsonl
+      je-tools salvage env/00000003.jdb env/00000005.jdb --output rescued --format jsonl
       je-tools salvage env --mode everything --output all --format parquet
       java -cp je.jar com.sleepycat.je.util.DbLoad -h new -s users -f rescued/users.dump
     """
@@ -87,20 +97,38 @@ def command(**options: Unpack[Options]) -> int:
     use_memory_again()
     if options["is_print"] and options["format_"] != "dump":
         raise UsageError("--print is for --format dump")
-    environment = open_environment(options["paths"])
+    environment = open_environment(options["paths"], keep_going=True)
     with ExitStack() as stack:
         directory = stack.enter_context(open_directory(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "salvage"))
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         mode = Mode(options["mode"])
-        salvaged = salvage(environment, scanner, mode, internal=options["internal"])
+        now_ms = chosen_now(options["now"]) if options["now"] else None
+        salvaged = salvage(environment, scanner, mode, internal=options["internal"], now_ms=now_ms)
         with unchanged(salvaged.check_files):
             text = _write(salvaged, directory, options)
     click.echo(text, nl=False)
     damage = [hole for hole in salvaged.lost.holes if hole.is_damage]
-    if damage:
-        say(f"je-tools: {len(damage):,} places could not be read; je-tools verify tells each")
+    _say(environment, damage)
     return EXIT_DAMAGE if damage and not options["exit_zero"] else EXIT_OK
+
+
+def _say(environment: Environment, damage: list[Hole]) -> None:
+    """What could not be read, on standard error."""
+    from je_tools.recovery.findings import unreadable_findings
+
+    for finding in unreadable_findings(environment):
+        say(f"je-tools: {finding.text()}")
+    places = sum(hole.file_count == 0 for hole in damage)
+    files = sum(hole.file_count for hole in damage)
+    if places:
+        say(f"je-tools: {counted(places, 'place')} could not be read; je-tools verify tells each")
+    if files:
+        are = "is" if files == 1 else "are"
+        say(
+            f"je-tools: {counted(files, 'file')} {are} missing or cannot be opened; "
+            "je-tools missing tells what that costs"
+        )
 
 
 def _write(salvaged: Salvage, directory: Path, options: Options) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
+from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
 
@@ -23,7 +22,14 @@ from je_tools.commands._options import (
     terminal_width,
     threads_option,
 )
-from je_tools.commands._snapshot import now_option
+from je_tools.commands._snapshot import (
+    EndOptions,
+    chosen_end,
+    chosen_now,
+    end_options,
+    named_ends,
+    now_option,
+)
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
     from je_tools.verify import Totals
 
 
-class Options(TypedDict):
+class Options(EndOptions):
     """What the command line says."""
 
     paths: tuple[Path, ...]
@@ -62,6 +68,7 @@ class Options(TypedDict):
     help="With --tree, also compare the engine's totals of each file with a count.",
 )
 @now_option
+@end_options
 @click.option(
     "--stats",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -85,7 +92,8 @@ def command(**options: Unpack[Options]) -> int:
     standard error. The exit code is 3 when there are errors.
 
     With --tree the B-trees are checked too, as recovery would leave them: every node, slot and
-    record, with the place of each fault in its tree and the keys that it costs.
+    record, with the place of each fault in its tree and the keys that it costs. --to-lsn, --to-vlsn
+    and --to-time do that for the trees as they were at an earlier end of the log.
 
     \b
     Examples:
@@ -123,9 +131,13 @@ def _check_tree_options(environment: Environment, options: Options) -> None:
     """
     if options["tree"] and not environment.is_directory:
         raise UsageError("--tree: name the environment's home, the directory it lies in")
-    for name in ("utilization", "now"):
-        if options[name] and not options["tree"]:
-            raise UsageError(f"--{name} is for --tree")
+    ends = named_ends(options)
+    given = [f"--{name}" for name in ("utilization", "now") if options[name]]
+    for name in [*given, *ends]:
+        if not options["tree"]:
+            raise UsageError(f"{name} is for --tree")
+    if options["utilization"] and ends:
+        raise UsageError(f"--utilization counts the whole log, {ends[0]} cuts it: give one of them")
 
 
 def _findings(
@@ -146,20 +158,19 @@ def _with_trees(
 ) -> Iterator[Finding]:
     from je_tools.ahead import begin
     from je_tools.formats.je.fingerprints import Fingerprints, Printing
-    from je_tools.times import parse_time
     from je_tools.verify import verify
 
-    now = options["now"]
-    now_ms = parse_time(now) if now else time.time_ns() // 1_000_000
+    now_ms = chosen_now(options["now"])
     # The progress bar is that of the log.
     quiet = replace(scanner, progress=None)
+    to_lsn = chosen_end(environment, quiet, options)
 
     def open_all() -> Trees:
         from je_tools.btree.check_findings import open_trees
         from je_tools.workers import keep_freed_memory
 
         keep_freed_memory()
-        return open_trees(environment, quiet, now_ms)
+        return open_trees(environment, quiet, now_ms, to_lsn)
 
     is_fast = scanner.is_fast(environment.size)
     # It is mostly Python, and so are the imports, while the scan is mostly machine code.

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -83,6 +83,23 @@ class LogFile:
         return _home(self.path)
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A log file that is there and cannot be opened.
+
+    Attributes:
+        path: where it is.
+        file_no: the number in its name.
+        size: bytes; 0 where not even that is told.
+        reason: what the system says.
+    """
+
+    path: Path
+    file_no: int
+    size: int
+    reason: str
+
+
 @dataclass(frozen=True)
 class Environment:
     """A directory of log files, or files named one by one.
@@ -93,6 +110,7 @@ class Environment:
         marker: the file 7fffffff.jdb, if there is one.
         is_directory: a whole environment, where a missing file means something.
         folders: names of the data directories, in order; none where the files lie in the home.
+        unreadable: files that could not be opened, by number, where that was to be no error.
     """
 
     name: str
@@ -100,11 +118,18 @@ class Environment:
     marker: LogFile | None
     is_directory: bool
     folders: tuple[str, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
 
     @property
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of the files that are there, whether they could be opened or not."""
+        opened = [file.file_no for file in self.files]
+        return sorted({*opened, *(file.file_no for file in self.unreadable)})
 
     @cached_property
     def ends(self) -> frozenset[int]:
@@ -113,7 +138,7 @@ class Environment:
         A crash right after a file was begun leaves it empty, or with a header alone; the engine
         then takes the file before it for the last; an environment that has no more than that is
         refused, so nothing of it is an end. Of files named one by one, each is a last one that is
-        not followed by the next number.
+        not followed by the next number. Nor does a log end in front of a file that cannot be read.
 
         Source: LastFileReader.startAtLastGoodFile, RecoveryManager.findEndOfLog, JE 7.5.11.
         """
@@ -122,8 +147,10 @@ class Environment:
             return frozenset()
         ends: set[int] = set()
         if not self.is_directory:
-            numbers = {file.file_no for file in files}
+            numbers = set(self.numbers)
             ends = {i for i, file in enumerate(files) if file.file_no + 1 not in numbers}
+        if self.unreadable and self.unreadable[-1].file_no > files[-1].file_no:
+            return frozenset(ends)
         for i in reversed(range(len(files))):
             ends.add(i)
             if files[i].size > FILE_HEADER_SIZE:
@@ -161,16 +188,19 @@ class Environment:
         return {file.path: i for i, file in enumerate(self.files)}
 
 
-def open_environment(paths: Sequence[Path], known: Environment | None = None) -> Environment:
+def open_environment(
+    paths: Sequence[Path], known: Environment | None = None, *, keep_going: bool = False
+) -> Environment:
     """Open a log: one directory (with its data001… directories), or one or more files.
 
     Args:
         paths: what the user named.
         known: the same log at an earlier look. Only names are looked at then, and files opened
             that are new, were the last one, or had no good header.
+        keep_going: a file that cannot be opened goes to `unreadable`, as long as another can.
 
     Raises:
-        InputError: nothing there, or not a log.
+        InputError: nothing there, or not a log; a file cannot be opened.
         UsageError: nothing named, several logs, or two files of one number.
         StoppedError: a file vanished between listing and opening it.
     """
@@ -183,11 +213,12 @@ def open_environment(paths: Sequence[Path], known: Environment | None = None) ->
             raise InputError(f"{path}: {error.strerror}") from error
         if not exists:
             raise InputError(f"{path}: no such file or directory")
-    complete = _complete_files(known)
+    files = _Files(_complete_files(known), keep_going)
     if len(paths) == 1 and paths[0].is_dir():
-        return _open_directory(paths[0], str(paths[0]), complete)
+        return _open_directory(paths[0], str(paths[0]), files)
     name = _name_of_files(paths)
-    return _make(name, _open_files(paths, complete), is_directory=False)
+    files.open(paths)
+    return _make(name, files, is_directory=False)
 
 
 @contextmanager
@@ -293,7 +324,7 @@ def _complete_files(known: Environment | None) -> dict[Path, LogFile]:
     return {file.path: file for file in files[:-1] if file.header.good}
 
 
-def _open_directory(path: Path, name: str, complete: Mapping[Path, LogFile]) -> Environment:
+def _open_directory(path: Path, name: str, files: _Files) -> Environment:
     try:
         folders = sorted(_names(path, _is_data_directory))
         found = [p for folder in (path, *folders) for p in _names(folder, _is_log)]
@@ -304,7 +335,7 @@ def _open_directory(path: Path, name: str, complete: Mapping[Path, LogFile]) -> 
             f"{path}: no .jdb files here. Name the environment's home, the directory that holds "
             "00000000.jdb and its like (of a StarRocks or Doris front end: meta/bdb)."
         )
-    files = _open_files(found, complete)
+    files.open(found)
     return _make(name, files, is_directory=True, folders=tuple(p.name for p in folders))
 
 
@@ -333,8 +364,52 @@ def _is_log(entry: os.DirEntry[str]) -> bool:
     return is_jdb_name(entry.name) and entry.is_file()
 
 
-def _open_files(paths: Iterable[Path], complete: Mapping[Path, LogFile]) -> list[LogFile]:
-    return [complete.get(path) or _open_file(path) for path in paths]
+@dataclass
+class _Files:
+    """The files of a log as they are opened.
+
+    Attributes:
+        complete: those of an earlier look that need no second one.
+        keep_going: those that cannot be opened are no error.
+        opened, unreadable: the files, in any order.
+    """
+
+    complete: Mapping[Path, LogFile]
+    keep_going: bool
+    opened: list[LogFile] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+    def open(self, paths: Iterable[Path]) -> None:
+        """Open files.
+
+        Raises:
+            InputError: one cannot be opened, and that is an error, or not one of them can.
+            StoppedError: one has vanished since it was listed.
+        """
+        refused: InputError | None = None
+        for path in paths:
+            try:
+                self.opened.append(self.complete.get(path) or _open_file(path))
+            except InputError as error:
+                refused = refused or error
+                file_no = log_file_no(path)
+                if not self.keep_going or file_no is None:
+                    raise
+                self.unreadable.append(Unreadable(path, file_no, _size(path), _reason(error)))
+        if refused is not None and not self.opened:
+            raise refused
+
+
+def _reason(error: InputError) -> str:
+    cause = error.__cause__
+    return (cause.strerror if isinstance(cause, OSError) else None) or str(error)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _open_file(path: Path) -> LogFile:
@@ -350,9 +425,9 @@ def _open_file(path: Path) -> LogFile:
 
 
 def _make(
-    name: str, files: list[LogFile], *, is_directory: bool, folders: tuple[str, ...] = ()
+    name: str, found: _Files, *, is_directory: bool, folders: tuple[str, ...] = ()
 ) -> Environment:
-    files.sort(key=lambda file: (file.file_no, str(file.path)))
+    files = sorted(found.opened, key=lambda file: (file.file_no, str(file.path)))
     if not is_directory:
         _check_named(files)
     problems = "; ".join(f"{f.path}: {f.header.problem}" for f in files[:3])
@@ -360,7 +435,15 @@ def _make(
         raise InputError(f"no file of a log version that this je-tools knows: {problems}")
     marker = next((f for f in files if f.file_no == MARKER_FILE_NO), None)
     kept = [file for file in files if file is not marker or len(files) == 1]
-    return Environment(name, tuple(_with_versions(kept)), marker, is_directory, folders)
+    unreadable = sorted(found.unreadable, key=lambda file: (file.file_no, str(file.path)))
+    if unreadable and unreadable[-1].file_no == MARKER_FILE_NO:
+        # That it is there is all that counts.
+        closed = unreadable.pop()
+        header = FileHeader(good=False, problem=closed.reason)
+        marker = LogFile(closed.path, closed.file_no, closed.size, header, DEFAULT_VERSION)
+    return Environment(
+        name, tuple(_with_versions(kept)), marker, is_directory, folders, tuple(unreadable)
+    )
 
 
 def _check_named(files: Sequence[LogFile]) -> None:

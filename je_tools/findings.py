@@ -204,6 +204,14 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Copy the disk before anything else, with a tool that keeps the places of bytes.",
     ),
     (
+        "unreadable-file",
+        Severity.ERROR,
+        "A log file is there, and the system does not open it: permissions, or a device that "
+        "fails. What it holds is told as if it were missing.",
+        "Run the command as a user who may read the file, or mend its disk; what is told then "
+        "counts.",
+    ),
+    (
         "old-delta-in-v8",
         Severity.WARNING,
         "A file of log version 8 holds old BIN-deltas (type 22). JE 25.3 accepts the file, takes "

@@ -1,16 +1,19 @@
 """What is lost with files of a log: databases, ranges of keys, keys, and what is left of them.
 
 A file that is gone takes nodes of B-trees along, whose keys are known only as ranges then, and
-records, whose keys the slots of other files still tell.
+records, whose keys the slots of other files still tell. What is left is what `salvage` would make
+of the other files.
 
 Source: je-log.md "Where a log ends, and what damage costs".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
@@ -24,23 +27,63 @@ from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import (
-    equal_keys,
-    group_keys,
-    search_sorted,
-)
+from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
 from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.nodes import joined_spans
 from je_tools.formats.spans import Spans
-from je_tools.recovery.findings import log_findings
-from je_tools.recovery.interval import DELETED, INVISIBLE, TRANSACTIONAL, Lns, read_interval
+from je_tools.images import unchanged
+from je_tools.kept import Kept, find_kept, whole_keys
+from je_tools.names import FIXED_NAMES, INTERNAL_PREFIX
+from je_tools.recovery.findings import log_findings, unreadable_findings
 from je_tools.recovery.overlay import Overlay, match
 from je_tools.recovery.reading import Reading
 from je_tools.scan import Scanner
 from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot, held_snapshot
 
-_FOREVER = 1 << 62
 _NO_KEYS = Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+class FileState(StrEnum):
+    """Why something is lost with a file."""
+
+    NAMED = "taken as missing"
+    MISSING = "missing"
+    UNREADABLE = "unreadable"
+    TOO_SHORT = "too short"
+    """It is there, and ends before something that is to be in it."""
+    DAMAGED = "damaged"
+    """It is there, and somewhere in it there is no whole entry."""
+    ERASED = "erased"
+    """It is there, and an eraser has overwritten something that is to be in it."""
+    OTHER = "other entries"
+    """It is there, and holds other entries than it should."""
+
+
+_BY_FOUND = {
+    Found.NO_FILE: FileState.TOO_SHORT,
+    Found.NO_ENTRY: FileState.DAMAGED,
+    Found.BAD: FileState.DAMAGED,
+    Found.ERASED: FileState.ERASED,
+    Found.GOOD: FileState.OTHER,
+}
+"""What a file is like of which this was found in a place that is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLoss:
+    """A file with which something is lost, or could be.
+
+    Attributes:
+        file_no: its number.
+        state: why.
+        place_count: different places in it that are named and lost.
+        reason: of a file that cannot be opened, what the system says.
+    """
+
+    file_no: int
+    state: FileState
+    place_count: int
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +94,7 @@ class LostRange:
         low, high: from `low` on and below `high`; None where open.
         level: of the node, 1 for a bottom node.
         lsn: that is lost: of the node, or of the full version that it needs.
+        key_count: keys in it; None where nobody can say.
         kept_count: keys of the range of which the rest of the log has a record.
     """
 
@@ -58,7 +102,17 @@ class LostRange:
     high: bytes | None
     level: int
     lsn: int
+    key_count: int | None = None
     kept_count: int = 0
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it holds every key."""
+        return self.low is None and self.high is None
+
+    def holds(self, key: bytes) -> bool:
+        """Whether a key is in it, by the order of bytes."""
+        return (self.low is None or self.low <= key) and (self.high is None or key < self.high)
 
 
 @dataclass
@@ -70,30 +124,60 @@ class Loss:
         db_id: its id.
         descriptor_lsn: of the descriptor that is lost, and with it the whole database; None where
             it is there.
+        name_lost: whether its name is.
         ranges: in the order of keys.
         keys: of records that are lost alone, in the order of the tree.
         key_lsns: int64; of these records.
         kept: bool; of which of these the rest of the log has another version.
-        kept_count: keys of a database that is lost as a whole with a record in the rest.
+        whole_count: records of a database that is lost as a whole; None where nobody can say.
+        whole_kept_count: those in the rest.
     """
 
     name: str
     db_id: int
     descriptor_lsn: int | None = None
+    name_lost: bool = False
     ranges: list[LostRange] = field(default_factory=list)
     keys: Spans = _NO_KEYS
     key_lsns: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     kept: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
-    kept_count: int = 0
+    whole_count: int | None = None
+    whole_kept_count: int = 0
 
     def __bool__(self) -> bool:
-        return self.descriptor_lsn is not None or bool(self.ranges) or len(self.keys) > 0
+        parts = (self.is_whole, self.name_lost, self.ranges, len(self.keys))
+        return any(map(bool, parts))
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the database is one of the engine's own."""
+        return self.db_id in FIXED_NAMES or self.name.startswith(INTERNAL_PREFIX)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the database is lost."""
+        return self.descriptor_lsn is not None
+
+    @property
+    def key_count(self) -> int | None:
+        """Keys that are lost, as far as they can be counted; None where none can."""
+        if self.is_whole:
+            return self.whole_count
+        counts = [one.key_count for one in self.ranges if one.key_count is not None]
+        return len(self.keys) + sum(counts) if counts or not self.ranges or len(self.keys) else None
+
+    @property
+    def kept_count(self) -> int:
+        """Keys of which the rest of the log has a record."""
+        in_ranges = sum(one.kept_count for one in self.ranges)
+        return self.whole_kept_count + int(self.kept.sum()) + in_ranges
 
     @property
     def lsns(self) -> list[int]:
         """All that are lost."""
         own = [] if self.descriptor_lsn is None else [self.descriptor_lsn]
-        return [*own, *(each.lsn for each in self.ranges), *self.key_lsns.tolist()]
+        found = [*own, *(each.lsn for each in self.ranges), *self.key_lsns.tolist()]
+        return [lsn for lsn in found if lsn != NULL_LSN]
 
 
 @dataclass(frozen=True)
@@ -101,49 +185,81 @@ class Report:
     """What is lost with files.
 
     Attributes:
-        named: numbers of files that were taken to be missing.
+        files: with which something is lost, that were named, or that cannot be opened.
         losses: of the databases that lose something.
         findings: what the engine would say of the log as it is.
         refused: why there is no tree to look at; None where there is one.
     """
 
-    named: frozenset[int]
+    files: tuple[FileLoss, ...]
     losses: tuple[Loss, ...]
     findings: tuple[Finding, ...] = ()
     refused: str | None = None
 
-    @property
-    def files(self) -> dict[int, int]:
-        """Numbers of the files that something is lost with, and how many places name each."""
-        numbers = [lsn >> 32 & 0xFFFFFFFF for loss in self.losses for lsn in loss.lsns]
-        found, counts = np.unique(np.array(numbers, np.int64), return_counts=True)
-        return dict(zip(found.tolist(), counts.tolist(), strict=True))
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked.
+
+    Attributes:
+        now_ms: what has expired by then is not missed.
+        without: numbers of files to be taken as missing; where the log is complete otherwise, what
+            is lost is told for the state that it is in with them.
+        to_lsn: take the log to end with the entry there.
+    """
+
+    now_ms: int
+    without: frozenset[int] = frozenset()
+    to_lsn: int | None = None
 
 
-def report_missing(
-    environment: Environment, scanner: Scanner, without: Iterable[int], now_ms: int
-) -> Report:
+def report_missing(environment: Environment, scanner: Scanner, wanted: Wanted) -> Report:
     """What is lost with the files that are not there, or with some that are.
 
     Args:
-        environment: a whole directory.
+        environment: a whole directory; its unreadable files count as missing.
         scanner: how it is read.
-        without: numbers of files to be taken as missing; where the log is complete otherwise, what
-            is lost is told for the state that it is in with them.
-        now_ms: what has expired by then is not missed.
+        wanted: what is asked.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
-    named = frozenset(without)
     with ExitStack() as stack:
         try:
-            held = held_snapshot(environment, scanner, now_ms=now_ms)
+            held = held_snapshot(environment, scanner, now_ms=wanted.now_ms, to_lsn=wanted.to_lsn)
             snapshot = stack.enter_context(held)
         except InputError as error:
-            return Report(named, (), refused=str(error))
-        losses = tuple(_Search(snapshot, named).losses())
-        return Report(named, losses, tuple(log_findings(snapshot)))
+            files = tuple(_files(environment, wanted.without, {}))
+            findings = tuple(unreadable_findings(environment))
+            return Report(files, (), findings, str(error))
+        search = _Search(snapshot, wanted)
+        losses = tuple(search.losses())
+        files = tuple(_files(environment, wanted.without, search.places(losses)))
+        return Report(files, losses, tuple(log_findings(snapshot)))
+
+
+def _files(
+    environment: Environment, named: frozenset[int], places: Mapping[int, Sequence[Found]]
+) -> Iterator[FileLoss]:
+    """The files by number.
+
+    Args:
+        environment: the log.
+        named: files that are taken as missing.
+        places: by the number of a file what was found in each place in it that is lost.
+    """
+    reasons = {file.file_no: file.reason for file in environment.unreadable}
+    there = set(environment.numbers)
+    for number in sorted({*named, *reasons, *places}):
+        found = places.get(number, ())
+        state = FileState.MISSING
+        if number in named:
+            state = FileState.NAMED
+        elif number in reasons:
+            state = FileState.UNREADABLE
+        elif number in there:
+            state = _BY_FOUND[min(found)]
+        yield FileLoss(number, state, len(found), reasons.get(number))
 
 
 @dataclass(frozen=True)
@@ -152,46 +268,89 @@ class _Search:
 
     Attributes:
         snapshot: with all files that are there.
-        named: of which these are taken to be missing.
+        wanted: what is asked.
     """
 
     snapshot: Snapshot
-    named: frozenset[int]
+    wanted: Wanted
 
     def losses(self) -> Iterator[Loss]:
         """Of each database, those that lose nothing left out."""
         descriptors = self._of_tree(self.snapshot.databases[ID_DB])
-        found = [descriptors, self._of_tree(self.snapshot.databases[NAME_DB])]
-        found += self._of_descriptors(descriptors)
+        names = self._of_tree(self.snapshot.databases[NAME_DB])
+        found = [descriptors, names, *self._of_descriptors(descriptors, names)]
         gone = {loss.db_id for loss in found}
         for db_id, database in self.snapshot.databases.items():
             if db_id not in gone:
                 found.append(self._of_tree(database))
+        taken = _Taken.by(names)
+        for loss in found if names else ():
+            self._look_for_name(loss, taken)
         found = [loss for loss in found if loss]
         if found:
-            _Rest(self.snapshot, self.named).look_for(found)
+            with unchanged(self.kept.salvaged.check_files):
+                for loss in found:
+                    self._count(loss)
         yield from found
+
+    def places(self, losses: Iterable[Loss]) -> dict[int, list[Found]]:
+        """By the number of a file, what there is in each place in it that is lost."""
+        lsns = np.unique(np.array([lsn for loss in losses for lsn in loss.lsns], np.int64))
+        found = fetch(self.snapshot.image, lsns, fast=self.snapshot.fast).found
+        places: dict[int, list[Found]] = {}
+        for lsn, each in zip(lsns.tolist(), found.tolist(), strict=True):
+            places.setdefault(lsn >> 32 & 0xFFFFFFFF, []).append(Found(each))
+        return places
+
+    @cached_property
+    def kept(self) -> Kept:
+        """What the files bring back that are left."""
+        snapshot, wanted = self.snapshot, self.wanted
+        cut = None
+        if wanted.to_lsn is not None:
+            cut = (snapshot.end.files[-1].file_no, snapshot.end.next_offset)
+        return find_kept(snapshot.environment, snapshot.scanner, wanted.without, cut)
 
     def is_gone(self, lsns: Ints) -> Mask:
         """Which LSNs lie in files that are taken to be missing."""
-        return np.isin(lsns >> 32 & 0xFFFFFFFF, list(self.named))
+        return np.isin(lsns >> 32 & 0xFFFFFFFF, list(self.wanted.without))
 
-    def _of_descriptors(self, descriptors: Loss) -> Iterator[Loss]:
-        """Databases whose descriptor is lost, as far as their names are left."""
+    def _of_descriptors(self, descriptors: Loss, names: Loss) -> Iterator[Loss]:
+        """Databases whose descriptor is lost, as far as anything tells of them."""
+        if not descriptors:
+            return
         snapshot = self.snapshot
-        keys = [descriptors.keys[row] or b"" for row in range(len(descriptors.keys))]
-        lsns = dict(zip(keys, descriptors.key_lsns.tolist(), strict=True))
-        names = _names(snapshot)
-        for number in (text for text in keys if text.lstrip(b"-").isdigit()):
-            names.setdefault(int(number), f"id:{int(number)}")
-        for db_id, name in names.items():
-            key = str(db_id).encode()
-            lost = [one for one in descriptors.ranges if _holds(one, key)]
-            if key in lsns or lost:
-                lsn = lsns[key] if key in lsns else lost[0].lsn
-                yield Loss(name, db_id, lsn)
-            elif db_id not in snapshot.databases:
-                yield Loss(name, db_id, NULL_LSN)
+        lost = _Taken.by(descriptors)
+        known = dict(snapshot.names)
+        if names and not self.wanted.without:
+            # Else the names are those of the log as it is with all files.
+            known = {i: each.name for i, each in self.kept.live().items()} | known
+        for number in (text for text in lost.alone if text.lstrip(b"-").isdigit()):
+            known.setdefault(int(number), f"id:{int(number)}")
+        for db_id, name in known.items():
+            lsn = lost.lsn_of(str(db_id).encode())
+            database = snapshot.databases.get(db_id)
+            if lsn is None and (db_id not in snapshot.names or database is not None):
+                continue
+            loss = Loss(name, db_id, NULL_LSN if lsn is None else lsn)
+            if database is not None and self.is_gone(np.array([loss.descriptor_lsn])).all():
+                loss.whole_count = snapshot.count(database)
+            yield loss
+
+    def _look_for_name(self, loss: Loss, names: _Taken) -> None:
+        """Tell whether the name of a database is lost, and what it was."""
+        if loss.db_id in FIXED_NAMES:
+            return
+        name = self.snapshot.names.get(loss.db_id)
+        if name is not None:
+            key = name.encode("utf-8", "surrogateescape")
+            loss.name_lost = names.lsn_of(key) is not None
+            return
+        known = self.kept.database(loss.db_id)
+        # A database that is being removed has lost its name before.
+        loss.name_lost = known is None or not known.removed
+        if known is not None:
+            loss.name = known.name
 
     def _of_tree(self, database: Database) -> Loss:
         """What is lost of a tree, from its root down."""
@@ -265,7 +424,7 @@ class _Search:
         lacking = reading.lacking_changes(0, len(overlay))
         keys, lsns = lacking.key, lacking.lsn
         outside = np.ones(len(keys), np.bool_)
-        for low, high in _places(tree, keys, loss.ranges):
+        for low, high in places(tree, keys, loss.ranges):
             outside[low:high] = False
         return keys.take(outside), lsns[outside]
 
@@ -276,20 +435,57 @@ class _Search:
         parts = [Part(each.path, each.file_no, each.version, each.size) for each in files]
         last = parts.pop()
         parts.append(replace(last, stop=self.snapshot.end.next_offset))
-        return self.snapshot.map_files([part for part in parts if part.file_no not in self.named])
+        return self.snapshot.map_files(
+            [part for part in parts if part.file_no not in self.wanted.without]
+        )
 
     def _lost(self, image: Image, lsns: Ints, *, fast: bool) -> Mask:
         found = fetch(image, lsns, fast=fast, check=False).found
         return self.is_gone(lsns) | (found <= Found.NO_ENTRY)
 
+    def _count(self, loss: Loss) -> None:
+        """Tell how much of a loss the files have that are left, be it older."""
+        database = self.snapshot.databases.get(loss.db_id)
+        if loss.is_whole or database is None:
+            loss.whole_kept_count = len(self.kept.keys(loss.db_id, two_part=False))
+            return
+        tree = self.snapshot.tree(database)
+        keys = self.kept.keys(loss.db_id, two_part=tree.two_part)
+        keys = keys.take(order_keys(keys, two_part=tree.by_parts, fast=tree.fast))
+        if len(keys):
+            at = search_sorted(keys, loss.keys, two_part=tree.by_parts, fast=tree.fast)
+            at = np.minimum(at, len(keys) - 1)
+            loss.kept = equal_keys(keys.take(at), loss.keys, fast=tree.fast)
+        found = places(tree, keys, loss.ranges)
+        counts = self._keys_in(loss, database, tree)
+        loss.ranges = [
+            replace(one, key_count=count, kept_count=high - low)
+            for one, count, (low, high) in zip(loss.ranges, counts, found, strict=True)
+        ]
 
-def _places(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[int, int]]:
+    def _keys_in(self, loss: Loss, database: Database, tree: Tree) -> list[int | None]:
+        """How many keys are in each range, where its node is there to tell."""
+        lsns = np.array([one.lsn for one in loss.ranges], np.int64)
+        is_told = self.is_gone(lsns)
+        if not tree.ordered:
+            is_told &= np.array([one.is_everything for one in loss.ranges], np.bool_)
+        counts = np.zeros(len(lsns), np.int64)
+        for batch in self.snapshot.records(database, with_data=False) if is_told.any() else ():
+            keys = whole_keys(batch) if tree.two_part else batch.key
+            counts += [high - low for low, high in places(tree, keys, loss.ranges)]
+        pairs = zip(counts.tolist(), is_told.tolist(), strict=True)
+        return [count if told else None for count, told in pairs]
+
+
+def places(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[int, int]]:
     """From which of ascending keys on each range begins, and where it ends.
 
-    Where the order of keys is not known nothing is in a range.
+    Where the order of keys is not known nothing is in a range but one of all keys.
     """
-    if not tree.ordered or not ranges:
-        return [(0, 0)] * len(ranges)
+    if not tree.ordered:
+        return [(0, len(keys) if one.is_everything else 0) for one in ranges]
+    if not ranges:
+        return []
     bounds = joined_spans([bound(key) for one in ranges for key in (one.low, one.high)])
     found = search_sorted(keys, bounds, two_part=tree.by_parts, fast=tree.fast).reshape(-1, 2)
     is_open = bounds.sizes.reshape(-1, 2) < 0
@@ -298,77 +494,31 @@ def _places(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[
     return [(low, high) for low, high in found.tolist()]
 
 
-def _holds(lost: LostRange, key: bytes) -> bool:
-    return (lost.low is None or lost.low <= key) and (lost.high is None or key < lost.high)
-
-
-def _names(snapshot: Snapshot) -> dict[int, str]:
-    """Names of databases by id, as far as they can be read."""
-    names = {}
-    for batch in snapshot.records(snapshot.databases[NAME_DB], with_data=False):
-        for row in range(len(batch)):
-            entry = snapshot.entry(int(batch.lsn[row]))
-            if entry is not None and "name_db_id" in entry.fields:
-                key = batch.key[row] or b""
-                names[int(entry.fields["name_db_id"])] = key.decode("utf-8", "surrogateescape")
-    return names
-
-
 @dataclass(frozen=True)
-class _Rest:
-    """The records that files hold which are left."""
+class _Taken:
+    """Keys that a loss takes, of a database whose keys are ordered by their bytes.
 
-    snapshot: Snapshot
-    named: frozenset[int]
+    Attributes:
+        alone: LSNs by the keys of records that are lost alone.
+        ranges: by their beginnings.
+        lows: these, the first key of all for an open one.
+    """
 
-    def look_for(self, losses: Sequence[Loss]) -> None:
-        """Tell what of the losses other files have, be it older."""
-        lns, committed = self._lns()
-        for loss in losses:
-            own = np.flatnonzero(lns.db_id == loss.db_id)
-            if len(own):
-                self._look_for(loss, lns.take(own), committed)
+    alone: dict[bytes, int]
+    ranges: list[LostRange]
+    lows: list[bytes]
 
-    def _lns(self) -> tuple[Lns, Ints]:
-        end = self.snapshot.end
-        files = [file for file in end.files if file.file_no not in self.named]
-        interval = read_interval(
-            self.snapshot.environment,
-            files,
-            self.snapshot.image,
-            replace(self.snapshot.scanner, progress=None),
-            first_lsn=0,
-            nodes_from=_FOREVER,
-            next_lsn=end.next_lsn,
-            end_lsn=NULL_LSN,
-        )
-        return interval.lns, np.unique(interval.ends.txn_id[interval.ends.is_commit])
+    @classmethod
+    def by(cls, loss: Loss) -> _Taken:
+        """What a loss takes."""
+        keys = (loss.keys[row] or b"" for row in range(len(loss.keys)))
+        alone = dict(zip(keys, loss.key_lsns.tolist(), strict=True))
+        ranges = sorted(loss.ranges, key=lambda one: one.low or b"")
+        return cls(alone, ranges, [one.low or b"" for one in ranges])
 
-    def _look_for(self, loss: Loss, lns: Lns, committed: Ints) -> None:
-        database = self.snapshot.databases.get(loss.db_id)
-        tree = self.snapshot.tree(database) if database else _bare_tree(self.snapshot)
-        counts = lns.flags & INVISIBLE == 0
-        counts &= (lns.flags & TRANSACTIONAL == 0) | np.isin(lns.txn_id, committed)
-        lns = lns.take(counts)
-        keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
-        order, is_new = group_keys(keys, two_part=tree.by_parts, fast=tree.fast)
-        is_last = np.append(is_new[1:], True)[: len(keys)]
-        alive = is_last & (lns.flags[order] & DELETED == 0)
-        keys = keys.take(order[alive])
-        if loss.descriptor_lsn is not None:
-            loss.kept_count = len(keys)
-            return
-        if len(keys):
-            at = search_sorted(keys, loss.keys, two_part=tree.by_parts, fast=tree.fast)
-            at = np.minimum(at, len(keys) - 1)
-            loss.kept = equal_keys(keys.take(at), loss.keys, fast=tree.fast)
-        places = _places(tree, keys, loss.ranges)
-        loss.ranges = [
-            replace(one, kept_count=high - low)
-            for one, (low, high) in zip(loss.ranges, places, strict=True)
-        ]
-
-
-def _bare_tree(snapshot: Snapshot) -> Tree:
-    """How keys of a database are read whose descriptor is lost."""
-    return Tree(snapshot.image, NULL_LSN, NULL_LSN, fast=snapshot.fast)
+    def lsn_of(self, key: bytes) -> int | None:
+        """The LSN with which a key is lost; None where it is not."""
+        at = bisect_right(self.lows, key) - 1
+        if key in self.alone or at < 0 or not self.ranges[at].holds(key):
+            return self.alone.get(key)
+        return self.ranges[at].lsn

@@ -40,3 +40,8 @@ def safe_cell(text: str) -> str:
 def is_lsn(name: str) -> bool:
     """Whether a field of this name holds log sequence numbers."""
     return name == "lsn" or name.endswith("_lsn")
+
+
+def counted(number: int, word: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {word}{'s' * (number != 1)}"

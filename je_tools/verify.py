@@ -33,6 +33,7 @@ from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
 from je_tools.formats.je.reader import Rows
+from je_tools.plain import counted
 from je_tools.scan import FileState, Part, Scanner
 from je_tools.stream import Runs, Stream, runs_of
 from je_tools.upgrade import OldForm, Upgrade, collect_old_form
@@ -62,7 +63,7 @@ class Damage:
     def text(self) -> str:
         """The errors in words."""
         codes = ", ".join(f"{count:,} {code}" for code, count in sorted(self.codes.items()))
-        return f"damaged, {_counted(self.codes.total(), 'error')}: {codes}"
+        return f"damaged, {counted(self.codes.total(), 'error')}: {codes}"
 
 
 @dataclass
@@ -129,13 +130,13 @@ class Totals:
         """The outcome in one line."""
         read = ", ".join(
             (
-                _counted(self.files, "file"),
-                _counted(self.size, "byte"),
+                counted(self.files, "file"),
+                counted(self.size, "byte"),
                 f"{self.entries:,} good {'entry' if self.entries == 1 else 'entries'}",
             )
         )
         kinds = [
-            _counted(self.findings[severity], severity)
+            counted(self.findings[severity], severity)
             for severity in reversed(Severity)
             if self.findings[severity]
         ]
@@ -435,7 +436,3 @@ def lock_holder(path: Path) -> int | None:
             os.close(descriptor)
     kind, _, _, _, holder = flock.unpack(answer[: flock.size])
     return None if kind == fcntl.F_UNLCK else max(int(holder), UNKNOWN_PROCESS)
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number:,} {word}" + "s" * (number != 1)

@@ -30,19 +30,22 @@ class Trees:
     notes: CleanerNotes
 
 
-def open_trees(environment: Environment, scanner: Scanner, now_ms: int) -> Trees:
+def open_trees(
+    environment: Environment, scanner: Scanner, now_ms: int, to_lsn: int | None = None
+) -> Trees:
     """Read what `tree_findings` begins with.
 
     Args:
         environment: a whole directory.
         scanner: how it is read.
         now_ms: what has expired by then may be gone.
+        to_lsn: take the log to end with the entry there.
 
     Raises:
         InputError: there is no root, so that there are no trees.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
-    snapshot = take_snapshot(environment, scanner, now_ms=now_ms)
+    snapshot = take_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
     with unchanged(snapshot.check_files):
         return Trees(snapshot, cleaner_notes(snapshot))
 

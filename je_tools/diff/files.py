@@ -19,7 +19,10 @@ class FileState(StrEnum):
 
     SAME = "same"
     SHORTER = "shorter"
-    """The copy is the beginning: the environment has written on since."""
+    """The copy is the beginning, in its last file: the environment has written on since."""
+    TRUNCATED = "truncated"
+    """The copy is the beginning, and goes on with another file: each is complete before the next
+    is begun, so this one was cut off, or copied too early."""
     LONGER = "longer"
     """The environment's file is the beginning: the copy was opened, or the log was cut."""
     CHANGED = "changed"
@@ -34,7 +37,15 @@ class FileState(StrEnum):
     """It is behind the last file of the environment: the copy was opened and written to."""
 
 
-WRONG = frozenset({FileState.CHANGED, FileState.NOT_COPIED, FileState.LONGER, FileState.AHEAD})
+WRONG = frozenset(
+    {
+        FileState.TRUNCATED,
+        FileState.CHANGED,
+        FileState.NOT_COPIED,
+        FileState.LONGER,
+        FileState.AHEAD,
+    }
+)
 """States of which a copy that was never opened has none."""
 
 
@@ -75,17 +86,19 @@ def compare_files(environment: Environment, copy: Environment) -> Iterator[FileP
             state = FileState.NOT_COPIED if number < last_b else FileState.NEWER
             yield FilePair(number, state, a.size, None)
         elif a is not None and b is not None:
-            yield _compare(a, b)
+            yield _compare(a, b, is_last=number == last_b)
 
 
-def _compare(a: LogFile, b: LogFile) -> FilePair:
+def _compare(a: LogFile, b: LogFile, *, is_last: bool) -> FilePair:
     common = min(a.size, b.size)
     at = first_difference(a.path, b.path, common)
     if at is not None:
         return FilePair(a.file_no, FileState.CHANGED, a.size, b.size, at)
     state = FileState.SAME
-    if a.size != b.size:
-        state = FileState.SHORTER if b.size < a.size else FileState.LONGER
+    if b.size > a.size:
+        state = FileState.LONGER
+    elif b.size < a.size:
+        state = FileState.SHORTER if is_last else FileState.TRUNCATED
     return FilePair(a.file_no, state, a.size, b.size)
 
 

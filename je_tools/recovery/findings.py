@@ -20,6 +20,7 @@ from je_tools.plain import printable
 from je_tools.recovery.end import EndReason, Refusal
 
 if TYPE_CHECKING:
+    from je_tools.environment import Environment
     from je_tools.snapshot import Snapshot
 
 _KEY_SHOWN = 32
@@ -70,6 +71,20 @@ def log_findings(snapshot: Snapshot) -> list[Finding]:
     return [*_of_log(snapshot), *_of_creations(snapshot), *_of_databases(snapshot)]
 
 
+def unreadable_findings(environment: Environment) -> Iterator[Finding]:
+    """Files that the system does not open."""
+    for file in environment.unreadable:
+        code = CODES["unreadable-file"]
+        yield Finding(
+            code.name,
+            code.severity,
+            environment.name,
+            file.file_no,
+            found=file.reason,
+            hint=code.hint,
+        )
+
+
 def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:
     known = CODES[code]
     place: dict[str, Any] = {}
@@ -86,6 +101,7 @@ def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Fi
 
 
 def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
+    yield from unreadable_findings(snapshot.environment)
     for refusal in snapshot.refusals:
         yield _make(snapshot, "recovery-refused", found=_WHY[refusal])
     end = snapshot.end

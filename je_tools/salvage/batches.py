@@ -19,7 +19,7 @@ from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
-from je_tools.records import Records, no_records
+from je_tools.records import NO_TIME, Records, no_records
 from je_tools.salvage.choice import Grades
 from je_tools.salvage.content import KEYED_VERSION
 
@@ -43,6 +43,12 @@ class Graded(Records):
     def take(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Graded:
         """The records of a mask, of an index array in its order, or of a slice."""
         return graded(Records.take(self, keep), self.confidence[keep])
+
+    def alive_at(self, now_ms: int | None) -> Graded:
+        """Those that have not expired by then; all for None."""
+        if now_ms is None:
+            return self
+        return self.take((self.expires_ms == NO_TIME) | (self.expires_ms >= now_ms))
 
 
 def graded(records: Records, confidence: Grades) -> Graded:
@@ -68,11 +74,13 @@ class Reading:
         image: the log.
         has_duplicates: of the database, which decides what its keys are.
         fast: use compiled kernels.
+        now_ms: leave out what has expired by then; None for nothing.
     """
 
     image: Image
     has_duplicates: bool
     fast: bool
+    now_ms: int | None = None
 
     def batches(
         self, lsns: Ints, sizes: npt.NDArray[np.int32], confidence: Grades
@@ -90,8 +98,11 @@ class Reading:
             before = int(ends[first - 1]) if first else 0
             last = int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))
             last = min(max(last, first + 1), first + BATCH_ROWS, len(lsns))
-            yield partial(self.read, lsns[first:last], confidence[first:last])
+            yield partial(self._alive, lsns[first:last], confidence[first:last])
             first = last
+
+    def _alive(self, lsns: Ints, confidence: Grades) -> Graded:
+        return self.read(lsns, confidence).alive_at(self.now_ms)
 
     def read(self, lsns: Ints, confidence: Grades) -> Graded:
         """The records at LSNs, which have been summed before.

@@ -19,7 +19,7 @@ from je_tools.formats.je.types import type_name
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 from je_tools.masking import DataMode, Masking
-from je_tools.plain import clean_text, printable
+from je_tools.plain import clean_text, counted, printable
 from je_tools.salvage.batches import Graded
 from je_tools.salvage.choice import Confidence
 from je_tools.salvage.lost import INTERNAL, NAMES_ID, Hole, HoleKind
@@ -57,6 +57,8 @@ def write_ledger(
     for one, written in zip(databases, output.records, strict=True):
         files = {"file": written.file, "unfinished_file": apart.get(one.database.db_id)}
         row = _database_row(one) | {"left_out": written.left_out}
+        if salvaged.now_ms is not None:
+            row["expired"] = sum(one.records.values()) - written.records - written.left_out
         _write(out, {"kind": "database", **row, **files})
     for name in _lost_names(salvaged):
         _write(out, {"kind": "lost-name", **name})
@@ -93,9 +95,11 @@ def _hole_row(hole: Hole) -> dict[str, Any]:
         "first_file": hole.start >> 32 & 0xFFFFFFFF,
     }
     if hole.kind is HoleKind.NO_FILE:
-        row["files"] = (hole.stop - hole.start) >> 32
+        row["files"] = hole.file_count
     else:
         row["bytes"] = _size(hole)
+    if hole.reason is not None:
+        row["reason"] = clean_text(hole.reason)
     return row | {
         "before": None if hole.before == NO_TYPE else type_name(hole.before),
         "after": None if hole.after == NO_TYPE else type_name(hole.after),
@@ -211,7 +215,7 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
     """The same for people, without single records."""
     row = _log_row(salvaged)
     lines = [
-        f"{printable(salvaged.environment.name)}: {_counted(row['files'], 'file')}, "
+        f"{printable(salvaged.environment.name)}: {counted(row['files'], 'file')}, "
         f"{row['bytes']:,} bytes, "
         f"{row['versions']:,} versions of records, {row['committed']:,} commits",
         *_hole_texts(salvaged.lost.holes),
@@ -239,16 +243,12 @@ def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:
         size = sum(map(_size, some))
         what = f"{size:,} bytes" if kind is not HoleKind.NO_FILE else _files(some)
         named = sum(hole.named for hole in some)
-        count = _counted(len(some), "hole")
+        count = counted(len(some), "hole")
         yield f"{kind.value}: {count}, {what}, lost entries that others name: {named:,}"
 
 
 def _files(holes: Sequence[Hole]) -> str:
-    return _counted(sum((hole.stop - hole.start) >> 32 for hole in holes), "file")
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' * (number != 1)}"
+    return counted(sum(hole.file_count for hole in holes), "file")
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

@@ -41,6 +41,8 @@ class HoleKind(StrEnum):
     """A file without a single good entry."""
     NO_FILE = "no-file"
     """Files that are not there: lost, or cleaned away by the engine."""
+    UNREADABLE = "unreadable-file"
+    """A file that the system does not open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Hole:
         named: how many different entries in it the rest of the log names.
         keys: how many records it misses, whose newest version stood there.
         held: how many stood there and come back all the same.
+        reason: of a file that cannot be opened, what the system says.
     """
 
     kind: HoleKind
@@ -64,6 +67,7 @@ class Hole:
     named: int = 0
     keys: int = 0
     held: int = 0
+    reason: str | None = None
 
     @property
     def is_damage(self) -> bool:
@@ -74,6 +78,13 @@ class Hole:
         if self.kind is HoleKind.NO_FILE:
             return self.keys + self.held > 0
         return self.kind is not HoleKind.TAIL
+
+    @property
+    def file_count(self) -> int:
+        """How many files it is; 0 for a place in one that can be opened."""
+        if self.kind is HoleKind.UNREADABLE:
+            return 1
+        return (self.stop - self.start) >> 32 if self.kind is HoleKind.NO_FILE else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +122,7 @@ def find_lost(
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    holes = list(_holes(environment, content))
+    holes = _holes(environment, content)
     erases = len(content.kept.start) != len(content.solid.start)
     # Files that were named one by one may be any part of a log.
     is_whole = environment.is_directory and not erases
@@ -226,18 +237,35 @@ def _settles(content: Content, named: Named) -> Mask:
     return settled
 
 
-def _holes(environment: Environment, content: Content) -> Iterator[Hole]:
+def _holes(environment: Environment, content: Content) -> list[Hole]:
     """Every hole, in log order."""
+    holes = [*_absent(environment), *_inside(environment, content)]
+    return sorted(holes, key=lambda hole: hole.start)
+
+
+def _absent(environment: Environment) -> Iterator[Hole]:
+    """Files that are not there, or cannot be opened."""
+    for file in environment.unreadable:
+        start = file.file_no * _FILE
+        stop = start + max(file.size, 1)
+        yield Hole(HoleKind.UNREADABLE, start, stop, NO_TYPE, NO_TYPE, reason=file.reason)
+    if not environment.is_directory:
+        return
+    expected = 0
+    for number in environment.numbers:
+        if number > expected:
+            yield Hole(HoleKind.NO_FILE, expected * _FILE, number * _FILE, NO_TYPE, NO_TYPE)
+        expected = number + 1
+
+
+def _inside(environment: Environment, content: Content) -> Iterator[Hole]:
+    """Holes of files that could be opened."""
     solid = content.solid
     run = 0
-    expected: int | None = 0 if environment.is_directory else None
     ends = environment.ends
     for i, state in enumerate(content.states):
         file_no = state.file.file_no
         base = file_no * _FILE
-        if expected is not None and file_no > expected:
-            yield Hole(HoleKind.NO_FILE, expected * _FILE, base, NO_TYPE, NO_TYPE)
-        expected = file_no + 1
         at, before, found = base, NO_TYPE, False
         while run < len(solid.start) and solid.start[run] >> 32 & 0xFFFFFFFF == file_no:
             start = int(solid.start[run]) & _LARGEST

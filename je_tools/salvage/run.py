@@ -74,6 +74,7 @@ class Salvage:
         lost: what cannot be read, and what is known of it.
         choice: what is taken.
         fast: compiled kernels are used.
+        now_ms: what has expired by then is left out when records are read; None for nothing.
     """
 
     environment: Environment
@@ -82,6 +83,7 @@ class Salvage:
     lost: Lost
     choice: Choice
     fast: bool
+    now_ms: int | None = None
 
     @cached_property
     def image(self) -> Image:
@@ -191,7 +193,7 @@ class Salvage:
         lns = self.content.lns
         rows = self.rows_of(one.database.db_id)
         rows = rows[mask[rows]]
-        reading = Reading(self.image, one.database.has_duplicates, self.fast)
+        reading = Reading(self.image, one.database.has_duplicates, self.fast, self.now_ms)
         return reading.batches(lns.lsn[rows], lns.size[rows], self.choice.confidence[rows])
 
     def named_batches(self, one: Described) -> Iterator[Graded]:
@@ -200,13 +202,25 @@ class Salvage:
         index = np.flatnonzero(self.lost.comes_back & (named.db_id == one.database.db_id))
         if len(index):
             grades = np.full(len(index), Confidence.SLOT_ONLY, np.uint8)
-            yield graded(named.records.take(index), grades)
+            yield graded(named.records.take(index), grades).alive_at(self.now_ms)
 
 
 def salvage(
-    environment: Environment, scanner: Scanner, mode: Mode, *, internal: bool = False
+    environment: Environment,
+    scanner: Scanner,
+    mode: Mode,
+    *,
+    internal: bool = False,
+    now_ms: int | None = None,
 ) -> Salvage:
     """Read a log, and decide what comes back.
+
+    Args:
+        environment: the log; files of it that cannot be opened are holes.
+        scanner: how it is read.
+        mode: what is taken.
+        internal: ask for lost records of the engine's own databases too.
+        now_ms: leave out what has expired by then; None to leave out nothing.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -215,10 +229,17 @@ def salvage(
     fast = scanner.is_fast(environment.size)
     content = read_content(environment, scanner)
     give_back_memory()
-    grades = grade(content, content.solid.ends)
+    grades = grade(content, _where_ends_may_be(environment, content))
     choice = choose(content, grades, mode, scanner.thread_count(), fast=fast)
     lost, choice = find_lost(environment, scanner, content, choice, mode, internal=internal)
-    return Salvage(environment, mode, content, lost, choice, fast)
+    return Salvage(environment, mode, content, lost, choice, fast, now_ms)
+
+
+def _where_ends_may_be(environment: Environment, content: Content) -> Ints:
+    """Where places begin that could not be read, and may hold ends of transactions; sorted."""
+    closed = np.array([file.file_no for file in environment.unreadable], np.uint64)
+    starts = (closed << np.uint64(32)).view(np.int64)
+    return np.sort(np.concatenate((content.solid.ends, starts)))
 
 
 @dataclass(frozen=True, slots=True)

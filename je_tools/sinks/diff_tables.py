@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from je_tools.diff.environments import Tally
 from je_tools.diff.files import FilePair
-from je_tools.diff.records import Block
+from je_tools.diff.records import Block, Change, Changes
 from je_tools.masking import Masking
-from je_tools.sinks.key_tables import spelled
+from je_tools.sinks.key_tables import RECORD_COLUMNS, record_cells, shown, spelled
 from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
 
 _DATABASES = (
@@ -21,12 +21,21 @@ _DATABASES = (
 
 _BLOCKS = (
     Column("db", "database", Kind.TEXT),
-    Column("first_key", "first key", Kind.TEXT),
-    Column("last_key", "last key", Kind.TEXT),
+    Column("first_key", "first key", Kind.KEY),
+    Column("last_key", "last key", Kind.KEY),
     Column("only_a_count", "only in A"),
     Column("only_b_count", "only in B"),
     Column("changed_count", "changed"),
 )
+
+_RECORDS = (
+    Column("db", "database", Kind.TEXT),
+    Column("change", "change", Kind.TEXT),
+    *RECORD_COLUMNS,
+)
+
+RECORDS_LISTED = 1000
+"""Records that a table lists at most: its columns are as wide as the widest of them."""
 
 _FILES = (
     Column("file_no", "file", Kind.FILE),
@@ -42,13 +51,38 @@ def database_section(tallies: Iterable[Tally]) -> Section:
     return section_of("", "", _DATABASES, tallies)
 
 
-def block_section(blocks: Iterable[tuple[str, Block]], masking: Masking) -> Section:
-    """One row a block; keys are hexadecimal."""
+def record_section(changes: Iterable[tuple[str, Changes]], masking: Masking) -> tuple[Section, int]:
+    """One row for each of the first records that differ, and how many more there are.
+
+    Args:
+        changes: with the names of their databases; read to the end.
+        masking: what becomes of keys and data.
+    """
+    rows: list[list[Cell]] = []
+    more = 0
+    for name, batch in changes:
+        listed = min(len(batch), RECORDS_LISTED - len(rows))
+        more += len(batch) - listed
+        rows += [
+            [name, Change(int(batch.change[row])).label, *record_cells(batch, row, masking)]
+            for row in range(listed)
+        ]
+    # What no record has takes room from what differs.
+    kept = [i for i in range(len(_RECORDS)) if any(cells[i] is not None for cells in rows)]
+    columns = tuple(_RECORDS[i] for i in kept)
+    return Section("", "", columns, [[cells[i] for i in kept] for cells in rows]), more
+
+
+def block_section(
+    blocks: Iterable[tuple[str, Block]], masking: Masking, *, for_people: bool
+) -> Section:
+    """One row a block; keys are hexadecimal but for people."""
+    spelling = shown if for_people else spelled
     rows: list[list[Cell]] = [
         [
             name,
-            spelled(masking, block.first_key),
-            spelled(masking, block.last_key),
+            spelling(masking, block.first_key),
+            spelling(masking, block.last_key),
             block.only_a_count,
             block.only_b_count,
             block.changed_count,

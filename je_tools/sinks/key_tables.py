@@ -11,8 +11,11 @@ from je_tools.masking import DataMode, Masking
 from je_tools.records import NO_TIME, NO_VLSN, Records
 from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
 
-_RECORD_COLUMNS = (
-    Column("key", "key", Kind.TEXT),
+KEY_SPELLINGS = frozenset({b"hex", b"long", b"int", b"str"})
+"""What stands in front of the colon of keys that are not given as text."""
+
+RECORD_COLUMNS = (
+    Column("key", "key", Kind.KEY),
     Column("data", "data", Kind.TEXT),
     Column("modified_ms", "modified (UTC)", Kind.TIME, rank=2),
     Column("expires_ms", "expires (UTC)", Kind.TIME, rank=3),
@@ -23,26 +26,28 @@ _RECORD_COLUMNS = (
 
 def record_section(batches: Iterable[Records], masking: Masking) -> Section:
     """One row a record, for people."""
-    rows: list[list[Cell]] = []
-    for records in batches:
-        for row in range(len(records)):
-            lsn, vlsn = int(records.lsn[row]), int(records.vlsn[row])
-            rows.append(
-                [
-                    _shown(masking, records.key[row]),
-                    _shown(masking, records.data[row]),
-                    _time(int(records.modified_ms[row])),
-                    _time(int(records.expires_ms[row])),
-                    None if vlsn == NO_VLSN else vlsn,
-                    None if lsn == NULL_LSN else lsn,
-                ]
-            )
-    return Section("", "", _RECORD_COLUMNS, rows)
+    rows = [
+        record_cells(records, row, masking) for records in batches for row in range(len(records))
+    ]
+    return Section("", "", RECORD_COLUMNS, rows)
+
+
+def record_cells(records: Records, row: int, masking: Masking) -> list[Cell]:
+    """The cells of RECORD_COLUMNS of one record."""
+    lsn, vlsn = int(records.lsn[row]), int(records.vlsn[row])
+    return [
+        shown(masking, records.key[row]),
+        shown(masking, records.data[row]),
+        _time(int(records.modified_ms[row])),
+        _time(int(records.expires_ms[row])),
+        _unless(vlsn, NO_VLSN),
+        _unless(lsn, NULL_LSN),
+    ]
 
 
 def version_section(versions: Iterable[Version], masking: Masking, *, for_people: bool) -> Section:
     """One row a version; bytes are hexadecimal but for people."""
-    text = partial(_shown, masking) if for_people else partial(spelled, masking)
+    text = partial(shown, masking) if for_people else partial(spelled, masking)
     columns = (
         Column("lsn", "LSN", Kind.LSN, cell=lambda each: _unless(each.lsn, NULL_LSN)),
         Column("type", "type", Kind.TEXT, rank=5),
@@ -51,7 +56,7 @@ def version_section(versions: Iterable[Version], masking: Masking, *, for_people
         Column("vlsn", "VLSN", Kind.ID, rank=4, cell=lambda each: _unless(each.vlsn, NO_VLSN)),
         Column("state", "state", Kind.TEXT),
         Column("current", "current", Kind.TEXT, cell=_current),
-        Column("key", "key", Kind.TEXT, rank=1, cell=lambda each: text(each.key)),
+        Column("key", "key", Kind.KEY, rank=1, cell=lambda each: text(each.key)),
         Column("data", "data", Kind.TEXT, cell=lambda each: text(each.data)),
     )
     return section_of("", "", columns, versions)
@@ -74,10 +79,16 @@ def spelled(masking: Masking, value: bytes | None) -> str | None:
     return None if value is None else masking.text_of(value)
 
 
-def _shown(masking: Masking, value: bytes | None) -> str | None:
+def shown(masking: Masking, value: bytes | None) -> str | None:
     """Printable ASCII as it is, other bytes as `hex:…`, as a key can be given."""
     if value is None or masking.mode is not DataMode.SHOW:
         return spelled(masking, value)
-    if value and all(32 <= byte < 127 for byte in value):
+    if value and all(32 <= byte < 127 for byte in value) and not _is_spelling(value):
         return value.decode("ascii")
     return "hex:" + value.hex()
+
+
+def _is_spelling(value: bytes) -> bool:
+    """Whether bytes look like the spelling of others."""
+    kind, colon, _ = value.partition(b":")
+    return bool(colon) and kind in KEY_SPELLINGS

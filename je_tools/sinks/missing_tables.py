@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.masking import Masking
 from je_tools.missing import Loss, Report
-from je_tools.sinks.sections import Cell, Column, Kind, Section
+from je_tools.sinks.key_tables import shown, spelled
+from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
+
+Spelling = Callable[[bytes | None], str | None]
+"""How keys are written."""
 
 LISTED = 20
 """Ranges, and keys, that a table lists of a database; JSON lines have all."""
 
 _FILES = (
     Column("file_no", "file", Kind.FILE),
-    Column("state", "state", Kind.TEXT),
+    Column("state", "state", Kind.TEXT, cell=lambda each: each.state.value),
     Column("place_count", "places that name it"),
+    Column("reason", "reason", Kind.TEXT),
 )
 _DATABASES = (
-    Column("database", "database", Kind.TEXT),
-    Column("lost", "lost", Kind.TEXT),
-    Column("range_count", "ranges"),
+    Column("database", "database", Kind.TEXT, cell=lambda each: each.name),
+    Column("db_id", "id", Kind.ID, rank=2),
+    Column("lost", "lost", Kind.TEXT, cell=lambda each: lost_text(each)),
+    Column("range_count", "ranges", cell=lambda each: len(each.ranges)),
     Column("key_count", "keys"),
     Column("kept_count", "kept"),
 )
 _RANGES = (
     Column("database", "database", Kind.TEXT),
-    Column("lost_from", "from key", Kind.TEXT),
-    Column("lost_to", "before key", Kind.TEXT),
+    Column("lost_from", "from key", Kind.KEY),
+    Column("lost_to", "before key", Kind.KEY),
     Column("level", "level", rank=3),
     Column("lsn", "lost node", Kind.LSN, rank=2),
+    Column("key_count", "keys"),
     Column("kept_count", "kept"),
 )
 _KEYS = (
     Column("database", "database", Kind.TEXT),
-    Column("key", "key", Kind.TEXT),
+    Column("key", "key", Kind.KEY),
     Column("lsn", "lost record", Kind.LSN, rank=2),
     Column("kept", "other version", Kind.TEXT),
 )
@@ -44,19 +53,17 @@ def missing_sections(report: Report, *, listed: int | None) -> Iterator[Section]
 
     Args:
         report: what is lost.
-        listed: how many ranges, and keys, of each database; None for all.
+        listed: for people: how many ranges, and keys, of each database; None for all.
     """
-    files: list[list[Cell]] = [
-        [file_no, "taken as missing" if file_no in report.named else "missing", count]
-        for file_no, count in report.files.items()
-    ]
-    databases = [_database(loss) for loss in report.losses]
-    ranges = [row for loss in report.losses for row in _ranges(loss, listed)]
-    keys = [row for loss in report.losses for row in _keys(loss, listed)]
+    has_reasons = listed is None or any(file.reason for file in report.files)
+    files = _FILES if has_reasons else _FILES[:-1]
+    spelling = partial(spelled if listed is None else shown, Masking())
+    ranges = [row for loss in report.losses for row in _ranges(loss, listed, spelling)]
+    keys = [row for loss in report.losses for row in _keys(loss, listed, spelling)]
     cut = "" if listed is None else f" (of each database at most {listed}; JSON lines have all)"
     for section in (
-        Section("file", "Files", _FILES, files),
-        Section("database", "Databases that lose something", _DATABASES, databases),
+        section_of("file", "Files", files, report.files),
+        section_of("database", "Databases that lose something", _DATABASES, report.losses),
         Section("range", f"Ranges of keys whose node is lost{cut}", _RANGES, ranges),
         Section("key", f"Records that are lost alone{cut}", _KEYS, keys),
     ):
@@ -64,29 +71,21 @@ def missing_sections(report: Report, *, listed: int | None) -> Iterator[Section]
             yield section
 
 
-def _database(loss: Loss) -> list[Cell]:
-    is_whole = loss.descriptor_lsn is not None
-    kept = loss.kept_count + int(loss.kept.sum()) + sum(one.kept_count for one in loss.ranges)
-    return [
-        loss.name,
-        "all of it, with its descriptor" if is_whole else "in part",
-        len(loss.ranges),
-        len(loss.keys),
-        kept,
-    ]
+def lost_text(loss: Loss) -> str:
+    """What of a database is lost, in words."""
+    part = "in part" if loss.ranges or len(loss.keys) else ""
+    parts = ("all of it" if loss.is_whole else part, "its name" if loss.name_lost else "")
+    return ", ".join(filter(None, parts))
 
 
-def _ranges(loss: Loss, listed: int | None) -> Iterator[list[Cell]]:
+def _ranges(loss: Loss, listed: int | None, spelling: Spelling) -> Iterator[list[Cell]]:
     for one in loss.ranges[:listed]:
         lsn = None if one.lsn == NULL_LSN else one.lsn
-        yield [loss.name, _hex(one.low), _hex(one.high), one.level, lsn, one.kept_count]
+        bounds = (spelling(one.low), spelling(one.high))
+        yield [loss.name, *bounds, one.level, lsn, one.key_count, one.kept_count]
 
 
-def _keys(loss: Loss, listed: int | None) -> Iterator[list[Cell]]:
+def _keys(loss: Loss, listed: int | None, spelling: Spelling) -> Iterator[list[Cell]]:
     for row in range(len(loss.keys) if listed is None else min(listed, len(loss.keys))):
         kept = "kept" if loss.kept[row] else "none"
-        yield [loss.name, _hex(loss.keys[row]), int(loss.key_lsns[row]), kept]
-
-
-def _hex(key: bytes | None) -> str | None:
-    return None if key is None else key.hex()
+        yield [loss.name, spelling(loss.keys[row]), int(loss.key_lsns[row]), kept]

@@ -33,6 +33,8 @@ class Kind(Enum):
 
     TEXT = "text"
     TEXTS = "texts"
+    KEY = "key"
+    """A text that is cut in the middle: its beginning is that of its neighbours."""
     COUNT = "count"
     ID = "id"
     PERCENT = "percent"
@@ -42,7 +44,7 @@ class Kind(Enum):
     DURATION = "duration"
 
 
-_LEFT = (Kind.TEXT, Kind.TEXTS)
+_LEFT = (Kind.TEXT, Kind.TEXTS, Kind.KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ def _duration_text(duration_ms: int) -> str:
 
 _TEXTS: dict[Kind, Callable[[Any], str]] = {
     Kind.TEXT: printable,
+    Kind.KEY: printable,
     Kind.TEXTS: lambda cell: ", ".join(map(printable, cell)),
     Kind.COUNT: "{:,}".format,
     Kind.ID: str,
@@ -228,7 +231,14 @@ def _line(
     padded = []
     for i in shown:
         cell = cells[i]
-        text = cell if len(cell) <= widths[i] else cell[: widths[i] - 1] + _CUT
+        text = _cut(cell, widths[i], columns[i].kind)
         left = columns[i].kind in _LEFT
         padded.append(text.ljust(widths[i]) if left else text.rjust(widths[i]))
     return (" " * _GAP).join(padded).rstrip()
+
+
+def _cut(cell: str, width: int, kind: Kind) -> str:
+    if len(cell) <= width:
+        return cell
+    tail = (width - 1) * 2 // 3 if kind is Kind.KEY else 0
+    return cell[: width - 1 - tail] + _CUT + cell[len(cell) - tail :]

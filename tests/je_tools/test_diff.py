@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.spans import Spans
 from je_tools.records import Records
 from tests.corpus import FIXTURES
+from tests.je_tools.dumped import je_tools
 
 Pairs = list[tuple[bytes, bytes]]
 HOW = [(fast, two_part) for fast in (False, True) for two_part in (False, True)]
@@ -220,3 +222,62 @@ def test_what_has_become_of_the_environment_since(homes: tuple[Path, Path]) -> N
     last.unlink()
     found = [state for _, state, _ in states(homes)]
     assert (found[0], found[-1]) == (FileState.GONE, FileState.AHEAD)
+
+
+def test_a_file_that_was_cut_off_is_in_no_whole_copy(homes: tuple[Path, Path]) -> None:
+    """A file is complete before the next one is begun: only the last may be a beginning."""
+    for path in sorted(homes[1].glob("*.jdb")):
+        path.write_bytes(path.read_bytes()[:1000])
+    *earlier, last = [state for _, state, _ in states(homes)]
+    assert set(earlier) == {FileState.TRUNCATED}
+    assert last is FileState.SHORTER
+    done = je_tools("diff", *homes, "--show", "files")
+    assert done.code == 3
+    assert done.err == (
+        f"je-tools: {homes[1]} is no whole copy of {homes[0]}: of {len(earlier) + 1} files "
+        f"{len(earlier)} are not as in one, first 00000000.jdb (truncated)\n"
+    )
+
+
+def test_what_is_said_of_a_copy_counts_as_people_do(homes: tuple[Path, Path]) -> None:
+    done = je_tools("diff", *homes, "--show", "files")
+    assert done.err == f"je-tools: {homes[1]} is a copy of {homes[0]}; nothing was written since\n"
+    last = sorted(homes[1].glob("*.jdb"))[-1]
+    last.write_bytes(last.read_bytes()[:-100])
+    done = je_tools("diff", *homes, "--show", "files")
+    assert done.err.endswith("; something was written since, in 1 file\n")
+    with sorted(homes[1].glob("*.jdb"))[0].open("ab") as file:
+        file.write(b"more")
+    done = je_tools("diff", *homes, "--show", "files")
+    assert "files 1 is not as in one, first 00000000.jdb (longer)" in done.err
+
+
+A, B = (FIXTURES / name / "env" for name in ("v17-crash-txn", "v26-crash-txn-ckpt"))
+
+
+def test_records_are_a_table_that_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = je_tools("diff", A, B, "--show", "records")
+    head, *lines = done.out.decode().splitlines()
+    assert done.code == 3
+    assert head.split()[:4] == ["database", "change", "key", "data"]
+    assert max(map(len, lines)) <= 80
+    # Of each key that is cut the end is seen, in which it differs from its neighbours.
+    whole = je_tools("diff", A, B, "--show", "records", "--format", "jsonl").out.splitlines()
+    listed = [json.loads(line) for line in whole[: len(lines)]]
+    assert len(lines) == 1000
+    assert f"{len(whole) - 1000:,} more rows; --format jsonl" in done.err
+    for line, row in zip(lines, listed, strict=True):
+        key = bytes.fromhex(row["key"]).decode()
+        assert line.split()[:2] == ["people", row["change"]]
+        assert key[-6:] in line
+
+
+def test_nothing_that_differs_is_no_table() -> None:
+    assert je_tools("diff", A, A, "--show", "records").out == b""
+
+
+def test_blocks_spell_keys_as_they_can_be_given() -> None:
+    done = je_tools("diff", A, B, "--blocks", "100")
+    assert b"people    user" in done.out
+    assert b"7573657" in je_tools("diff", A, B, "--blocks", "100", "--format", "csv").out

@@ -10,9 +10,12 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
+from je_tools.commands.main import COMMANDS
+from je_tools.commands.salvage import command as salvage_command
 from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
 from je_tools.formats.je.keys import join_two_part
 from je_tools.formats.je.layout import SLOT_EMBEDDED
@@ -335,3 +338,28 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert je_tools("salvage", home, "--output", tmp_path / "there").code == 6
     options = ("--format", "jsonl", "--print")
     assert je_tools("salvage", home, "--output", tmp_path / "new", *options).code == 2
+
+
+def test_examples_of_the_help_work_as_they_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("env", "meta/bdb"):
+        home = tmp_path / name
+        home.mkdir(parents=True)
+        for number in (3, 5):
+            shutil.copyfile(
+                environment("v17-basic").home / "00000000.jdb", home / f"{number:08x}.jdb"
+            )
+    monkeypatch.chdir(tmp_path)
+    lines = salvage_command.get_help(click.Context(salvage_command)).splitlines()
+    examples = [line.split()[1:] for line in lines if line.strip().startswith("je-tools salvage")]
+    assert len(examples) >= 3
+    for words in examples:
+        assert je_tools(*words).code in (0, 3), words
+        shutil.rmtree(words[words.index("--output") + 1])
+
+
+def test_only_what_encodes_speaks_of_processes() -> None:
+    for name in COMMANDS:
+        told = je_tools(name, "--help").out.decode()
+        assert ("processes" in told) == (name == "dump"), name

@@ -1,0 +1,118 @@
+"""What a salvage of some files of a log would bring back, as keys that can be looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from je_tools.environment import Environment
+from je_tools.formats.je.nodes import joined_spans
+from je_tools.formats.spans import Spans
+from je_tools.names import FIXED_NAMES, Database
+from je_tools.records import Records
+from je_tools.salvage.batches import Reading
+from je_tools.salvage.choice import Mode
+from je_tools.salvage.run import Described, Salvage, salvage
+from je_tools.scan import WIDE_RANGE, Scanner
+
+_PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.int64)
+"""Up to which numbers packed ones take one byte, two, and so on."""
+
+
+def whole_keys(records: Records) -> Spans:
+    """Of records of a database with duplicates the keys as they are stored.
+
+    There key and data stand behind each other, and behind them the length of the key.
+    """
+    key = records.key
+    tails = np.searchsorted(_PACKED_LIMITS, key.sizes).astype(np.int64) + 1
+    return Spans(key.data, key.starts, key.sizes + np.maximum(records.data.sizes, 0) + tails)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A salvage, the committed records of all databases.
+
+    Attributes:
+        salvaged: what comes back.
+        described: by id.
+    """
+
+    salvaged: Salvage
+    described: dict[int, Described]
+
+    def database(self, db_id: int) -> Database | None:
+        """What the entries that name databases say of one."""
+        return self.salvaged.content.databases.get(db_id)
+
+    def live(self) -> dict[int, Database]:
+        """Those that are not removed, as far as these entries say, but those that are not named."""
+        databases = self.salvaged.content.databases
+        return {
+            db_id: each
+            for db_id, each in databases.items()
+            if not each.removed and db_id not in FIXED_NAMES
+        }
+
+    def keys(self, db_id: int, *, two_part: bool) -> Spans:
+        """Keys of a database that come back, in no order.
+
+        Args:
+            db_id: of the database.
+            two_part: as they are stored where it has duplicates.
+        """
+        one = self.described.get(db_id)
+        if one is None:
+            return joined_spans([])
+        salvaged = self.salvaged
+        rows = salvaged.rows_of(db_id)
+        rows = rows[salvaged.choice.taken[rows]]
+        lns, confidence = salvaged.content.lns, salvaged.choice.confidence
+        # What is not taken apart is as it is stored.
+        reading = Reading(
+            salvaged.image, one.database.has_duplicates and not two_part, salvaged.fast
+        )
+        batches = reading.batches(lns.lsn[rows], lns.size[rows], confidence[rows])
+        pieces = [read().key for read in batches]
+        for named in salvaged.named_batches(one):
+            is_apart = two_part and one.database.has_duplicates
+            pieces.append(whole_keys(named) if is_apart else named.key)
+        return joined_spans(pieces)
+
+
+def find_kept(
+    environment: Environment,
+    scanner: Scanner,
+    without: frozenset[int],
+    cut: tuple[int, int] | None = None,
+) -> Kept:
+    """Salvage a log without some of its files.
+
+    Args:
+        environment: the log.
+        scanner: how it is read.
+        without: numbers of files that do not count.
+        cut: number of the last file, and where in it the log ends; None for all of it.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    files = [file for file in environment.files if file.file_no not in without]
+    scanner = replace(scanner, progress=None)
+    if cut is not None:
+        last, size = cut
+        files = [file for file in files if file.file_no <= last]
+        files = [replace(f, size=size) if f.file_no == last else f for f in files]
+        # Only what is cut into ranges beforehand is read as far as it is said to go.
+        scanner = replace(scanner, cuts=_cuts([file.size for file in files]))
+    found = salvage(
+        replace(environment, files=tuple(files)), scanner, Mode.COMMITTED, internal=True
+    )
+    described = {one.database.db_id: one for one in found.databases(internal=True)}
+    return Kept(found, described)
+
+
+def _cuts(sizes: Sequence[int]) -> int:
+    return max(-(-max(sizes, default=0) // WIDE_RANGE), 1)

@@ -1,0 +1,130 @@
+"""Files that are there and that the system does not open: told, and no reason to stop."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from je_tools.environment import open_environment
+from tests.corpus import FIXTURES
+from tests.je_tools.dumped import Done, je_tools, rows_of
+
+DENIED = os.strerror(errno.EACCES)
+GOES_ON = (("missing",), ("salvage", "--format", "jsonl"))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return shutil.copytree(FIXTURES / "v17-erase-after" / "env", tmp_path / "env")
+
+
+def close(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
+    """Permissions do not stop a superuser, so the system is told to."""
+    real = os.open
+
+    def refused(name: Any, *rest: Any, **named: Any) -> int:
+        if Path(name) in paths:
+            raise PermissionError(errno.EACCES, DENIED, str(name))
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(os, "open", refused)
+
+
+def ledger_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+
+
+def salvage(home: Path, folder: Path, *more: str | Path) -> Done:
+    return je_tools("salvage", *more, home, "--output", folder, "--format", "jsonl")
+
+
+def test_missing_takes_a_file_that_cannot_be_opened_for_missing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = home / "00000001.jdb"
+    gone = shutil.copytree(home, home.parent / "gone" / "env")
+    (gone / closed.name).unlink()
+    close(monkeypatch, closed)
+    done = je_tools("missing", home, "--format", "jsonl")
+    assert done.code == 3
+    assert f"error: unreadable-file at 00000001.jdb; found {DENIED}" in done.err
+    rows, others = rows_of(done.out), rows_of(je_tools("missing", gone, "--format", "jsonl").out)
+    file = next(row for row in rows if row["section"] == "file" and row["file_no"] == 1)
+    assert (file["state"], file["reason"]) == ("unreadable", DENIED)
+    lost = [[row for row in some if row["section"] != "file"] for some in (rows, others)]
+    assert lost[0] == lost[1] != []
+
+
+def test_salvage_goes_on_without_a_file_that_cannot_be_opened(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = home / "00000001.jdb"
+    size = closed.stat().st_size
+    gone = shutil.copytree(home, tmp_path / "gone" / "env")
+    (gone / closed.name).unlink()
+    close(monkeypatch, closed)
+    done = salvage(home, tmp_path / "a")
+    salvage(gone, tmp_path / "b")
+    assert done.code == 3
+    assert f"error: unreadable-file at 00000001.jdb; found {DENIED}" in done.err
+    assert "1 file is missing or cannot be opened; je-tools missing tells" in done.err
+    assert f"unreadable-file: 1 hole, {size:,} bytes" in done.out.decode()
+    (hole,) = (row for row in ledger_of(tmp_path / "a") if row.get("hole") == "unreadable-file")
+    assert (hole["first_file"], hole["bytes"], hole["reason"]) == (1, size, DENIED)
+    records = [
+        {
+            path.name: path.read_bytes()
+            for path in folder.glob("*.jsonl")
+            if "ledger" not in path.name
+        }
+        for folder in (tmp_path / "a", tmp_path / "b")
+    ]
+    assert records[0] == records[1]
+
+
+def test_an_end_that_a_file_may_hold_is_not_known(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind what is read there are entries: its last ones are no torn tail of the log."""
+    *_, before, last = sorted(home.glob("*.jdb"))
+    before.write_bytes(before.read_bytes()[:-3])
+    close(monkeypatch, last)
+    salvage(home, tmp_path / "out")
+    kinds = [row["hole"] for row in ledger_of(tmp_path / "out") if row["kind"] == "hole"]
+    assert kinds[-2:] == ["end-of-file", "unreadable-file"]
+
+
+def test_named_files_of_which_one_cannot_be_opened(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = sorted(home.glob("*.jdb"))[:2]
+    close(monkeypatch, paths[0])
+    done = salvage(paths[1], tmp_path / "out", paths[0])
+    assert done.code == 3
+    assert "unreadable-file" in done.err
+
+
+@pytest.mark.parametrize("command", GOES_ON, ids=lambda command: command[0])
+def test_nothing_goes_on_without_a_single_file(
+    command: tuple[str, ...], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = sorted(home.glob("*.jdb"))
+    close(monkeypatch, *paths)
+    done = je_tools(*command, home, "--output", tmp_path / "out")
+    assert done.code == 4
+    assert done.err in {f"je-tools: {path}: {DENIED}\n" for path in paths}
+
+
+def test_a_marker_counts_whoever_may_read_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marker = home / "7fffffff.jdb"
+    marker.write_bytes(b"")
+    close(monkeypatch, marker)
+    environment = open_environment([home], keep_going=True)
+    assert environment.marker is not None
+    assert environment.unreadable == ()
