@@ -246,6 +246,30 @@ def reopened(path: Path, size: int = 0) -> Iterator[Source]:
         raise InputError(f"{path}: {error.strerror}") from error
 
 
+def check_numbers(environment: Environment) -> None:
+    """Make sure that an LSN means one place.
+
+    Raises:
+        InputError: two files have the same number.
+    """
+    found = [*environment.files, *environment.unreadable]
+    found.sort(key=lambda file: (file.file_no, str(file.path)))
+    for one, other in pairwise(found):
+        if one.file_no == other.file_no:
+            raise InputError(
+                f"{_same_number(one, other)}. Find out which one belongs to this log "
+                "(`je-tools summary` shows what is in each), and look at a copy without the other; "
+                "`je-tools salvage FILE --output DIR` reads each by itself"
+            )
+
+
+def _same_number(one: LogFile | Unreadable, other: LogFile | Unreadable) -> str:
+    return (
+        f"{one.path} and {other.path} both are file {one.file_no:#x} of the log, so an LSN "
+        "would not tell which is meant"
+    )
+
+
 def log_file_no(path: Path) -> int | None:
     """The file number in a log file's name; None for a name that is not one."""
     match = _LOG_NAME.fullmatch(path.name)
@@ -460,10 +484,7 @@ def _check_named(files: Sequence[LogFile]) -> None:
             raise InputError(f"{file.path}: not a JE log file: {file.header.problem}")
     for one, other in pairwise(files):
         if one.file_no == other.file_no:
-            raise UsageError(
-                f"{one.path} and {other.path} both are file {one.file_no:#x} of the log, so an LSN "
-                "would not tell which is meant. Run one command with each"
-            )
+            raise UsageError(f"{_same_number(one, other)}. Run one command with each")
 
 
 def _with_versions(files: list[LogFile]) -> list[LogFile]:

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from je_tools.environment import Environment
+from je_tools.environment import Environment, check_numbers
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.slots import split_two_part_keys
@@ -224,8 +224,9 @@ def salvage(
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
-        InputError: a file cannot be read.
+        InputError: a file cannot be read, or two have the same number.
     """
+    check_numbers(environment)
     fast = scanner.is_fast(environment.size)
     content = read_content(environment, scanner)
     give_back_memory()
