@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -100,6 +100,20 @@ class Unreadable:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Misnamed:
+    """A log file that was renamed or swapped.
+
+    Attributes:
+        path: where it is.
+        name_no, header_no: the number in its name, and that in its header.
+    """
+
+    path: Path
+    name_no: int
+    header_no: int
+
+
 @dataclass(frozen=True)
 class Environment:
     """A directory of log files, or files named one by one.
@@ -130,6 +144,16 @@ class Environment:
         """Of the files that are there, whether they could be opened or not."""
         opened = [file.file_no for file in self.files]
         return sorted({*opened, *(file.file_no for file in self.unreadable)})
+
+    @property
+    def misnamed(self) -> tuple[Misnamed, ...]:
+        """Files whose good header has another number than their name."""
+        found = []
+        for file in self.files:
+            name_no, header_no = log_file_no(file.path), file.header.file_no
+            if file.header.good and header_no is not None and name_no not in (None, header_no):
+                found.append(Misnamed(file.path, name_no, header_no))
+        return tuple(found)
 
     @cached_property
     def ends(self) -> frozenset[int]:
@@ -252,7 +276,7 @@ def check_numbers(environment: Environment) -> None:
     Raises:
         InputError: two files have the same number.
     """
-    found = [*environment.files, *environment.unreadable]
+    found: list[LogFile | Unreadable] = [*environment.files, *environment.unreadable]
     found.sort(key=lambda file: (file.file_no, str(file.path)))
     for one, other in pairwise(found):
         if one.file_no == other.file_no:
@@ -264,10 +288,35 @@ def check_numbers(environment: Environment) -> None:
 
 
 def _same_number(one: LogFile | Unreadable, other: LogFile | Unreadable) -> str:
-    return (
-        f"{one.path} and {other.path} both are file {one.file_no:#x} of the log, so an LSN "
-        "would not tell which is meant"
+    names = " and ".join(
+        f"{file.path}{' (by its header)' if file.file_no != log_file_no(file.path) else ''}"
+        for file in (one, other)
     )
+    return (
+        f"{names} both are file {one.file_no:#x} of the log, so an LSN would not tell which is "
+        "meant"
+    )
+
+
+def numbered_by_headers(environment: Environment) -> Environment:
+    """The same log, files with a good header under the number that it has.
+
+    A name is lost with a rename or a careless restore; the header is part of the file, and summed.
+    `Environment.misnamed` has the files of which the two differ.
+
+    Raises:
+        InputError: two files have the same number then.
+    """
+    files = [
+        replace(file, file_no=file.header.file_no)
+        if file.header.good and file.header.file_no is not None
+        else file
+        for file in environment.files
+    ]
+    files.sort(key=lambda file: (file.file_no, str(file.path)))
+    numbered = replace(environment, files=tuple(files))
+    check_numbers(numbered)
+    return numbered
 
 
 def log_file_no(path: Path) -> int | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from je_tools.environment import Environment, Misnamed
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.cells import Cell, Spelling, lines_of
 from je_tools.formats.je.header import lsn_text
@@ -34,6 +35,26 @@ LEDGER, SUMMARY = "ledger.jsonl", "summary.txt"
 _UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
 
 
+class Losses(NamedTuple):
+    """What is known to be lost: counts of lines of the ledger, and of what its first line says.
+
+    Attributes:
+        records: of the databases that were written.
+        names: of databases, of which it is lost whose they are.
+        undecodable: entries of records with a right checksum that make no sense.
+    """
+
+    records: int
+    names: int
+    undecodable: int
+
+
+def losses_of(salvaged: Salvage, databases: Sequence[Described]) -> Losses:
+    """What is lost of these databases."""
+    names = sum(1 for _ in _lost_names(salvaged))
+    return Losses(sum(one.lost for one in databases), names, salvaged.content.undecodable)
+
+
 def write_ledger(
     salvaged: Salvage,
     databases: Sequence[Described],
@@ -51,6 +72,8 @@ def write_ledger(
         out: where to.
     """
     _write(out, {"kind": "log", **_log_row(salvaged)})
+    for file in salvaged.environment.misnamed:
+        _write(out, {"kind": "misnamed-file", **_misnamed_row(file)})
     for hole in salvaged.lost.holes:
         _write(out, {"kind": "hole", **_hole_row(hole)})
     apart = {written.database.db_id: written.file for written in output.apart}
@@ -84,6 +107,14 @@ def _log_row(salvaged: Salvage) -> dict[str, Any]:
         "aborted": len(content.aborted),
         "holes": len(salvaged.lost.holes),
         "lost_bytes": sum(_size(hole) for hole in salvaged.lost.holes if hole.is_damage),
+    }
+
+
+def _misnamed_row(file: Misnamed) -> dict[str, Any]:
+    return {
+        "path": clean_text(str(file.path)),
+        "name_no": file.name_no,
+        "file_no": file.header_no,
     }
 
 
@@ -218,6 +249,7 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
         f"{printable(salvaged.environment.name)}: {counted(row['files'], 'file')}, "
         f"{row['bytes']:,} bytes, "
         f"{row['versions']:,} versions of records, {row['committed']:,} commits",
+        *_misnamed_texts(salvaged.environment),
         *_hole_texts(salvaged.lost.holes),
         "",
     ]
@@ -233,6 +265,11 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
         for each in output.apart
     ]
     return "\n".join([*lines, *_aligned(rows)]) + "\n"
+
+
+def _misnamed_texts(environment: Environment) -> Iterator[str]:
+    for file in environment.misnamed:
+        yield f"misnamed-file: {printable(str(file.path))} is file {file.header_no:#x} of the log"
 
 
 def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:
