@@ -101,9 +101,11 @@ class Files:
             found = f"log version {header.version}"
             yield finding(self.environment, "unsupported-version", **place, found=found)
         elif not header.good and not (unfinished and file.size <= FILE_HEADER_SIZE):
-            problem, expected = header.problem, "a file header"
+            expected, found = "a file header", header.problem
+            if file.is_guessed:
+                found = f"{found}; {file.version_text}"
             yield finding(
-                self.environment, "bad-file-header", **place, expected=expected, found=problem
+                self.environment, "bad-file-header", **place, expected=expected, found=found
             )
         elif header.good and header.file_no not in (None, file.file_no):
             yield misnamed_finding(self.environment, file.file_no, header.file_no)

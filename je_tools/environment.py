@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from je_tools.errors import InputError, StoppedError, UsageError
 from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
+from je_tools.formats.je.versions import fitting_versions, stored_version
 from je_tools.formats.source import Source, SourceChangedError
 
 MARKER_FILE_NO = 0x7FFFFFFF
@@ -43,6 +45,7 @@ class FileHeader:
             file is too short to hold them.
         problem: what is wrong, in words; None when good.
         is_unsupported: nothing is wrong but that the version is none this reader knows.
+        claim: of a damaged one, the version that it seems to name.
     """
 
     good: bool
@@ -52,6 +55,30 @@ class FileHeader:
     version: int | None = None
     problem: str | None = None
     is_unsupported: bool = False
+    claim: int | None = None
+
+
+class VersionBy(StrEnum):
+    """What tells the log version of a file, the surest first."""
+
+    HEADER = "header"
+    """Its header, whose checksum is right."""
+    ENTRIES = "entries"
+    """Its entries, which make sense of this version."""
+    FILES = "files"
+    """The nearest file of which it is known."""
+    CLAIM = "claim"
+    """A damaged header."""
+    NOTHING = "nothing"
+
+
+_BY_TEXTS = {
+    VersionBy.HEADER: "as its header says",
+    VersionBy.ENTRIES: "which its entries fit",
+    VersionBy.FILES: "as a file beside it",
+    VersionBy.CLAIM: "which a damaged header names",
+    VersionBy.NOTHING: "the newest, for want of anything that tells it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +90,9 @@ class LogFile:
         file_no: the number in its name, or in its header where the name has none.
         size: bytes when the environment was opened.
         header: what its first entry says.
-        version: log version of its entries: the header's, or a neighbour's where that is bad.
+        version: log version of its entries.
+        by: what tells it.
+        fits: where the header is bad, versions of which the file's entries make sense.
     """
 
     path: Path
@@ -71,6 +100,18 @@ class LogFile:
     size: int
     header: FileHeader
     version: int
+    by: VersionBy = VersionBy.HEADER
+    fits: frozenset[int] = frozenset()
+
+    @property
+    def is_guessed(self) -> bool:
+        """Whether the version is not what a good header says, and there is something to read."""
+        return self.by is not VersionBy.HEADER and self.size > FILE_HEADER_SIZE
+
+    @property
+    def version_text(self) -> str:
+        """As what it is read, and why."""
+        return f"read as log version {self.version}, {_BY_TEXTS[self.by]}"
 
     @property
     def is_begun(self) -> bool:
@@ -331,11 +372,12 @@ def read_file_header(source: Source) -> FileHeader:
     if len(data) < FILE_HEADER_SIZE:
         return FileHeader(good=False, problem=f"{len(data)} bytes, a header has {FILE_HEADER_SIZE}")
     if data[4] != FILE_HEADER_NO:
-        return FileHeader(good=False, problem=f"entry type {data[4]} instead of {FILE_HEADER_NO}")
+        problem = f"entry type {data[4]} instead of {FILE_HEADER_NO}"
+        return FileHeader(good=False, problem=problem, claim=stored_version(data))
     try:
         fields = decode_entry(data, LOG_VERSION_MAX).fields
     except EntryError as error:
-        return FileHeader(good=False, problem=str(error))
+        return FileHeader(good=False, problem=str(error), claim=stored_version(data))
     problem = None
     version = fields["log_version"]
     is_supported = 1 <= version <= LOG_VERSION_MAX
@@ -351,6 +393,7 @@ def read_file_header(source: Source) -> FileHeader:
         version=version,
         problem=problem,
         is_unsupported=not is_supported and problem != _BAD_SUM,
+        claim=stored_version(data) if problem == _BAD_SUM else None,
     )
 
 
@@ -486,15 +529,19 @@ def _size(path: Path) -> int:
 
 
 def _open_file(path: Path) -> LogFile:
+    fits: frozenset[int] = frozenset()
     with reopened(path) as source:
         header = read_file_header(source)
         size = source.size
+        if size > FILE_HEADER_SIZE and not header.good and not header.is_unsupported:
+            fits = fitting_versions(source)
     file_no = log_file_no(path)
     if file_no is None:
         is_known = header.good or header.is_unsupported
         file_no = header.file_no if is_known and header.file_no is not None else 0
     version = header.version if header.good and header.version is not None else 0
-    return LogFile(path, file_no, size, header, version)
+    by = VersionBy.HEADER if version else VersionBy.NOTHING
+    return LogFile(path, file_no, size, header, version, by, fits)
 
 
 def _make(
@@ -513,7 +560,8 @@ def _make(
         # That it is there is all that counts.
         closed = unreadable.pop()
         header = FileHeader(good=False, problem=closed.reason)
-        marker = LogFile(closed.path, closed.file_no, closed.size, header, DEFAULT_VERSION)
+        by = VersionBy.NOTHING
+        marker = LogFile(closed.path, closed.file_no, closed.size, header, DEFAULT_VERSION, by)
     return Environment(
         name, tuple(_with_versions(kept)), marker, is_directory, folders, tuple(unreadable)
     )
@@ -537,14 +585,39 @@ def _check_named(files: Sequence[LogFile]) -> None:
 
 
 def _with_versions(files: list[LogFile]) -> list[LogFile]:
-    """Give files with a bad header the version of the nearest good one before, else behind."""
-    known = [file.version for file in files if file.version]
-    # Of damaged headers alone, one that names a version is better than none.
-    claims = [file.header.version or 0 for file in files]
-    claimed = [version for version in claims if 1 <= version <= LOG_VERSION_MAX]
-    last = [*known, *claimed, DEFAULT_VERSION][0]
-    result = []
-    for file in files:
-        last = file.version or last
-        result.append(LogFile(file.path, file.file_no, file.size, file.header, last))
-    return result
+    """Give files with a bad header a version.
+
+    It is one of which their entries make sense: of several, that which the header names, or the
+    nearest file. Where there are no entries it is that of the nearest file, before rather than
+    behind, else what some header names.
+    """
+    near = _filled([file.version for file in files])
+    files = [_by_entries(file, one) for file, one in zip(files, near, strict=True)]
+    claimed = [file.header.claim for file in files if file.header.claim]
+    rest = [*claimed, DEFAULT_VERSION][0]
+    by = VersionBy.CLAIM if claimed else VersionBy.NOTHING
+    near = _filled([file.version for file in files])
+    return [
+        file
+        if file.version
+        else replace(file, version=one or rest, by=VersionBy.FILES if one else by)
+        for file, one in zip(files, near, strict=True)
+    ]
+
+
+def _filled(versions: Sequence[int]) -> list[int]:
+    """For each 0 the number before that is none, or of the first ones the first."""
+    last = next(filter(None, versions), 0)
+    filled = []
+    for version in versions:
+        last = version or last
+        filled.append(last)
+    return filled
+
+
+def _by_entries(file: LogFile, near: int) -> LogFile:
+    if file.version or not file.fits:
+        return file
+    wanted = [version for version in (file.header.claim, near) if version in file.fits]
+    version = wanted[0] if wanted else max(file.fits)
+    return replace(file, version=version, by=VersionBy.ENTRIES)

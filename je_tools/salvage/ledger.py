@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from je_tools.environment import Environment, Misnamed
+from je_tools.environment import Environment, LogFile, Misnamed
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.cells import Cell, Spelling, lines_of
 from je_tools.formats.je.header import lsn_text
@@ -74,6 +74,9 @@ def write_ledger(
     _write(out, {"kind": "log", **_log_row(salvaged)})
     for file in salvaged.environment.misnamed:
         _write(out, {"kind": "misnamed-file", **_misnamed_row(file)})
+    for state in salvaged.states:
+        if state.file.is_guessed:
+            _write(out, {"kind": "guessed-version", **_guessed_row(state.file)})
     for hole in salvaged.lost.holes:
         _write(out, {"kind": "hole", **_hole_row(hole)})
     apart = {written.database.db_id: written.file for written in output.apart}
@@ -115,6 +118,15 @@ def _misnamed_row(file: Misnamed) -> dict[str, Any]:
         "path": clean_text(str(file.path)),
         "name_no": file.name_no,
         "file_no": file.header_no,
+    }
+
+
+def _guessed_row(file: LogFile) -> dict[str, Any]:
+    return {
+        "path": clean_text(str(file.path)),
+        "file_no": file.file_no,
+        "version": file.version,
+        "by": file.by.value,
     }
 
 
@@ -249,7 +261,7 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
         f"{printable(salvaged.environment.name)}: {counted(row['files'], 'file')}, "
         f"{row['bytes']:,} bytes, "
         f"{row['versions']:,} versions of records, {row['committed']:,} commits",
-        *_misnamed_texts(salvaged.environment),
+        *_file_texts(salvaged.environment),
         *_hole_texts(salvaged.lost.holes),
         "",
     ]
@@ -267,7 +279,10 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
     return "\n".join([*lines, *_aligned(rows)]) + "\n"
 
 
-def _misnamed_texts(environment: Environment) -> Iterator[str]:
+def _file_texts(environment: Environment) -> Iterator[str]:
+    for each in environment.files:
+        if each.is_guessed:
+            yield f"guessed-version: {printable(str(each.path))} is {each.version_text}"
     for file in environment.misnamed:
         yield f"misnamed-file: {printable(str(file.path))} is file {file.header_no:#x} of the log"
 
