@@ -160,8 +160,8 @@ def _say_losses(losses: Losses) -> None:
 def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, Losses]:
     """Everything that the directory gets; the summary, and what is lost."""
     from je_tools.masking import Masking
-    from je_tools.salvage.ledger import LEDGER, SUMMARY, losses_of, summary_text, write_ledger
-    from je_tools.salvage.run import write
+    from je_tools.salvage.ledger import losses_of, summary_text, write_ledger
+    from je_tools.salvage.run import LEDGER, SUMMARY, write
     from je_tools.sinks.output import PartPath, open_part
 
     masking = Masking(DataMode(options["data_mode"]))

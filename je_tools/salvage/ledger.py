@@ -29,9 +29,6 @@ from je_tools.salvage.solid import NO_TYPE
 from je_tools.sinks.record_lines import masked
 from je_tools.sinks.records import PIECE_ROWS
 
-LEDGER, SUMMARY = "ledger.jsonl", "summary.txt"
-"""Names of the files beside those of the databases."""
-
 _UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
 
 
