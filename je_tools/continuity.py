@@ -101,11 +101,10 @@ class Files:
             found = f"log version {header.version}"
             yield finding(self.environment, "unsupported-version", **place, found=found)
         elif not header.good and not (unfinished and file.size <= FILE_HEADER_SIZE):
-            expected, found = "a file header", header.problem
-            if file.is_guessed:
-                found = f"{found}; {file.version_text}"
+            expected = "a file header"
+            why = f"{header.problem}; {file.version_text}" if file.is_guessed else header.problem
             yield finding(
-                self.environment, "bad-file-header", **place, expected=expected, found=found
+                self.environment, "bad-file-header", **place, expected=expected, found=why
             )
         elif header.good and header.file_no not in (None, file.file_no):
             yield misnamed_finding(self.environment, file.file_no, header.file_no)

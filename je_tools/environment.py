@@ -372,13 +372,13 @@ def read_file_header(source: Source) -> FileHeader:
     if len(data) < FILE_HEADER_SIZE:
         return FileHeader(good=False, problem=f"{len(data)} bytes, a header has {FILE_HEADER_SIZE}")
     if data[4] != FILE_HEADER_NO:
-        problem = f"entry type {data[4]} instead of {FILE_HEADER_NO}"
-        return FileHeader(good=False, problem=problem, claim=stored_version(data))
+        found = f"entry type {data[4]} instead of {FILE_HEADER_NO}"
+        return FileHeader(good=False, problem=found, claim=stored_version(data))
     try:
         fields = decode_entry(data, LOG_VERSION_MAX).fields
     except EntryError as error:
         return FileHeader(good=False, problem=str(error), claim=stored_version(data))
-    problem = None
+    problem: str | None = None
     version = fields["log_version"]
     is_supported = 1 <= version <= LOG_VERSION_MAX
     if entry_checksum(data, version) != int.from_bytes(data[:4], "little"):
