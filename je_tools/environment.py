@@ -261,7 +261,7 @@ def open_environment(
     Args:
         paths: what the user named.
         known: the same log at an earlier look. Only names are looked at then, and files opened
-            that are new, were the last one, or had no good header.
+            that are new, were the last one, or had no good header and no entries either.
         keep_going: a file that cannot be opened goes to `unreadable`, as long as another can.
 
     Raises:
@@ -437,7 +437,7 @@ def _home(path: Path) -> Path:
 def _complete_files(known: Environment | None) -> dict[Path, LogFile]:
     """The files that an engine does not write to any more, and that need no second look."""
     files = known.files if known is not None else ()
-    return {file.path: file for file in files[:-1] if file.header.good}
+    return {file.path: file for file in files[:-1] if file.header.good or file.fits}
 
 
 def _open_directory(path: Path, name: str, files: _Files) -> Environment:
