@@ -135,7 +135,7 @@ def _sink(export: Export, options: Options) -> RecordSink:
 def _write(export: Export, sink: RecordSink, chosen: list[Database], options: Options) -> None:
     from je_tools.export import named
     from je_tools.sinks.output import open_directory
-    from je_tools.sinks.records import write_files, write_stream
+    from je_tools.sinks.records import stems_of, write_files, write_stream
 
     environment, output = export.snapshot.environment, options["output"]
     sources = export.sources(chosen)
@@ -149,6 +149,6 @@ def _write(export: Export, sink: RecordSink, chosen: list[Database], options: Op
             write_stream(sink, sources, out)
         return
     with open_directory(output, environment) as directory:
-        names = [named(each) for each in chosen]
-        write_files(sink, sources, names, directory, output)
+        stems = stems_of(sink, map(named, chosen))
+        write_files(sink, sources, stems, directory, output)
         export.snapshot.check_files()

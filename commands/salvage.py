@@ -25,6 +25,7 @@ from je_tools.plain import counted
 if TYPE_CHECKING:
     from je_tools.environment import Environment
     from je_tools.masking import Masking
+    from je_tools.salvage.ledger import Losses
     from je_tools.salvage.lost import Hole
     from je_tools.salvage.run import Salvage
     from je_tools.sinks.records import RecordSink
@@ -77,7 +78,8 @@ def command(**options: Unpack[Options]) -> int:
 
     Needs no root, no checkpoint and no file in particular: every entry that has a right checksum
     counts, in front of damage and behind it. Slots of B-tree nodes stand in for entries that are
-    lost. Prints the summary; the exit code is 3 when something of the log could not be read.
+    lost. Prints the summary; the exit code is 3 when something of the log could not be read, or
+    is lost. Files are ordered by the numbers in their headers, where these are good.
 
     \b
     Examples:
@@ -86,7 +88,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools salvage env --mode everything --output all --format parquet
       java -cp je.jar com.sleepycat.je.util.DbLoad -h new -s users -f rescued/users.dump
     """
-    from je_tools.environment import open_environment
+    from je_tools.environment import numbered_by_headers, open_environment
     from je_tools.images import unchanged
     from je_tools.salvage.choice import Mode
     from je_tools.salvage.run import salvage
@@ -97,7 +99,8 @@ def command(**options: Unpack[Options]) -> int:
     use_memory_again()
     if options["is_print"] and options["format_"] != "dump":
         raise UsageError("--print is for --format dump")
-    environment = open_environment(options["paths"], keep_going=True)
+    named = open_environment(options["paths"], keep_going=True)
+    environment = numbered_by_headers(named)
     with ExitStack() as stack:
         directory = stack.enter_context(open_directory(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "salvage"))
@@ -106,19 +109,33 @@ def command(**options: Unpack[Options]) -> int:
         now_ms = chosen_now(options["now"]) if options["now"] else None
         salvaged = salvage(environment, scanner, mode, internal=options["internal"], now_ms=now_ms)
         with unchanged(salvaged.check_files):
-            text = _write(salvaged, directory, options)
+            text, losses = _write(salvaged, directory, options)
     click.echo(text, nl=False)
     damage = [hole for hole in salvaged.lost.holes if hole.is_damage]
-    _say(environment, damage)
-    return EXIT_DAMAGE if damage and not options["exit_zero"] else EXIT_OK
+    _say_files(named)
+    _say_damage(damage)
+    _say_losses(losses)
+    is_whole = not damage and not environment.misnamed and not any(losses)
+    return EXIT_OK if is_whole or options["exit_zero"] else EXIT_DAMAGE
 
 
-def _say(environment: Environment, damage: list[Hole]) -> None:
-    """What could not be read, on standard error."""
+def _say_files(environment: Environment) -> None:
+    """Which files are not what they should be, on standard error."""
+    from je_tools.continuity import misnamed_finding
     from je_tools.recovery.findings import unreadable_findings
 
-    for finding in unreadable_findings(environment):
+    findings = [*unreadable_findings(environment)]
+    findings += [
+        misnamed_finding(environment, file.name_no, file.header_no) for file in environment.misnamed
+    ]
+    for finding in findings:
         say(f"je-tools: {finding.text()}")
+    if environment.misnamed:
+        say("je-tools: files were read under the numbers in their headers")
+
+
+def _say_damage(damage: list[Hole]) -> None:
+    """What could not be read, on standard error."""
     places = sum(hole.file_count == 0 for hole in damage)
     files = sum(hole.file_count for hole in damage)
     if places:
@@ -131,11 +148,22 @@ def _say(environment: Environment, damage: list[Hole]) -> None:
         )
 
 
-def _write(salvaged: Salvage, directory: Path, options: Options) -> str:
-    """Everything that the directory gets; the summary."""
+def _say_losses(losses: Losses) -> None:
+    """What is known to be lost, on standard error."""
+    if losses.records:
+        say(f"je-tools: {counted(losses.records, 'record')} lost; the ledger has the keys")
+    if losses.names:
+        say(f"je-tools: {counted(losses.names, 'name')} of databases left over, in the ledger")
+    if losses.undecodable:
+        entries = counted(losses.undecodable, "record")
+        say(f"je-tools: {entries} with a right checksum that no layout fits, left out")
+
+
+def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, Losses]:
+    """Everything that the directory gets; the summary, and what is lost."""
     from je_tools.masking import Masking
-    from je_tools.salvage.ledger import LEDGER, SUMMARY, summary_text, write_ledger
-    from je_tools.salvage.run import write
+    from je_tools.salvage.ledger import losses_of, summary_text, write_ledger
+    from je_tools.salvage.run import LEDGER, SUMMARY, write
     from je_tools.sinks.output import PartPath, open_part
 
     masking = Masking(DataMode(options["data_mode"]))
@@ -147,7 +175,7 @@ def _write(salvaged: Salvage, directory: Path, options: Options) -> str:
     text = summary_text(salvaged, databases, output)
     with open_part(PartPath(directory / SUMMARY, known / SUMMARY)) as out:
         out.write(text.encode())
-    return text
+    return text, losses_of(salvaged, databases)
 
 
 def _sink(salvaged: Salvage, masking: Masking, options: Options) -> RecordSink:

@@ -49,6 +49,25 @@ def finding(
     return Finding(code, severity or known.severity, env, **columns)
 
 
+def misnamed_finding(environment: Environment, file_no: int, header_no: int) -> Finding:
+    """That a file's good header has another number than its name.
+
+    Args:
+        environment: the log, files under the numbers in their names.
+        file_no: in the name.
+        header_no: in the header.
+    """
+    return finding(
+        environment,
+        "wrong-file-number",
+        file_no=file_no,
+        offset=0,
+        length=FILE_HEADER_SIZE,
+        expected=f"{file_no:#x}, as in its name",
+        found=f"{header_no:#x}",
+    )
+
+
 class Files:
     """The checks over headers and numbers of all files of an environment.
 
@@ -82,15 +101,13 @@ class Files:
             found = f"log version {header.version}"
             yield finding(self.environment, "unsupported-version", **place, found=found)
         elif not header.good and not (unfinished and file.size <= FILE_HEADER_SIZE):
-            problem, expected = header.problem, "a file header"
+            expected = "a file header"
+            why = f"{header.problem}; {file.version_text}" if file.is_guessed else header.problem
             yield finding(
-                self.environment, "bad-file-header", **place, expected=expected, found=problem
+                self.environment, "bad-file-header", **place, expected=expected, found=why
             )
-        elif header.good and header.file_no != file.file_no:
-            expected, found = f"{file.file_no:#x}, as in its name", f"{header.file_no:#x}"
-            yield finding(
-                self.environment, "wrong-file-number", **place, expected=expected, found=found
-            )
+        elif header.good and header.file_no not in (None, file.file_no):
+            yield misnamed_finding(self.environment, file.file_no, header.file_no)
 
     def _of_place(self, index: int, file: LogFile) -> Iterator[Finding]:
         environment = self.environment

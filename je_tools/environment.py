@@ -11,7 +11,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from je_tools.errors import InputError, StoppedError, UsageError
 from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
+from je_tools.formats.je.versions import fitting_versions, stored_version
 from je_tools.formats.source import Source, SourceChangedError
 
 MARKER_FILE_NO = 0x7FFFFFFF
@@ -43,6 +45,7 @@ class FileHeader:
             file is too short to hold them.
         problem: what is wrong, in words; None when good.
         is_unsupported: nothing is wrong but that the version is none this reader knows.
+        claim: of a damaged one, the version that it seems to name.
     """
 
     good: bool
@@ -52,6 +55,30 @@ class FileHeader:
     version: int | None = None
     problem: str | None = None
     is_unsupported: bool = False
+    claim: int | None = None
+
+
+class VersionBy(StrEnum):
+    """What tells the log version of a file, the surest first."""
+
+    HEADER = "header"
+    """Its header, whose checksum is right."""
+    ENTRIES = "entries"
+    """Its entries, which make sense of this version."""
+    FILES = "files"
+    """The nearest file of which it is known."""
+    CLAIM = "claim"
+    """A damaged header."""
+    NOTHING = "nothing"
+
+
+_BY_TEXTS = {
+    VersionBy.HEADER: "as its header says",
+    VersionBy.ENTRIES: "which its entries fit",
+    VersionBy.FILES: "as a file beside it",
+    VersionBy.CLAIM: "which a damaged header names",
+    VersionBy.NOTHING: "the newest, for want of anything that tells it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +90,9 @@ class LogFile:
         file_no: the number in its name, or in its header where the name has none.
         size: bytes when the environment was opened.
         header: what its first entry says.
-        version: log version of its entries: the header's, or a neighbour's where that is bad.
+        version: log version of its entries.
+        by: what tells it.
+        fits: where the header is bad, versions of which the file's entries make sense.
     """
 
     path: Path
@@ -71,6 +100,18 @@ class LogFile:
     size: int
     header: FileHeader
     version: int
+    by: VersionBy = VersionBy.HEADER
+    fits: frozenset[int] = frozenset()
+
+    @property
+    def is_guessed(self) -> bool:
+        """Whether the version is not what a good header says, and there is something to read."""
+        return self.by is not VersionBy.HEADER and self.size > FILE_HEADER_SIZE
+
+    @property
+    def version_text(self) -> str:
+        """As what it is read, and why."""
+        return f"read as log version {self.version}, {_BY_TEXTS[self.by]}"
 
     @property
     def is_begun(self) -> bool:
@@ -98,6 +139,20 @@ class Unreadable:
     file_no: int
     size: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Misnamed:
+    """A log file that was renamed or swapped.
+
+    Attributes:
+        path: where it is.
+        name_no, header_no: the number in its name, and that in its header.
+    """
+
+    path: Path
+    name_no: int
+    header_no: int
 
 
 @dataclass(frozen=True)
@@ -130,6 +185,16 @@ class Environment:
         """Of the files that are there, whether they could be opened or not."""
         opened = [file.file_no for file in self.files]
         return sorted({*opened, *(file.file_no for file in self.unreadable)})
+
+    @property
+    def misnamed(self) -> tuple[Misnamed, ...]:
+        """Files whose good header has another number than their name."""
+        found = []
+        for file in self.files:
+            name_no, header_no = log_file_no(file.path), file.header.file_no
+            if file.header.good and header_no is not None and name_no not in (None, header_no):
+                found.append(Misnamed(file.path, name_no, header_no))
+        return tuple(found)
 
     @cached_property
     def ends(self) -> frozenset[int]:
@@ -196,7 +261,7 @@ def open_environment(
     Args:
         paths: what the user named.
         known: the same log at an earlier look. Only names are looked at then, and files opened
-            that are new, were the last one, or had no good header.
+            that are new, were the last one, or had no good header and no entries either.
         keep_going: a file that cannot be opened goes to `unreadable`, as long as another can.
 
     Raises:
@@ -246,6 +311,55 @@ def reopened(path: Path, size: int = 0) -> Iterator[Source]:
         raise InputError(f"{path}: {error.strerror}") from error
 
 
+def check_numbers(environment: Environment) -> None:
+    """Make sure that an LSN means one place.
+
+    Raises:
+        InputError: two files have the same number.
+    """
+    found: list[LogFile | Unreadable] = [*environment.files, *environment.unreadable]
+    found.sort(key=lambda file: (file.file_no, str(file.path)))
+    for one, other in pairwise(found):
+        if one.file_no == other.file_no:
+            raise InputError(
+                f"{_same_number(one, other)}. Find out which one belongs to this log "
+                "(`je-tools summary` shows what is in each), and look at a copy without the other; "
+                "`je-tools salvage FILE --output DIR` reads each by itself"
+            )
+
+
+def _same_number(one: LogFile | Unreadable, other: LogFile | Unreadable) -> str:
+    names = " and ".join(
+        f"{file.path}{' (by its header)' if file.file_no != log_file_no(file.path) else ''}"
+        for file in (one, other)
+    )
+    return (
+        f"{names} both are file {one.file_no:#x} of the log, so an LSN would not tell which is "
+        "meant"
+    )
+
+
+def numbered_by_headers(environment: Environment) -> Environment:
+    """The same log, files with a good header under the number that it has.
+
+    A name is lost with a rename or a careless restore; the header is part of the file, and summed.
+    `Environment.misnamed` has the files of which the two differ.
+
+    Raises:
+        InputError: two files have the same number then.
+    """
+    files = [
+        replace(file, file_no=file.header.file_no)
+        if file.header.good and file.header.file_no is not None
+        else file
+        for file in environment.files
+    ]
+    files.sort(key=lambda file: (file.file_no, str(file.path)))
+    numbered = replace(environment, files=tuple(files))
+    check_numbers(numbered)
+    return numbered
+
+
 def log_file_no(path: Path) -> int | None:
     """The file number in a log file's name; None for a name that is not one."""
     match = _LOG_NAME.fullmatch(path.name)
@@ -258,12 +372,13 @@ def read_file_header(source: Source) -> FileHeader:
     if len(data) < FILE_HEADER_SIZE:
         return FileHeader(good=False, problem=f"{len(data)} bytes, a header has {FILE_HEADER_SIZE}")
     if data[4] != FILE_HEADER_NO:
-        return FileHeader(good=False, problem=f"entry type {data[4]} instead of {FILE_HEADER_NO}")
+        found = f"entry type {data[4]} instead of {FILE_HEADER_NO}"
+        return FileHeader(good=False, problem=found, claim=stored_version(data))
     try:
         fields = decode_entry(data, LOG_VERSION_MAX).fields
     except EntryError as error:
-        return FileHeader(good=False, problem=str(error))
-    problem = None
+        return FileHeader(good=False, problem=str(error), claim=stored_version(data))
+    problem: str | None = None
     version = fields["log_version"]
     is_supported = 1 <= version <= LOG_VERSION_MAX
     if entry_checksum(data, version) != int.from_bytes(data[:4], "little"):
@@ -278,6 +393,7 @@ def read_file_header(source: Source) -> FileHeader:
         version=version,
         problem=problem,
         is_unsupported=not is_supported and problem != _BAD_SUM,
+        claim=stored_version(data) if problem == _BAD_SUM else None,
     )
 
 
@@ -321,7 +437,7 @@ def _home(path: Path) -> Path:
 def _complete_files(known: Environment | None) -> dict[Path, LogFile]:
     """The files that an engine does not write to any more, and that need no second look."""
     files = known.files if known is not None else ()
-    return {file.path: file for file in files[:-1] if file.header.good}
+    return {file.path: file for file in files[:-1] if file.header.good or file.fits}
 
 
 def _open_directory(path: Path, name: str, files: _Files) -> Environment:
@@ -413,15 +529,19 @@ def _size(path: Path) -> int:
 
 
 def _open_file(path: Path) -> LogFile:
+    fits: frozenset[int] = frozenset()
     with reopened(path) as source:
         header = read_file_header(source)
         size = source.size
+        if size > FILE_HEADER_SIZE and not header.good and not header.is_unsupported:
+            fits = fitting_versions(source)
     file_no = log_file_no(path)
     if file_no is None:
         is_known = header.good or header.is_unsupported
         file_no = header.file_no if is_known and header.file_no is not None else 0
     version = header.version if header.good and header.version is not None else 0
-    return LogFile(path, file_no, size, header, version)
+    by = VersionBy.HEADER if version else VersionBy.NOTHING
+    return LogFile(path, file_no, size, header, version, by, fits)
 
 
 def _make(
@@ -440,7 +560,8 @@ def _make(
         # That it is there is all that counts.
         closed = unreadable.pop()
         header = FileHeader(good=False, problem=closed.reason)
-        marker = LogFile(closed.path, closed.file_no, closed.size, header, DEFAULT_VERSION)
+        by = VersionBy.NOTHING
+        marker = LogFile(closed.path, closed.file_no, closed.size, header, DEFAULT_VERSION, by)
     return Environment(
         name, tuple(_with_versions(kept)), marker, is_directory, folders, tuple(unreadable)
     )
@@ -460,21 +581,43 @@ def _check_named(files: Sequence[LogFile]) -> None:
             raise InputError(f"{file.path}: not a JE log file: {file.header.problem}")
     for one, other in pairwise(files):
         if one.file_no == other.file_no:
-            raise UsageError(
-                f"{one.path} and {other.path} both are file {one.file_no:#x} of the log, so an LSN "
-                "would not tell which is meant. Run one command with each"
-            )
+            raise UsageError(f"{_same_number(one, other)}. Run one command with each")
 
 
 def _with_versions(files: list[LogFile]) -> list[LogFile]:
-    """Give files with a bad header the version of the nearest good one before, else behind."""
-    known = [file.version for file in files if file.version]
-    # Of damaged headers alone, one that names a version is better than none.
-    claims = [file.header.version or 0 for file in files]
-    claimed = [version for version in claims if 1 <= version <= LOG_VERSION_MAX]
-    last = [*known, *claimed, DEFAULT_VERSION][0]
-    result = []
-    for file in files:
-        last = file.version or last
-        result.append(LogFile(file.path, file.file_no, file.size, file.header, last))
-    return result
+    """Give files with a bad header a version.
+
+    It is one of which their entries make sense: of several, that which the header names, or the
+    nearest file. Where there are no entries it is that of the nearest file, before rather than
+    behind, else what some header names.
+    """
+    near = _filled([file.version for file in files])
+    files = [_by_entries(file, one) for file, one in zip(files, near, strict=True)]
+    claimed = [file.header.claim for file in files if file.header.claim]
+    rest = [*claimed, DEFAULT_VERSION][0]
+    by = VersionBy.CLAIM if claimed else VersionBy.NOTHING
+    near = _filled([file.version for file in files])
+    return [
+        file
+        if file.version
+        else replace(file, version=one or rest, by=VersionBy.FILES if one else by)
+        for file, one in zip(files, near, strict=True)
+    ]
+
+
+def _filled(versions: Sequence[int]) -> list[int]:
+    """For each 0 the number before that is none, or of the first ones the first."""
+    last = next(filter(None, versions), 0)
+    filled = []
+    for version in versions:
+        last = version or last
+        filled.append(last)
+    return filled
+
+
+def _by_entries(file: LogFile, near: int) -> LogFile:
+    if file.version or not file.fits:
+        return file
+    wanted = [version for version in (file.header.claim, near) if version in file.fits]
+    version = wanted[0] if wanted else max(file.fits)
+    return replace(file, version=version, by=VersionBy.ENTRIES)

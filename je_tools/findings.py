@@ -97,8 +97,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "bad-file-header",
         Severity.ERROR,
         "The first entry of a file is not a file header with a right checksum. Its log version is "
-        "taken from the files around it. A last file that ends inside its header is a torn tail, "
-        "but not where no file has a whole one: the engine finds no log then.",
+        "the one that its entries fit, or that of the files around it. A last file that ends "
+        "inside its header is a torn tail, but not where no file has a whole one: the engine finds "
+        "no log then.",
         "The engine refuses to open the log. Look for a copy of the file. Where nothing was ever "
         "written but this file, move it aside, and the engine makes a new log.",
     ),

@@ -20,7 +20,7 @@ import numpy as np
 
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Leaves, Tree, bound
-from je_tools.environment import Environment
+from je_tools.environment import Environment, check_numbers
 from je_tools.errors import InputError
 from je_tools.findings import Finding
 from je_tools.formats.arrays import Ints, Mask
@@ -223,7 +223,9 @@ def report_missing(environment: Environment, scanner: Scanner, wanted: Wanted) -
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: two files have the same number.
     """
+    check_numbers(environment)
     with ExitStack() as stack:
         try:
             held = held_snapshot(environment, scanner, now_ms=wanted.now_ms, to_lsn=wanted.to_lsn)

@@ -27,7 +27,7 @@ from je_tools.btree.tree import (
     Replayed,
     Tree,
 )
-from je_tools.environment import Environment
+from je_tools.environment import Environment, check_numbers
 from je_tools.errors import InputError
 from je_tools.formats.arrays import rows_by
 from je_tools.formats.image import Image, Part
@@ -376,10 +376,11 @@ def take_snapshot(
 
     Raises:
         InputError: there is no root in what the log holds, so that there is nothing to show; or
-            file numbers are higher than any log's.
+            file numbers are higher than any log's, or two files have one.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
-    _check_numbers(environment)
+    check_numbers(environment)
+    _check_highest(environment)
     end = find_end(environment, scanner, to_lsn)
     if end.refusal in (Refusal.NO_FILES, Refusal.BAD_FILE_HEADER):
         raise _no_tree(environment, end.refusal)
@@ -440,7 +441,7 @@ def _snapshot_of(
     return snapshot
 
 
-def _check_numbers(environment: Environment) -> None:
+def _check_highest(environment: Environment) -> None:
     """LSNs are compared as signed numbers, in the order of the log up to here."""
     if environment.files and environment.files[-1].file_no > _FILE_NO_MAX:
         path = environment.files[-1].path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from je_tools.environment import Environment, LogFile, reopened
+from je_tools.environment import Environment, LogFile, check_numbers, reopened
 
 PIECE = 16 << 20
 
@@ -72,8 +72,10 @@ def compare_files(environment: Environment, copy: Environment) -> Iterator[FileP
 
     Raises:
         StoppedError: a file shrank or vanished meanwhile.
-        InputError: one cannot be read.
+        InputError: one cannot be read, or two of a side have one number.
     """
+    check_numbers(environment)
+    check_numbers(copy)
     ours = {file.file_no: file for file in environment.files}
     theirs = {file.file_no: file for file in copy.files}
     last_a, last_b = max(ours, default=-1), max(theirs, default=-1)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from je_tools.environment import Environment, LogFile, Misnamed
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.cells import Cell, Spelling, lines_of
 from je_tools.formats.je.header import lsn_text
@@ -28,10 +29,27 @@ from je_tools.salvage.solid import NO_TYPE
 from je_tools.sinks.record_lines import masked
 from je_tools.sinks.records import PIECE_ROWS
 
-LEDGER, SUMMARY = "ledger.jsonl", "summary.txt"
-"""Names of the files beside those of the databases."""
-
 _UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
+
+
+class Losses(NamedTuple):
+    """What is known to be lost: counts of lines of the ledger, and of what its first line says.
+
+    Attributes:
+        records: of the databases that were written.
+        names: of databases, of which it is lost whose they are.
+        undecodable: entries of records with a right checksum that make no sense.
+    """
+
+    records: int
+    names: int
+    undecodable: int
+
+
+def losses_of(salvaged: Salvage, databases: Sequence[Described]) -> Losses:
+    """What is lost of these databases."""
+    names = sum(1 for _ in _lost_names(salvaged))
+    return Losses(sum(one.lost for one in databases), names, salvaged.content.undecodable)
 
 
 def write_ledger(
@@ -51,6 +69,11 @@ def write_ledger(
         out: where to.
     """
     _write(out, {"kind": "log", **_log_row(salvaged)})
+    for file in salvaged.environment.misnamed:
+        _write(out, {"kind": "misnamed-file", **_misnamed_row(file)})
+    for state in salvaged.states:
+        if state.file.is_guessed:
+            _write(out, {"kind": "guessed-version", **_guessed_row(state.file)})
     for hole in salvaged.lost.holes:
         _write(out, {"kind": "hole", **_hole_row(hole)})
     apart = {written.database.db_id: written.file for written in output.apart}
@@ -84,6 +107,23 @@ def _log_row(salvaged: Salvage) -> dict[str, Any]:
         "aborted": len(content.aborted),
         "holes": len(salvaged.lost.holes),
         "lost_bytes": sum(_size(hole) for hole in salvaged.lost.holes if hole.is_damage),
+    }
+
+
+def _misnamed_row(file: Misnamed) -> dict[str, Any]:
+    return {
+        "path": clean_text(str(file.path)),
+        "name_no": file.name_no,
+        "file_no": file.header_no,
+    }
+
+
+def _guessed_row(file: LogFile) -> dict[str, Any]:
+    return {
+        "path": clean_text(str(file.path)),
+        "file_no": file.file_no,
+        "version": file.version,
+        "by": file.by.value,
     }
 
 
@@ -218,6 +258,7 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
         f"{printable(salvaged.environment.name)}: {counted(row['files'], 'file')}, "
         f"{row['bytes']:,} bytes, "
         f"{row['versions']:,} versions of records, {row['committed']:,} commits",
+        *_file_texts(salvaged.environment),
         *_hole_texts(salvaged.lost.holes),
         "",
     ]
@@ -233,6 +274,14 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
         for each in output.apart
     ]
     return "\n".join([*lines, *_aligned(rows)]) + "\n"
+
+
+def _file_texts(environment: Environment) -> Iterator[str]:
+    for each in environment.files:
+        if each.is_guessed:
+            yield f"guessed-version: {printable(str(each.path))} is {each.version_text}"
+    for file in environment.misnamed:
+        yield f"misnamed-file: {printable(str(file.path))} is file {file.header_no:#x} of the log"
 
 
 def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:

@@ -73,11 +73,12 @@ class Hole:
     def is_damage(self) -> bool:
         """Whether a whole log would not have it.
 
-        A file that the engine has cleaned away held nothing that anybody misses.
+        A file that the engine has cleaned away held nothing that anybody misses; and what a crash
+        left behind the end was named by nothing in front of it.
         """
         if self.kind is HoleKind.NO_FILE:
             return self.keys + self.held > 0
-        return self.kind is not HoleKind.TAIL
+        return self.kind is not HoleKind.TAIL or self.named > 0
 
     @property
     def file_count(self) -> int:

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from je_tools.environment import Environment
+from je_tools.environment import Environment, check_numbers
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.slots import split_two_part_keys
@@ -23,11 +23,14 @@ from je_tools.salvage.content import DELETED, Content, read_content
 from je_tools.salvage.lost import INTERNAL, Lost, find_lost
 from je_tools.scan import FileState, Scanner
 from je_tools.sinks.record_lines import Marks, Named
-from je_tools.sinks.records import RecordSink, Source, Written, write_files
+from je_tools.sinks.records import RecordSink, Source, Written, stems_of, write_files
 from je_tools.workers import give_back_memory
 
 APART = ".unfinished"
 """In the names of files with records of unfinished transactions, in front of the suffix."""
+
+LEDGER, SUMMARY = "ledger.jsonl", "summary.txt"
+"""Names of the files beside those of the databases."""
 
 LOOKED_AT = 1000
 """How many records say what a database is like whose descriptor is lost."""
@@ -224,8 +227,9 @@ def salvage(
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
-        InputError: a file cannot be read.
+        InputError: a file cannot be read, or two have the same number.
     """
+    check_numbers(environment)
     fast = scanner.is_fast(environment.size)
     content = read_content(environment, scanner)
     give_back_memory()
@@ -278,7 +282,8 @@ def write(
 def _write(
     salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
 ) -> Output:
-    names = [one.database for one in databases]
+    marks = ["", APART] if any(one.apart for one in databases) else [""]
+    stems = stems_of(sink, (one.database for one in databases), marks, (LEDGER, SUMMARY))
     choice = salvaged.choice
     sources = (
         Source(
@@ -287,11 +292,11 @@ def _write(
         )
         for one in databases
     )
-    records = write_files(sink, sources, names, directory, known)
+    records = write_files(sink, sources, stems, directory, known)
     unfinished = (
         Source(one.database, salvaged.batches(one, choice.apart)) for one in databases if one.apart
     )
-    return Output(records, write_files(sink, unfinished, names, directory, known, APART))
+    return Output(records, write_files(sink, unfinished, stems, directory, known, APART))
 
 
 def confidence_marks() -> Marks:

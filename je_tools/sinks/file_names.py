@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _PLAIN = frozenset("-_. ")
 _LENGTH_MAX = 200
@@ -29,18 +29,26 @@ def file_stem(name: str) -> str:
     return _cut(text)
 
 
-def file_stems(names: Iterable[tuple[int, str]]) -> dict[int, str]:
-    """A stem for each id of a database, by its name; no two that any file system mixes up."""
+def file_stems(
+    names: Iterable[tuple[int, str]], tails: Sequence[str] = ("",), reserved: Iterable[str] = ()
+) -> dict[int, str]:
+    """A stem for each id of a database, by its name; no two files that any file system mixes up.
+
+    Args:
+        names: ids and names.
+        tails: what stands behind the stem in the names of a database's files, of each of them.
+        reserved: names of other files in the folder.
+    """
     stems: dict[int, str] = {}
-    taken: set[str] = set()
+    taken = {_folded(name) for name in reserved}
     for id_, name in names:
         stem = file_stem(name)
         number = 0
-        while _folded(stem) in taken:
+        while taken & {_folded(stem + tail) for tail in tails}:
             # `~` stands in no escaped name.
             stem = f"{file_stem(name)}~{id_}" + (f"~{number}" if number else "")
             number += 1
-        taken.add(_folded(stem))
+        taken |= {_folded(stem + tail) for tail in tails}
         stems[id_] = stem
     return stems
 

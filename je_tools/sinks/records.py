@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -212,10 +212,28 @@ def _single(sources: Iterable[Source]) -> Iterator[Source]:
         yield source
 
 
+def stems_of(
+    sink: RecordSink,
+    databases: Iterable[Named],
+    marks: Sequence[str] = ("",),
+    reserved: Iterable[str] = (),
+) -> dict[int, str]:
+    """What the names of databases' files begin with, by id.
+
+    Args:
+        sink: the form.
+        databases: all that are written into one folder.
+        marks: those with which `write_files` will be called.
+        reserved: names of other files of the folder.
+    """
+    names = ((database.db_id, database.shown) for database in databases)
+    return file_stems(names, [mark + sink.suffix for mark in marks], reserved)
+
+
 def write_files(
     sink: RecordSink,
     sources: Iterable[Source],
-    names: Iterable[Named],
+    stems: Mapping[int, str],
     directory: Path,
     known: Path,
     mark: str = "",
@@ -225,7 +243,7 @@ def write_files(
     Args:
         sink: the form.
         sources: the databases.
-        names: all that `sources` will give, in any order that is always the same.
+        stems: what the names of files begin with, by id: of `stems_of`.
         directory: an existing folder, where they are written.
         known: what that is called when all are there.
         mark: what stands in front of the suffix in the names of files.
@@ -233,7 +251,6 @@ def write_files(
     Raises:
         RefusedError: a file cannot be written.
     """
-    stems = file_stems((database.db_id, database.shown) for database in names)
     written = []
     for source in sources:
         name = stems[source.database.db_id] + mark + sink.suffix

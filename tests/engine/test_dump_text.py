@@ -9,7 +9,7 @@ import pytest
 
 from je_tools.masking import Masking
 from je_tools.sinks.record_lines import Named
-from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_files
+from je_tools.sinks.records import RecordFormat, Source, open_record_sink, stems_of, write_files
 from tests.builders.records import Row, records_of
 from tests.engine.tools import Tools
 
@@ -32,7 +32,7 @@ def test_loaded_and_dumped_again(
     name = Named("a/b: c", 5, has_duplicates)
     batch = records_of([Row(*row) for row in sorted(rows)])
     sink = open_record_sink(RecordFormat.DUMP, Masking(), is_print=is_print)
-    (done,) = write_files(sink, [Source(name, [batch])], [name], tmp_path, tmp_path)
+    (done,) = write_files(sink, [Source(name, [batch])], stems_of(sink, [name]), tmp_path, tmp_path)
     ours = tmp_path / (done.file or "")
     home = tmp_path / "env"
     home.mkdir()

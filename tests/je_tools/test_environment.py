@@ -71,6 +71,21 @@ def test_a_header_that_was_not_whole_is_read_again(tmp_path: Path, opened: list[
     assert again.files[1].header.good
 
 
+def test_entries_are_not_asked_again_for_their_version(tmp_path: Path, opened: list[str]) -> None:
+    """A header that is damaged for good, in front of entries: finding what they fit takes long."""
+    files = log_of(3)
+    for _ in range(30):
+        files[1].trace(50)
+    home = write_log(tmp_path / "env", files)
+    (home / files[1].name).write_bytes(bytes(38) + files[1].data[38:])
+    before = open_environment([home])
+    assert before.files[1].fits
+    opened.clear()
+    again = open_environment([home], before)
+    assert opened == [files[2].name]
+    assert same(again, before)
+
+
 def test_files_that_were_deleted_are_gone(tmp_path: Path) -> None:
     files = log_of(4)
     home = write_log(tmp_path / "env", files)

@@ -43,3 +43,17 @@ def test_any_names(names: list[str]) -> None:
         assert not stem.startswith(".")
         assert len(stem.encode()) < 240
         assert stem.isprintable()
+
+
+def test_files_of_others_and_second_files_are_names_too() -> None:
+    names = [(1, "ledger"), (2, "x"), (3, "x.unfinished"), (4, "X.Unfinished"), (5, "y")]
+    tails = (".jsonl", ".unfinished.jsonl")
+    stems = file_stems(names, tails, ("Ledger.jsonl",))
+    assert stems == {1: "ledger~1", 2: "x", 3: "x.unfinished~3", 4: "X.Unfinished~4", 5: "y"}
+    other = file_stems([(3, "x.unfinished"), (2, "x")], tails)
+    assert other == {3: "x.unfinished", 2: "x~2"}
+    assert file_stems(names[:3], [".csv"], ("ledger.jsonl",)) == {
+        1: "ledger",
+        2: "x",
+        3: "x.unfinished",
+    }

@@ -23,6 +23,7 @@ from je_tools.sinks.records import (
     RecordFormat,
     Source,
     open_record_sink,
+    stems_of,
     write_files,
     write_stream,
 )
@@ -168,14 +169,15 @@ def test_a_file_for_each_database(tmp_path: Path) -> None:
     names += [Named(None, 8, False), Named("", 9, False)]
     made = open_record_sink(RecordFormat.DUMP, Masking(), fast=False)
     sources = (Source(name, [records_of([Row(b"%d" % name.db_id)])]) for name in names)
-    told = write_files(made, sources, names, tmp_path, tmp_path)
+    stems = stems_of(made, names)
+    told = write_files(made, sources, stems, tmp_path, tmp_path)
     files = [each.file for each in told]
     assert files == ["%2e.%2f..%2fx.dump", "A.dump", "a~7.dump", "id-8.dump", "%.dump"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
     assert b"dupsort=1\nHEADER=END\n 35\n \nDATA=END\n" in (tmp_path / files[0]).read_bytes()
     again = Source(names[0], [records_of(ROWS)])
     with pytest.raises(RefusedError, match="exists"):
-        write_files(made, [again], names, tmp_path, tmp_path)
+        write_files(made, [again], stems, tmp_path, tmp_path)
 
 
 def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

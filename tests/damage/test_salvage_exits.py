@@ -1,0 +1,37 @@
+"""Exit codes of salvage: 3 where the log was damaged, or the ledger tells of losses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import FIXTURES
+from tests.je_tools.dumped import Done, je_tools
+
+CLEANED = FIXTURES / "v8-cleaned" / "env"
+
+
+def salvage(folder: Path, *arguments: str | Path) -> tuple[Done, list[str]]:
+    """A salvage, and the kinds of the lines of its ledger."""
+    done = je_tools("salvage", *arguments, "--output", folder, "--format", "jsonl")
+    lines = (folder / "ledger.jsonl").read_text().splitlines()
+    return done, [json.loads(line)["kind"] for line in lines]
+
+
+@pytest.mark.parametrize("name", ["v8-cleaned", "v26-basic", "v17-erase-after", "v17-crash-txn"])
+def test_a_whole_log_has_no_losses(name: str, tmp_path: Path) -> None:
+    done, kinds = salvage(tmp_path / "out", FIXTURES / name / "env")
+    assert (done.code, done.err) == (0, "")
+    assert not {"lost-key", "lost-name", "misnamed-file"} & {*kinds}
+
+
+def test_records_that_the_ledger_has_as_lost_are_told(tmp_path: Path) -> None:
+    """What they name lies in a file that was not given; no place in the given one is damaged."""
+    file = CLEANED / "00000003.jdb"
+    done, kinds = salvage(tmp_path / "out", file)
+    assert (kinds.count("hole"), kinds.count("lost-key")) == (0, 730)
+    assert done.code == 3
+    assert "je-tools: 730 records lost; the ledger has the keys" in done.err
+    assert salvage(tmp_path / "zero", "--exit-zero", file)[0].code == 0
