@@ -343,13 +343,12 @@ def test_what_is_refused(tmp_path: Path) -> None:
 def test_examples_of_the_help_work_as_they_are_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    log = TreeLog(files=[LogFile(3)])
+    log.ln(b"a", b"1")
+    log.files.append(LogFile(5))
+    log.ln(b"b", b"2")
     for name in ("env", "meta/bdb"):
-        home = tmp_path / name
-        home.mkdir(parents=True)
-        for number in (3, 5):
-            shutil.copyfile(
-                environment("v17-basic").home / "00000000.jdb", home / f"{number:08x}.jdb"
-            )
+        log.write(tmp_path / name)
     monkeypatch.chdir(tmp_path)
     lines = salvage_command.get_help(click.Context(salvage_command)).splitlines()
     examples = [line.split()[1:] for line in lines if line.strip().startswith("je-tools salvage")]
