@@ -207,7 +207,7 @@ def _write_records(
         marks = Marks("change", labels, lambda records: cast(Changes, records).change)
         form = RecordFormat(options["format_"])
         sink = open_record_sink(form, masking, marks, fast=a.fast or b.fast)
-        sources = (Source(named(each.pair.either), counted(each)) for each in tallies)
+        sources = (Source(named(each.pair.either, a, b), counted(each)) for each in tallies)
         write_stream(sink, sources, out)
     elif options["what"] == "blocks":
         most = options["blocks"] or 1

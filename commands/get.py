@@ -113,7 +113,7 @@ def _show_records(
     sink = open_record_sink(
         RecordFormat(options["format_"]), masking, fast=snapshot.fast, threads=1
     )
-    return sum(done.records for done in sink.write([Source(named(database), found)], out))
+    return sum(done.records for done in sink.write([Source(named(database, snapshot), found)], out))
 
 
 def _show_history(

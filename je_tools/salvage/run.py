@@ -22,7 +22,7 @@ from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
 from je_tools.salvage.content import DELETED, Content, read_content
 from je_tools.salvage.lost import INTERNAL, Lost, find_lost
 from je_tools.scan import FileState, Scanner
-from je_tools.sinks.record_lines import Marks, Named
+from je_tools.sinks.record_lines import Marks, Named, Typed
 from je_tools.sinks.records import RecordSink, Source, Written, write_files
 from je_tools.workers import give_back_memory
 
@@ -142,11 +142,16 @@ class Salvage:
         is_here = lost.named.db_id == db_id
         records[Confidence.SLOT_ONLY] = np.count_nonzero(is_here & lost.comes_back)
         is_double = kind.has_duplicates if kind is not None else self._looks_double(rows)
+        is_internal = db_id in FIXED_NAMES or (name or "").startswith(INTERNAL)
         return Described(
-            Named(name, db_id, is_double),
+            Named(name, db_id, is_double, self._typed(db_id, name) if is_internal else None),
             state,
-            db_id in FIXED_NAMES or (name or "").startswith(INTERNAL),
-            "known" if kind is not None else "inferred" if is_double else "guessed",
+            is_internal,
+            "known"
+            if kind is not None or db_id in FIXED_NAMES
+            else "inferred"
+            if is_double
+            else "guessed",
             kind is not None and kind.has_comparator,
             len(rows),
             {grade: int(records[grade]) for grade in Confidence if records[grade]},
@@ -154,6 +159,12 @@ class Salvage:
             int(np.count_nonzero(self.undecided[rows])),
             int(np.count_nonzero(is_here & ~lost.comes_back)),
         )
+
+    def _typed(self, db_id: int, name: str | None) -> Typed | None:
+        """What makes objects of the records of one of the engine's own databases."""
+        from je_tools.sinks.typed_records import typed_of
+
+        return typed_of(FIXED_NAMES.get(db_id, name), lambda records, row: self.image)
 
     def _looks_double(self, rows: Ints) -> bool:
         """Whether records of which nothing is known are those of a database with duplicates.
@@ -213,7 +224,7 @@ def salvage(
         InputError: a file cannot be read.
     """
     fast = scanner.is_fast(environment.size)
-    content = read_content(environment, scanner)
+    content = read_content(environment, scanner, internal=internal)
     give_back_memory()
     grades = grade(content, content.solid.ends)
     choice = choose(content, grades, mode, scanner.thread_count(), fast=fast)
