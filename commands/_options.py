@@ -12,7 +12,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from je_tools.masking import DataMode
+from je_tools.masking import DataMode, Masking
 from je_tools.plain import printable
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -68,6 +68,13 @@ def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
         show_default=True,
         help="How results are written.",
     )
+
+
+def chosen_masking(mode: str) -> Masking:
+    """What `--data` asks for: one of a run, so that a salted hash is the same all through it."""
+    meta = click.get_current_context().meta
+    masking: Masking = meta.setdefault(f"{__name__}.masking", Masking(DataMode(mode)))
+    return masking
 
 
 def say(text: str) -> None:

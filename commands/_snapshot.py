@@ -12,6 +12,8 @@ import click
 
 from je_tools.commands._completion import complete_databases
 from je_tools.commands._options import (
+    chosen_masking,
+    data_option,
     exit_zero_option,
     progress_bar,
     say,
@@ -36,6 +38,7 @@ class SnapshotOptions(TypedDict):
     to_lsn: str | None
     to_vlsn: int | None
     to_time: str | None
+    data_mode: str
     threads: int
     exit_zero: bool
 
@@ -78,8 +81,9 @@ def end_options(function: F) -> F:
 
 
 def snapshot_options(function: F) -> F:
-    """The environment, the end of its log, the time of reading, threads and `--exit-zero`."""
-    for option in (exit_zero_option, threads_option, now_option, end_options, home_argument):
+    """The environment, the end of its log, the time of reading, what is shown of keys, threads."""
+    shared = (exit_zero_option, threads_option, data_option, now_option, end_options)
+    for option in (*shared, home_argument):
         function = option(function)
     return function
 
@@ -218,7 +222,7 @@ def report(snapshot: Snapshot, options: SnapshotOptions) -> int:
     from je_tools.findings import Severity
     from je_tools.recovery.findings import snapshot_findings
 
-    findings = snapshot_findings(snapshot)
+    findings = snapshot_findings(snapshot, chosen_masking(options["data_mode"]))
     for finding in findings:
         say(f"je-tools: {finding.text()}")
     is_damaged = any(finding.severity is Severity.ERROR for finding in findings)

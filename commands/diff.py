@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from je_tools.commands._options import (
+    chosen_masking,
     data_option,
     exit_zero_option,
     format_option,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from je_tools.diff.environments import Tally
+    from je_tools.masking import Masking
     from je_tools.sinks.sections import Section
     from je_tools.snapshot import Snapshot
 
@@ -158,14 +160,16 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
     if lacking:
         raise UsageError(f"--db {min(lacking)}: neither has such a database")
     tallies = [Tally(pair) for pair in chosen]
+    # One for all, so that a salted hash of one value is the same throughout.
+    masking = chosen_masking(options["data_mode"])
     with (
         progress_bar(0, "diff"),
         open_results(options["output"], a, b) as out,
     ):
-        _write_records(a, b, tallies, out, options)
+        _write_records(a, b, tallies, masking, out, options)
     differing = [tally for tally in tallies if tally.differs]
     for snapshot in (a, b):
-        _say_findings(snapshot)
+        _say_findings(snapshot, masking)
     say(f"je-tools: {len(differing)} of {len(tallies)} databases differ")
     return bool(differing) or bool(a.faults) or bool(b.faults)
 
@@ -182,14 +186,16 @@ def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
 
 
 def _write_records(
-    a: Snapshot, b: Snapshot, tallies: list[Tally], out: BinaryIO, options: Options
+    a: Snapshot,
+    b: Snapshot,
+    tallies: list[Tally],
+    masking: Masking,
+    out: BinaryIO,
+    options: Options,
 ) -> None:
     from je_tools.diff.environments import differences
     from je_tools.diff.records import Change, Changes, blocks
-    from je_tools.masking import DataMode, Masking
     from je_tools.sinks.diff_tables import block_section, database_section
-
-    masking = Masking(DataMode(options["data_mode"]))
 
     def counted(tally: Tally) -> Iterator[Changes]:
         for batch in differences(a, b, tally.pair):
@@ -231,8 +237,8 @@ def _write_section(section: Section, out: BinaryIO, options: Options) -> None:
         write_table([section], out, terminal_width(options["output"]))
 
 
-def _say_findings(snapshot: Snapshot) -> None:
+def _say_findings(snapshot: Snapshot, masking: Masking) -> None:
     from je_tools.recovery.findings import snapshot_findings
 
-    for finding in snapshot_findings(snapshot):
+    for finding in snapshot_findings(snapshot, masking):
         say(f"je-tools: {finding.env}: {finding.text()}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 import click
 
 from je_tools.commands._completion import complete_databases
-from je_tools.commands._options import data_option, format_option, output_option, say
+from je_tools.commands._options import chosen_masking, format_option, output_option, say
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     choose_databases,
@@ -20,7 +20,6 @@ from je_tools.commands._snapshot import (
     write_section,
 )
 from je_tools.errors import EXIT_INPUT, EXIT_OK, UsageError
-from je_tools.masking import DataMode
 
 if TYPE_CHECKING:
     from je_tools.masking import Masking
@@ -36,7 +35,6 @@ class Options(SnapshotOptions):
     history: bool
     show_expired: bool
     format_: str
-    data_mode: str
     output: Path | None
 
 
@@ -55,7 +53,6 @@ class Options(SnapshotOptions):
 @click.option("--history", is_flag=True, help="Every version that is still in the log.")
 @show_expired_option
 @format_option("table", "jsonl", "csv")
-@data_option
 @output_option
 def command(**options: Unpack[Options]) -> int:
     """Show the records of a key, as the engine would return them after recovery.
@@ -71,13 +68,12 @@ def command(**options: Unpack[Options]) -> int:
       je-tools get meta/bdb --db 5213 long:5485 --format jsonl
       je-tools get env --db id:7 str:name --data length
     """
-    from je_tools.masking import Masking
     from je_tools.selection import parse_key
 
     if options["history"] and options["show_expired"]:
         raise UsageError("--history shows what has expired too; leave --show-expired out")
     pattern = parse_key(options["key"], "KEY")
-    masking = Masking(DataMode(options["data_mode"]))
+    masking = chosen_masking(options["data_mode"])
     show = _show_history if options["history"] else _show_records
     with open_snapshot(options, "get") as snapshot:
         (database,) = choose_databases(snapshot, (options["name"],))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from je_tools.commands._options import (
+    chosen_masking,
+    data_option,
     exit_zero_option,
     format_option,
     output_option,
@@ -31,6 +33,7 @@ class Options(TypedDict):
     path: Path
     without: tuple[str, ...]
     now: str | None
+    data_mode: str
     format_: str
     output: Path | None
     threads: int
@@ -46,6 +49,7 @@ class Options(TypedDict):
     help="Take this file as missing, by number (0x3) or name; several times for several.",
 )
 @now_option
+@data_option
 @format_option("table", "jsonl")
 @output_option
 @threads_option
@@ -80,11 +84,12 @@ def command(**options: Unpack[Options]) -> int:
     with progress_bar(environment.size, "missing") as progress:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         report = report_missing(environment, scanner, without, now_ms)
+    masking = chosen_masking(options["data_mode"])
     with open_output(options["output"], environment) as out:
         if options["format_"] == "jsonl":
-            write_jsonl(missing_sections(report, listed=None), out)
+            write_jsonl(missing_sections(report, masking, listed=None), out)
         else:
-            sections = list(missing_sections(report, listed=LISTED))
+            sections = list(missing_sections(report, masking, listed=LISTED))
             if sections:
                 write_table(sections, out, terminal_width(options["output"]))
     _say(environment, report)

@@ -5,7 +5,7 @@ Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from je_tools.btree.tree import Fault, FaultKind
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.layout import NAME_CREATE
+from je_tools.masking import SHOWN, Masking
 from je_tools.names import INTERNAL_PREFIX
 from je_tools.plain import printable
 from je_tools.recovery.end import EndReason, Refusal
@@ -22,7 +23,6 @@ from je_tools.recovery.end import EndReason, Refusal
 if TYPE_CHECKING:
     from je_tools.snapshot import Snapshot
 
-_KEY_SHOWN = 32
 _NAME_DB = 1
 _WAITS_SINCE = 19
 """Log version of the first engine that creates databases so that it may wait for itself."""
@@ -59,9 +59,14 @@ _FORETOLD = {
 """What is no damage, but makes the engine go wrong."""
 
 
-def snapshot_findings(snapshot: Snapshot) -> list[Finding]:
-    """Findings about a snapshot, those about trees as far as these have been read."""
-    return [*log_findings(snapshot), *_of_trees(snapshot)]
+def snapshot_findings(snapshot: Snapshot, masking: Masking = SHOWN) -> list[Finding]:
+    """Findings about a snapshot, those about trees as far as these have been read.
+
+    Args:
+        snapshot: it.
+        masking: what is shown of keys.
+    """
+    return [*log_findings(snapshot), *_of_trees(snapshot, masking)]
 
 
 def log_findings(snapshot: Snapshot) -> list[Finding]:
@@ -124,14 +129,14 @@ def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:
             yield _make(snapshot, "creation-cut-short", lsn, found=f"name {printable(name)}")
 
 
-def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:
+def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
     faults = snapshot.faults
     for fault in faults.damage:
         yield _make(
             snapshot,
             "tree-damage",
             fault.lsn,
-            expected=_expected(snapshot, fault),
+            expected=_expected(snapshot, fault, masking.key_text),
             found=_WHAT[fault.kind],
         )
     if faults.untold_count:
@@ -152,23 +157,18 @@ def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:
             yield replace(_make(snapshot, "tree-name", found=found), severity=severity)
 
 
-def _expected(snapshot: Snapshot, fault: Fault) -> str:
+def _expected(snapshot: Snapshot, fault: Fault, key_text: Callable[[bytes], str]) -> str:
     name = _name(snapshot, fault.db_id)
     if fault.parent_lsn == NULL_LSN and fault.low is not None and fault.low == fault.high:
-        return f"the record of key {_key(fault.low)} of {name}"
+        return f"the record of key {key_text(fault.low)} of {name}"
     under = (
         "the root" if fault.parent_lsn == NULL_LSN else f"a node under {lsn_text(fault.parent_lsn)}"
     )
-    low = "the first key" if fault.low is None else _key(fault.low)
-    high = "the last key" if fault.high is None else f"before {_key(fault.high)}"
+    low = "the first key" if fault.low is None else key_text(fault.low)
+    high = "the last key" if fault.high is None else f"before {key_text(fault.high)}"
     return f"{under} of {name}, for keys from {low} to {high}"
 
 
 def _name(snapshot: Snapshot, db_id: int) -> str:
     database = snapshot.databases.get(db_id)
     return printable(database.name) if database and database.name else f"id:{db_id}"
-
-
-def _key(key: bytes) -> str:
-    text = key[:_KEY_SHOWN].hex()
-    return f"hex:{text}" + ("..." if len(key) > _KEY_SHOWN else "")

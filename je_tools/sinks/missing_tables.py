@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.masking import Masking
 from je_tools.missing import Loss, Report
+from je_tools.sinks.key_tables import spelled
 from je_tools.sinks.sections import Cell, Column, Kind, Section
 
 LISTED = 20
@@ -39,11 +41,12 @@ _KEYS = (
 )
 
 
-def missing_sections(report: Report, *, listed: int | None) -> Iterator[Section]:
+def missing_sections(report: Report, masking: Masking, *, listed: int | None) -> Iterator[Section]:
     """Tables of what is lost; those without rows are left out.
 
     Args:
         report: what is lost.
+        masking: what is shown of keys.
         listed: how many ranges, and keys, of each database; None for all.
     """
     files: list[list[Cell]] = [
@@ -51,8 +54,8 @@ def missing_sections(report: Report, *, listed: int | None) -> Iterator[Section]
         for file_no, count in report.files.items()
     ]
     databases = [_database(loss) for loss in report.losses]
-    ranges = [row for loss in report.losses for row in _ranges(loss, listed)]
-    keys = [row for loss in report.losses for row in _keys(loss, listed)]
+    ranges = [row for loss in report.losses for row in _ranges(loss, masking, listed)]
+    keys = [row for loss in report.losses for row in _keys(loss, masking, listed)]
     cut = "" if listed is None else f" (of each database at most {listed}; JSON lines have all)"
     for section in (
         Section("file", "Files", _FILES, files),
@@ -76,17 +79,14 @@ def _database(loss: Loss) -> list[Cell]:
     ]
 
 
-def _ranges(loss: Loss, listed: int | None) -> Iterator[list[Cell]]:
+def _ranges(loss: Loss, masking: Masking, listed: int | None) -> Iterator[list[Cell]]:
     for one in loss.ranges[:listed]:
         lsn = None if one.lsn == NULL_LSN else one.lsn
-        yield [loss.name, _hex(one.low), _hex(one.high), one.level, lsn, one.kept_count]
+        ends = (spelled(masking, one.low), spelled(masking, one.high))
+        yield [loss.name, *ends, one.level, lsn, one.kept_count]
 
 
-def _keys(loss: Loss, listed: int | None) -> Iterator[list[Cell]]:
+def _keys(loss: Loss, masking: Masking, listed: int | None) -> Iterator[list[Cell]]:
     for row in range(len(loss.keys) if listed is None else min(listed, len(loss.keys))):
         kept = "kept" if loss.kept[row] else "none"
-        yield [loss.name, _hex(loss.keys[row]), int(loss.key_lsns[row]), kept]
-
-
-def _hex(key: bytes | None) -> str | None:
-    return None if key is None else key.hex()
+        yield [loss.name, spelled(masking, loss.keys[row]), int(loss.key_lsns[row]), kept]

@@ -99,7 +99,7 @@ class LineForm:
 
 
 def dump_form(masking: Masking, *, is_print: bool, fast: bool) -> LineForm:
-    """The text of the engine's DbDump, which its DbLoad reads back.
+    """The text of the engine's DbDump, which its DbLoad reads back, and refuses where it is masked.
 
     Args:
         masking: what stands in the place of keys and data: its text as bytes, none where hidden.
@@ -107,7 +107,10 @@ def dump_form(masking: Masking, *, is_print: bool, fast: bool) -> LineForm:
         fast: use compiled kernels.
     """
     lines = partial(_dump_lines, masking, Spelling.PRINT if is_print else Spelling.HEX, fast)
-    start = partial(_dump_header, "print" if is_print else "bytevalue")
+    # What is masked is no database any more, and a format of this name is one that DbLoad refuses.
+    is_shown = masking.mode is DataMode.SHOW
+    form = "print" if is_print else "bytevalue"
+    start = partial(_dump_header, form if is_shown else f"masked-{masking.mode.value}")
     return LineForm(".dump", start, lines, _DUMP_FOOTER, is_single=True, wants_data=True)
 
 

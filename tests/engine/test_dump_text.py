@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.masking import Masking
+from je_tools.masking import DataMode, Masking
 from je_tools.sinks.record_lines import Named
 from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_files
 from tests.builders.records import Row, records_of
@@ -40,3 +40,17 @@ def test_loaded_and_dumped_again(
     printed = ["-p"] if is_print else []
     theirs = tools.run("DbDump", "-h", home, "-s", name.shown, *printed)
     assert theirs == ours.read_bytes()
+
+
+def test_masked_text_is_refused(java: Path, je_jar: Path, tmp_path: Path) -> None:
+    name = Named("people", 5, has_duplicates=False)
+    for mode in DataMode:
+        folder = tmp_path / mode.value
+        folder.mkdir()
+        sink = open_record_sink(RecordFormat.DUMP, Masking(mode))
+        source = Source(name, [records_of([Row(b"key", b"data")])])
+        (done,) = write_files(sink, [source], [name], folder, folder)
+        words = ["-h", folder, "-s", "people", "-f", folder / (done.file or "")]
+        run_tool(java, je_jar, "DbLoad", *words)
+        there = run_tool(java, je_jar, "DbDump", "-h", folder, "-l").split()
+        assert (b"people" in there) == (mode is DataMode.SHOW)
