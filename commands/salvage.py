@@ -67,7 +67,8 @@ def command(**options: Unpack[Options]) -> int:
 
     Needs no root, no checkpoint and no file in particular: every entry that has a right checksum
     counts, in front of damage and behind it. Slots of B-tree nodes stand in for entries that are
-    lost. Prints the summary; the exit code is 3 when something of the log could not be read.
+    lost. Prints the summary; the exit code is 3 when something of the log could not be read, or when
+    it names records that are not there.
 
     \b
     Examples:
@@ -98,7 +99,13 @@ def command(**options: Unpack[Options]) -> int:
     damage = [hole for hole in salvaged.lost.holes if hole.is_damage]
     if damage:
         say(f"je-tools: {len(damage):,} places could not be read; je-tools verify tells each")
-    return EXIT_DAMAGE if damage and not options["exit_zero"] else EXIT_OK
+    lost = salvaged.lost_count
+    if lost:
+        say(
+            f"je-tools: {lost:,} records are lost that the rest of the log names; ledger.jsonl has "
+            "their keys. Where a node is lost too, nobody knows the keys that only it had."
+        )
+    return EXIT_DAMAGE if (damage or lost) and not options["exit_zero"] else EXIT_OK
 
 
 def _write(salvaged: Salvage, directory: Path, options: Options) -> str:

@@ -119,6 +119,15 @@ class Salvage:
         left_out: Mask = open_ & ~self.choice.taken & ~self.choice.apart
         return left_out
 
+    @property
+    def lost_count(self) -> int:
+        """Records that are named and do not come back as they were, names of databases among them.
+
+        Nobody misses what an eraser has overwritten, of which nothing was needed.
+        """
+        is_gone = self.content.solid.is_lost(self.lost.named.records.lsn)
+        return int(np.count_nonzero(is_gone & ~self.lost.comes_back))
+
     def databases(self, *, internal: bool = False) -> list[Described]:
         """Databases that have records or a name in the log, live ones first."""
         content = self.content
