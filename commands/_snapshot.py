@@ -24,6 +24,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from je_tools.environment import Environment
+    from je_tools.findings import Finding
     from je_tools.sinks.sections import Section
     from je_tools.snapshot import Database, Snapshot
 
@@ -217,12 +218,18 @@ def write_section(section: Section, out: BinaryIO, form: str, output: Path | Non
         sink.write_table([section], out, terminal_width(output))
 
 
-def report(snapshot: Snapshot, options: SnapshotOptions) -> int:
-    """Say on standard error what is wrong with what was shown; the exit code that follows."""
+def report(snapshot: Snapshot, options: SnapshotOptions, *more: Finding) -> int:
+    """Say on standard error what is wrong with what was shown; the exit code that follows.
+
+    Args:
+        snapshot: what was shown.
+        options: of the command line.
+        more: findings beside those of the snapshot.
+    """
     from je_tools.findings import Severity
     from je_tools.recovery.findings import snapshot_findings
 
-    findings = snapshot_findings(snapshot, chosen_masking(options["data_mode"]))
+    findings = [*snapshot_findings(snapshot, chosen_masking(options["data_mode"])), *more]
     for finding in findings:
         say(f"je-tools: {finding.text()}")
     is_damaged = any(finding.severity is Severity.ERROR for finding in findings)

@@ -74,6 +74,37 @@ def log_findings(snapshot: Snapshot) -> list[Finding]:
     return [*_of_log(snapshot), *_of_creations(snapshot), *_of_databases(snapshot)]
 
 
+def missing_findings(snapshot: Snapshot) -> list[Finding]:
+    """Files that are not there, and of which the engine's own counts say that they are in use.
+
+    For what looks at no record's data, and so would not notice.
+    """
+    if not snapshot.environment.missing:
+        return []
+    from je_tools.utilization import file_summaries, reserved_files
+
+    there = {file.file_no for file in snapshot.environment.files}
+    gone = there | reserved_files(snapshot).keys()
+    used = [
+        file_no
+        for file_no, summary in sorted(file_summaries(snapshot).items())
+        if file_no not in gone and summary.obsolete_size < summary.total_size
+    ]
+    code = CODES["missing-file"]
+    return [
+        Finding(
+            code.name,
+            Severity.ERROR,
+            snapshot.environment.name,
+            file_no,
+            expected="a file that the log accounts for as in use",
+            found="none; records in it count where their keys are known",
+            hint=f"`je-tools missing` tells what is lost with it. {code.hint}",
+        )
+        for file_no in used
+    ]
+
+
 def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:
     known = CODES[code]
     place: dict[str, Any] = {}
