@@ -43,8 +43,8 @@ def command(**options: Unpack[Options]) -> int:
     """Count the records of each database, as the engine would after recovery.
 
     Without --db all databases of applications. Records that have expired (by --now) do not count;
-    data is not read, so a record counts also where only its key can be had. The exit code is 3 where
-    a file is missing that the log accounts for as in use.
+    data is not read, so a record counts also where only its key can be had. The exit code is 3
+    where a file is missing that the log accounts for as in use.
 
     \b
     Examples:

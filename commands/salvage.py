@@ -67,8 +67,8 @@ def command(**options: Unpack[Options]) -> int:
 
     Needs no root, no checkpoint and no file in particular: every entry that has a right checksum
     counts, in front of damage and behind it. Slots of B-tree nodes stand in for entries that are
-    lost. Prints the summary; the exit code is 3 when something of the log could not be read, or when
-    it names records that are not there.
+    lost. Prints the summary; the exit code is 3 when something of the log could not be read, or
+    when it names records that are not there.
 
     \b
     Examples:

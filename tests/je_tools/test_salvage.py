@@ -302,7 +302,7 @@ def test_lost_records_are_damage(given: str, tmp_path: Path) -> None:
         (home / "00000002.jdb").unlink()
     else:
         source = home / "00000003.jdb"
-    code, out, err = je_tools("salvage", str(source), "--output", str(tmp_path / "out"))
+    code, _, err = je_tools("salvage", str(source), "--output", str(tmp_path / "out"))
     assert code == 3
     assert "730 records are lost that the rest of the log names" in err
     words = ("salvage", str(source), "--output", str(tmp_path / "zero"), "--exit-zero")
