@@ -41,10 +41,17 @@ threads_option = click.option(
     help="Threads that read, or processes; 0: one a core (dump: at most 4).",
 )
 
+
+def unless_dash(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
+    """The path of an output; None, which is standard output, also for `-`."""
+    return None if value == Path("-") else value
+
+
 output_option = click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=unless_dash,
     help="Write there instead of to standard output. Never inside the environment being read.",
 )
 

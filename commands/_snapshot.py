@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, TypeVar
 
@@ -181,7 +182,7 @@ def choose_databases(
 
     Args:
         snapshot: that has them.
-        names: of them, or `id:7`.
+        names: of them, or `id:7`; a number that is no name is an id too, as `dump` has it.
         internal: where none is named, those of the engine too.
 
     Raises:
@@ -193,14 +194,13 @@ def choose_databases(
         return [each for each in named if internal or not each.is_internal]
     chosen = []
     for name in names:
-        by_id = name.removeprefix("id:") if name.startswith("id:") else None
-        found = [
-            each
-            for each in snapshot.databases.values()
-            if (str(each.db_id) == by_id if by_id else each.name == name)
-        ]
+        found = [each for each in named if each.name == name]
         if not found:
-            there = ", ".join(each.name or "" for each in named if not each.is_internal)
+            by_id = name.removeprefix("id:")
+            found = [each for each in snapshot.databases.values() if str(each.db_id) == by_id]
+        if not found:
+            own = [each for each in named if not each.is_internal]
+            there = ", ".join(f"{each.name} (id:{each.db_id})" for each in own)
             raise UsageError(f"--db {name}: no such database. There are: {there or 'none'}")
         chosen += found
     return chosen
@@ -230,7 +230,29 @@ def report(snapshot: Snapshot, options: SnapshotOptions, *more: Finding) -> int:
     from je_tools.recovery.findings import snapshot_findings
 
     findings = [*snapshot_findings(snapshot, chosen_masking(options["data_mode"])), *more]
-    for finding in findings:
-        say(f"je-tools: {finding.text()}")
+    say_findings(findings)
     is_damaged = any(finding.severity is Severity.ERROR for finding in findings)
     return EXIT_DAMAGE if is_damaged and not options["exit_zero"] else EXIT_OK
+
+
+SAID = 10
+"""Findings of one code that standard error has one by one."""
+
+
+def say_findings(findings: Iterable[Finding], name: str = "") -> None:
+    """Say findings on standard error: the first of each code, what to do once, how many more.
+
+    Args:
+        findings: of one environment.
+        name: of it, where there are several.
+    """
+    front = f"je-tools: {name}: " if name else "je-tools: "
+    of_code: dict[str, list[Finding]] = {}
+    for finding in findings:
+        of_code.setdefault(finding.code, []).append(finding)
+    for code, found in of_code.items():
+        say(front + found[0].text())
+        for finding in found[1:SAID]:
+            say(front + replace(finding, hint=None).text())
+        if len(found) > SAID:
+            say(f"{front}{len(found) - SAID:,} more of {code}; `je-tools verify --tree` tells them")

@@ -27,6 +27,7 @@ from je_tools.commands._snapshot import (
     now_option,
     open_home,
     open_results,
+    say_findings,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
@@ -240,5 +241,4 @@ def _write_section(section: Section, out: BinaryIO, options: Options) -> None:
 def _say_findings(snapshot: Snapshot, masking: Masking) -> None:
     from je_tools.recovery.findings import snapshot_findings
 
-    for finding in snapshot_findings(snapshot, masking):
-        say(f"je-tools: {finding.env}: {finding.text()}")
+    say_findings(snapshot_findings(snapshot, masking), snapshot.environment.name)

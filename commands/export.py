@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from je_tools.commands._options import chosen_masking, format_option
+from je_tools.commands._options import chosen_masking, format_option, unless_dash
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     choose_databases,
@@ -57,6 +57,7 @@ class Options(SnapshotOptions):
     "--output",
     "-o",
     type=click.Path(path_type=Path),
+    callback=unless_dash,
     help="A new file for one --db; for --all or several a new directory with a file for each.",
 )
 def command(**options: Unpack[Options]) -> int:

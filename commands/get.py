@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from je_tools.masking import Masking
     from je_tools.selection import KeyPattern
     from je_tools.snapshot import Database, Snapshot
+
+
+KEY_KINDS = ("long", "int", "str", "hex")
+"""In which a key may have been meant that was given as text."""
 
 
 class Options(SnapshotOptions):
@@ -79,12 +84,31 @@ def command(**options: Unpack[Options]) -> int:
         (database,) = choose_databases(snapshot, (options["name"],))
         with open_results(options["output"], snapshot) as out:
             count = show(snapshot, database, pattern, masking, options, out)
+        hint = "" if count else _hint(snapshot, database, pattern, options)
     code = report(snapshot, options)
     if count:
         return code
     what = "no version" if options["history"] else "no record"
-    say(f"je-tools: {what} of this key in {options['name']}")
+    say(f"je-tools: {what} of this key in {options['name']}{hint}")
     return EXIT_INPUT if code == EXIT_OK else code
+
+
+def _hint(snapshot: Snapshot, database: Database, pattern: KeyPattern, options: Options) -> str:
+    """Where else a record may be that was not found: expired, or under another spelling."""
+    from je_tools.history import records_of_key
+    from je_tools.selection import parse_key
+
+    def count(chosen: KeyPattern) -> int:
+        return sum(map(len, records_of_key(snapshot, database, chosen, show_expired=True)))
+
+    if not options["history"] and count(pattern):
+        return ", but one that has expired: --show-expired shows it"
+    for kind in KEY_KINDS:
+        with suppress(UsageError):
+            spelled = f"{kind}:{options['key']}"
+            if count(parse_key(spelled, "KEY")):
+                return f"; {spelled} is there"
+    return ""
 
 
 def _show_records(

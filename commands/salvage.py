@@ -73,7 +73,7 @@ def command(**options: Unpack[Options]) -> int:
     \b
     Examples:
       je-tools salvage meta/bdb --output rescued
-      je-tools salvage 00000003.jdb 00000005.jdb --output rescued --format jsonl
+      je-tools salvage env/00000003.jdb env/00000005.jdb --output rescued --format jsonl
       je-tools salvage env --mode everything --output all --format parquet
       java -cp je.jar com.sleepycat.je.util.DbLoad -h new -s users -f rescued/users.dump
     """

@@ -11,6 +11,9 @@ from je_tools.masking import DataMode, Masking
 from je_tools.records import NO_TIME, NO_VLSN, Records
 from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
 
+HIDDEN, LOST = "(hidden)", "(lost)"
+"""For people, in the place of a value that is masked, and of one that cannot be had."""
+
 _RECORD_COLUMNS = (
     Column("key", "key", Kind.TEXT),
     Column("data", "data", Kind.TEXT),
@@ -30,7 +33,7 @@ def record_section(batches: Iterable[Records], masking: Masking) -> Section:
             rows.append(
                 [
                     _shown(masking, records.key[row]),
-                    _shown(masking, records.data[row]),
+                    _shown(masking, records.data[row]) or LOST,
                     _time(int(records.modified_ms[row])),
                     _time(int(records.expires_ms[row])),
                     None if vlsn == NO_VLSN else vlsn,
@@ -76,8 +79,10 @@ def spelled(masking: Masking, value: bytes | None) -> str | None:
 
 def _shown(masking: Masking, value: bytes | None) -> str | None:
     """Printable ASCII as it is, other bytes as `hex:…`, as a key can be given."""
-    if value is None or masking.mode is not DataMode.SHOW:
-        return spelled(masking, value)
+    if value is None:
+        return None
+    if masking.mode is not DataMode.SHOW:
+        return spelled(masking, value) or HIDDEN
     if value and all(32 <= byte < 127 for byte in value):
         return value.decode("ascii")
     return "hex:" + value.hex()

@@ -51,16 +51,16 @@ _RECOUNTED = (
 )
 _REASONS = (
     Column("pending_size", "will expire", rank=4),
-    Column("reasons", "why it is there", Kind.TEXTS, cell=lambda each: [*each.reasons]),
+    Column("reasons", "why it is there", Kind.TEXTS, cell=lambda each: [*each.reasons], wraps=True),
 )
 UNCOUNTED_LEAST = 1 << 16
 """Fewer bytes that the engine has not counted are those behind its last checkpoint, as always."""
 
-_FACT = (Column("what", "space", Kind.TEXT), Column("value", "", Kind.TEXT))
+_FACT = (Column("what", "space", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _CHOSEN = (
     Column("file_no", "file", Kind.FILE, cell=lambda each: each.file.file_no),
     Column("size", "bytes", cell=lambda each: each.file.size),
-    Column("path", "path", Kind.TEXT, cell=lambda each: str(each.file.path)),
+    Column("path", "path", Kind.TEXT, cell=lambda each: str(each.file.path), wraps=True),
 )
 
 
