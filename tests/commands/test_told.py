@@ -124,5 +124,5 @@ def test_reasons_and_paths_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bytes_of_records_are_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     head = _table(monkeypatch, 80, "databases", FIXTURES / "v8-dbops" / "env")[0]
-    assert "bytes of records" in head
+    assert "records  node bytes  record bytes" in head
     assert os.environ["COLUMNS"] == "80"
