@@ -26,7 +26,10 @@ FILES = FIXTURES / "v17-erase-after" / "env"
         (["export"], "which databases?"),
         (["export", "--db", "people", "--all"], "--db and --all"),
         (["export", "--db", "people", "--internal"], "--internal goes with --all"),
-        (["export", "--db", "nobody"], "--db nobody: no such database. There are: deferred, emp"),
+        (
+            ["export", "--db", "nobody"],
+            "--db nobody: no such database. There are: deferred (id:7)",
+        ),
         (["export", "--all"], "--format dump holds one database a file"),
         (["export", "--all", "--format", "csv", "--print"], "--print is for --format dump"),
         (["export", "--db", "people", "--format", "parquet"], "--format parquet needs --output"),
