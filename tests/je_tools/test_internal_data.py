@@ -34,7 +34,8 @@ NAMES = ["_jeIdMap", "_jeNameMap", "_jeUtilization"]
 
 def _records(name: str, database: str, *words: str) -> list[Row]:
     done = je_tools("export", FIXTURES / name, "--db", database, "--format", "jsonl", *words)
-    assert done.code == 0
+    # Of one log it is told that its records are not all replayed.
+    assert done.code == 3 * name.startswith("v6")
     return rows_of(done.out)
 
 
