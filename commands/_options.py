@@ -12,7 +12,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from je_tools.masking import DataMode
+from je_tools.masking import DataMode, Masking
 from je_tools.plain import printable
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -51,10 +51,17 @@ encoders_option = click.option(
 )
 """`--threads` where the output costs more than reading does."""
 
+
+def unless_dash(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
+    """The path of an output; None, which is standard output, also for `-`."""
+    return None if value == Path("-") else value
+
+
 output_option = click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=unless_dash,
     help="Write there instead of to standard output. Never inside the environment being read.",
 )
 
@@ -78,6 +85,13 @@ def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
         show_default=True,
         help="How results are written.",
     )
+
+
+def chosen_masking(mode: str) -> Masking:
+    """What `--data` asks for: one of a run, so that a salted hash is the same all through it."""
+    meta = click.get_current_context().meta
+    masking: Masking = meta.setdefault(f"{__name__}.masking", Masking(DataMode(mode)))
+    return masking
 
 
 def say(text: str) -> None:

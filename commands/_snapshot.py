@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, TypeVar
 
@@ -12,6 +13,8 @@ import click
 
 from je_tools.commands._completion import complete_databases
 from je_tools.commands._options import (
+    chosen_masking,
+    data_option,
     exit_zero_option,
     progress_bar,
     say,
@@ -22,6 +25,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from je_tools.environment import Environment
+    from je_tools.findings import Finding
     from je_tools.sinks.sections import Section
     from je_tools.snapshot import Database, Snapshot
 
@@ -41,6 +45,7 @@ class SnapshotOptions(EndOptions):
 
     path: Path
     now: str | None
+    data_mode: str
     threads: int
     exit_zero: bool
 
@@ -83,8 +88,9 @@ def end_options(function: F) -> F:
 
 
 def snapshot_options(function: F) -> F:
-    """The environment, the end of its log, the time of reading, threads and `--exit-zero`."""
-    for option in (exit_zero_option, threads_option, now_option, end_options, home_argument):
+    """The environment, the end of its log, the time of reading, what is shown of keys, threads."""
+    shared = (exit_zero_option, threads_option, data_option, now_option, end_options)
+    for option in (*shared, home_argument):
         function = option(function)
     return function
 
@@ -203,7 +209,7 @@ def choose_databases(
 
     Args:
         snapshot: that has them.
-        names: of them, or `id:7`.
+        names: of them, or `id:7`; a number that is no name is an id too, as `dump` has it.
         internal: where none is named, those of the engine too.
 
     Raises:
@@ -215,14 +221,13 @@ def choose_databases(
         return [each for each in named if internal or not each.is_internal]
     chosen = []
     for name in names:
-        by_id = name.removeprefix("id:") if name.startswith("id:") else None
-        found = [
-            each
-            for each in snapshot.databases.values()
-            if (str(each.db_id) == by_id if by_id else each.name == name)
-        ]
+        found = [each for each in named if each.name == name]
         if not found:
-            there = ", ".join(each.name or "" for each in named if not each.is_internal)
+            by_id = name.removeprefix("id:")
+            found = [each for each in snapshot.databases.values() if str(each.db_id) == by_id]
+        if not found:
+            own = [each for each in named if not each.is_internal]
+            there = ", ".join(f"{each.name} (id:{each.db_id})" for each in own)
             raise UsageError(f"--db {name}: no such database. There are: {there or 'none'}")
         chosen += found
     return list({each.db_id: each for each in chosen}.values())
@@ -240,13 +245,41 @@ def write_section(section: Section, out: BinaryIO, form: str, output: Path | Non
         sink.write_table([section], out, terminal_width(output))
 
 
-def report(snapshot: Snapshot, options: SnapshotOptions) -> int:
-    """Say on standard error what is wrong with what was shown; the exit code that follows."""
+def report(snapshot: Snapshot, options: SnapshotOptions, *more: Finding) -> int:
+    """Say on standard error what is wrong with what was shown; the exit code that follows.
+
+    Args:
+        snapshot: what was shown.
+        options: of the command line.
+        more: findings beside those of the snapshot.
+    """
     from je_tools.findings import Severity
     from je_tools.recovery.findings import snapshot_findings
 
-    findings = snapshot_findings(snapshot)
-    for finding in findings:
-        say(f"je-tools: {finding.text()}")
+    findings = [*snapshot_findings(snapshot, chosen_masking(options["data_mode"])), *more]
+    say_findings(findings)
     is_damaged = any(finding.severity is Severity.ERROR for finding in findings)
     return EXIT_DAMAGE if is_damaged and not options["exit_zero"] else EXIT_OK
+
+
+SAID = 10
+"""Findings of one code that standard error has one by one."""
+
+
+def say_findings(findings: Iterable[Finding], name: str = "") -> None:
+    """Say findings on standard error: the first of each code, what to do once, how many more.
+
+    Args:
+        findings: of one environment.
+        name: of it, where there are several.
+    """
+    front = f"je-tools: {name}: " if name else "je-tools: "
+    of_code: dict[str, list[Finding]] = {}
+    for finding in findings:
+        of_code.setdefault(finding.code, []).append(finding)
+    for code, found in of_code.items():
+        say(front + found[0].text())
+        for finding in found[1:SAID]:
+            say(front + replace(finding, hint=None).text())
+        if len(found) > SAID:
+            say(f"{front}{len(found) - SAID:,} more of {code}; `je-tools verify --tree` tells them")

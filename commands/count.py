@@ -43,7 +43,8 @@ def command(**options: Unpack[Options]) -> int:
     """Count the records of each database, as the engine would after recovery.
 
     Without --db all databases of applications. Records that have expired (by --now) do not count;
-    data is not read, so a record counts also where only its key can be had.
+    data is not read, so a record counts also where only its key can be had. The exit code is 3
+    where a file is missing that the log accounts for as in use.
 
     \b
     Examples:
@@ -52,6 +53,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools count meta/bdb --internal
       je-tools count meta/bdb --to-time 2026-11-20T10:00:00
     """
+    from je_tools.recovery.findings import missing_findings
     from je_tools.sinks.database_tables import count_section
 
     with open_snapshot(options, "count") as snapshot:
@@ -62,4 +64,4 @@ def command(**options: Unpack[Options]) -> int:
                 for each in chosen
             ]
             write_section(count_section(counts), out, options["format_"], options["output"])
-    return report(snapshot, options)
+    return report(snapshot, options, *missing_findings(snapshot))

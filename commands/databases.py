@@ -38,7 +38,8 @@ def command(**options: Unpack[Options]) -> int:
     Of each its name, id and flags, its records, the depth and nodes of its tree, the bytes of the
     log that nodes and records take, comparators by the name of their class, where its descriptor
     and its root lie, and the log version in which it was made. Descriptors that no name leads to
-    (of removals that are not finished) and names without a descriptor are listed at the end.
+    (of removals that are not finished) and names without a descriptor are listed at the end. The
+    exit code is 3 where a file is missing that the log accounts for as in use.
 
     \b
     Examples:
@@ -47,6 +48,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools databases meta/bdb --to-lsn 0x3/0x1a2f
     """
     from je_tools.databases import list_databases
+    from je_tools.recovery.findings import missing_findings
     from je_tools.sinks.database_tables import database_section
 
     with (
@@ -55,4 +57,4 @@ def command(**options: Unpack[Options]) -> int:
     ):
         rows = list_databases(snapshot, internal=options["internal"])
         write_section(database_section(rows), out, options["format_"], options["output"])
-    return report(snapshot, options)
+    return report(snapshot, options, *missing_findings(snapshot))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from je_tools.commands._options import (
+    chosen_masking,
     data_option,
     exit_zero_option,
     format_option,
@@ -30,6 +31,7 @@ from je_tools.commands._snapshot import (
     now_option,
     open_home,
     open_results,
+    say_findings,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.plain import counted
@@ -177,13 +179,15 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
         if not any(pair.is_called(name) for pair in chosen):
             raise UsageError(f"--db {name}: neither has such a database")
     tallies = [Tally(pair) for pair in chosen]
+    # One for all, so that a salted hash of one value is the same throughout.
+    masking = chosen_masking(options["data_mode"])
     with (
         progress_bar(0, "diff"),
         open_results(options["output"], a, b) as out,
     ):
-        _write_records(a, b, tallies, out, options)
+        _write_records(a, b, tallies, masking, out, options)
     differing = [tally for tally in tallies if tally.differs]
-    damaged = [_say_findings(snapshot) for snapshot in (a, b)]
+    damaged = [_say_findings(snapshot, masking) for snapshot in (a, b)]
     say(f"je-tools: {len(differing)} of {len(tallies)} databases differ")
     return bool(differing) or any(damaged)
 
@@ -200,14 +204,17 @@ def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
 
 
 def _write_records(
-    a: Snapshot, b: Snapshot, tallies: list[Tally], out: BinaryIO, options: Options
+    a: Snapshot,
+    b: Snapshot,
+    tallies: list[Tally],
+    masking: Masking,
+    out: BinaryIO,
+    options: Options,
 ) -> None:
     from je_tools.diff.environments import differences
     from je_tools.diff.records import blocks
-    from je_tools.masking import DataMode, Masking
     from je_tools.sinks.diff_tables import block_section, database_section, record_section
 
-    masking = Masking(DataMode(options["data_mode"]))
     is_table = options["format_"] == "table"
 
     def tallied(tally: Tally) -> Iterator[Changes]:
@@ -225,7 +232,7 @@ def _write_records(
             say(f"je-tools: {rows}; --format jsonl, csv or parquet has all")
     elif options["what"] == "records":
         sources = ((each.pair, tallied(each)) for each in tallies)
-        _stream_records(sources, masking, out, options, fast=a.fast or b.fast)
+        _stream_records(a, b, sources, masking, out, options)
     elif options["what"] == "blocks":
         most = options["blocks"] or 1
         found = [(t.pair.label, block) for t in tallies for block in blocks(tallied(t), most)]
@@ -238,12 +245,12 @@ def _write_records(
 
 
 def _stream_records(
+    a: Snapshot,
+    b: Snapshot,
     found: Iterator[tuple[Pair, Iterator[Changes]]],
     masking: Masking,
     out: BinaryIO,
     options: Options,
-    *,
-    fast: bool,
 ) -> None:
     """Records that differ in a form that has no end of them."""
     from typing import cast
@@ -255,8 +262,9 @@ def _stream_records(
 
     labels = tuple(change.label for change in Change)
     marks = Marks("change", labels, lambda records: cast(Changes, records).change)
-    sink = open_record_sink(RecordFormat(options["format_"]), masking, marks, fast=fast)
-    sources = (Source(named(pair.either), changes) for pair, changes in found)
+    form = RecordFormat(options["format_"])
+    sink = open_record_sink(form, masking, marks, fast=a.fast or b.fast)
+    sources = (Source(named(pair.either, a, b), changes) for pair, changes in found)
     write_stream(sink, sources, out)
 
 
@@ -271,12 +279,11 @@ def _write_section(section: Section, out: BinaryIO, options: Options) -> None:
         write_table([section], out, terminal_width(options["output"]))
 
 
-def _say_findings(snapshot: Snapshot) -> bool:
+def _say_findings(snapshot: Snapshot, masking: Masking) -> bool:
     """Say what is wrong with a side; whether it is damage, by which differences may be missed."""
     from je_tools.findings import Severity
     from je_tools.recovery.findings import snapshot_findings
 
-    findings = snapshot_findings(snapshot)
-    for finding in findings:
-        say(f"je-tools: {finding.env}: {finding.text()}")
+    findings = snapshot_findings(snapshot, masking)
+    say_findings(findings, snapshot.environment.name)
     return any(finding.severity is Severity.ERROR for finding in findings)

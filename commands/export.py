@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from je_tools.commands._options import data_option, format_option
+from je_tools.commands._options import chosen_masking, format_option, unless_dash
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     choose_databases,
@@ -22,7 +22,6 @@ from je_tools.commands._snapshot import (
     snapshot_options,
 )
 from je_tools.errors import UsageError
-from je_tools.masking import DataMode
 
 if TYPE_CHECKING:
     from je_tools.export import Export
@@ -40,7 +39,6 @@ class Options(SnapshotOptions):
     format_: str
     is_print: bool
     key_range: str | None
-    data_mode: str
     output: Path | None
 
 
@@ -57,11 +55,11 @@ class Options(SnapshotOptions):
 @show_expired_option
 @format_option("dump", "jsonl", "csv", "parquet", default="dump")
 @click.option("--print", "is_print", is_flag=True, help="dump: visible characters as they are.")
-@data_option
 @click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path),
+    callback=unless_dash,
     help="A new file for one --db; for --all or several a new directory with a file for each.",
 )
 def command(**options: Unpack[Options]) -> int:
@@ -120,12 +118,11 @@ def _check(options: Options) -> None:
 
 
 def _sink(export: Export, options: Options) -> RecordSink:
-    from je_tools.masking import Masking
     from je_tools.sinks.records import RecordFormat, open_record_sink
 
     return open_record_sink(
         RecordFormat(options["format_"]),
-        Masking(DataMode(options["data_mode"])),
+        chosen_masking(options["data_mode"]),
         is_print=options["is_print"],
         fast=export.snapshot.fast,
         threads=export.snapshot.scanner.thread_count() if export.snapshot.fast else 1,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
 
 from je_tools.commands._completion import complete_databases
-from je_tools.commands._options import data_option, format_option, output_option, say
+from je_tools.commands._options import chosen_masking, format_option, output_option, say
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     choose_databases,
@@ -20,12 +21,15 @@ from je_tools.commands._snapshot import (
     write_section,
 )
 from je_tools.errors import EXIT_INPUT, EXIT_OK, UsageError
-from je_tools.masking import DataMode
 
 if TYPE_CHECKING:
     from je_tools.masking import Masking
     from je_tools.selection import KeyPattern
     from je_tools.snapshot import Database, Snapshot
+
+
+KEY_KINDS = ("long", "int", "str", "hex")
+"""In which a key may have been meant that was given as text."""
 
 
 class Options(SnapshotOptions):
@@ -36,7 +40,6 @@ class Options(SnapshotOptions):
     history: bool
     show_expired: bool
     format_: str
-    data_mode: str
     output: Path | None
 
 
@@ -55,7 +58,6 @@ class Options(SnapshotOptions):
 @click.option("--history", is_flag=True, help="Every version that is still in the log.")
 @show_expired_option
 @format_option("table", "jsonl", "csv")
-@data_option
 @output_option
 def command(**options: Unpack[Options]) -> int:
     """Show the records of a key, as the engine would return them after recovery.
@@ -71,24 +73,42 @@ def command(**options: Unpack[Options]) -> int:
       je-tools get meta/bdb --db 5213 long:5485 --format jsonl
       je-tools get env --db id:7 str:name --data length
     """
-    from je_tools.masking import Masking
     from je_tools.selection import parse_key
 
     if options["history"] and options["show_expired"]:
         raise UsageError("--history shows what has expired too; leave --show-expired out")
     pattern = parse_key(options["key"], "KEY")
-    masking = Masking(DataMode(options["data_mode"]))
+    masking = chosen_masking(options["data_mode"])
     show = _show_history if options["history"] else _show_records
     with open_snapshot(options, "get") as snapshot:
         (database,) = choose_databases(snapshot, (options["name"],))
         with open_results(options["output"], snapshot) as out:
             count = show(snapshot, database, pattern, masking, options, out)
+        hint = "" if count else _hint(snapshot, database, pattern, options)
     code = report(snapshot, options)
     if count:
         return code
     what = "no version" if options["history"] else "no record"
-    say(f"je-tools: {what} of this key in {options['name']}")
+    say(f"je-tools: {what} of this key in {options['name']}{hint}")
     return EXIT_INPUT if code == EXIT_OK else code
+
+
+def _hint(snapshot: Snapshot, database: Database, pattern: KeyPattern, options: Options) -> str:
+    """Where else a record may be that was not found: expired, or under another spelling."""
+    from je_tools.history import records_of_key
+    from je_tools.selection import parse_key
+
+    def count(chosen: KeyPattern) -> int:
+        return sum(map(len, records_of_key(snapshot, database, chosen, show_expired=True)))
+
+    if not options["history"] and count(pattern):
+        return ", but one that has expired: --show-expired shows it"
+    for kind in KEY_KINDS:
+        with suppress(UsageError):
+            spelled = f"{kind}:{options['key']}"
+            if count(parse_key(spelled, "KEY")):
+                return f"; {spelled} is there"
+    return ""
 
 
 def _show_records(
@@ -113,7 +133,7 @@ def _show_records(
     sink = open_record_sink(
         RecordFormat(options["format_"]), masking, fast=snapshot.fast, threads=1
     )
-    return sum(done.records for done in sink.write([Source(named(database), found)], out))
+    return sum(done.records for done in sink.write([Source(named(database, snapshot), found)], out))
 
 
 def _show_history(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from je_tools.commands._options import (
+    chosen_masking,
     format_option,
     output_option,
     progress_bar,
@@ -82,11 +83,12 @@ def command(**options: Unpack[Options]) -> int:
         to_lsn = chosen_end(environment, scanner, options)
         wanted = Wanted(chosen_now(options["now"]), without, to_lsn)
         report = report_missing(environment, scanner, wanted)
+    masking = chosen_masking(options["data_mode"])
     with open_output(options["output"], environment) as out:
         if options["format_"] == "jsonl":
-            write_jsonl(missing_sections(report, listed=None), out)
+            write_jsonl(missing_sections(report, masking, listed=None), out)
         else:
-            sections = list(missing_sections(report, listed=LISTED))
+            sections = list(missing_sections(report, masking, listed=LISTED))
             if sections:
                 write_table(sections, out, terminal_width(options["output"]))
     for finding in report.findings:

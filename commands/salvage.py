@@ -175,7 +175,7 @@ def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, L
     text = summary_text(salvaged, databases, output)
     with open_part(PartPath(directory / SUMMARY, known / SUMMARY)) as out:
         out.write(text.encode())
-    return text, losses_of(salvaged, databases)
+    return text, losses_of(salvaged)
 
 
 def _sink(salvaged: Salvage, masking: Masking, options: Options) -> RecordSink:

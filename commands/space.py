@@ -16,6 +16,7 @@ from je_tools.commands._snapshot import (
     report,
     snapshot_options,
 )
+from je_tools.errors import EXIT_DAMAGE
 
 if TYPE_CHECKING:
     from je_tools.space import Space
@@ -51,7 +52,8 @@ def command(**options: Unpack[Options]) -> int:
     between what it lies), as the engine has counted it with its last checkpoint; with --recount
     also as the trees have it. Then the reserved files, which may be deleted while the environment
     is closed, the limits of je.properties, what is free on the disk, and whether the engine would
-    meet a limit when it opens the environment. Nothing is changed.
+    meet a limit when it opens the environment, or refuse its settings: the exit code is then 3.
+    Nothing is changed.
 
     \b
     Examples:
@@ -87,11 +89,20 @@ def command(**options: Unpack[Options]) -> int:
                 tables = space_sections(space, chosen)
                 sink.write_table(tables, out, terminal_width(options["output"]))
     _remark(space)
-    return report(snapshot, options)
+    code = report(snapshot, options)
+    # What a disk has left is no matter of the log, and changes between two runs.
+    return EXIT_DAMAGE if space.settings.refused and not options["exit_zero"] else code
 
 
 def _remark(space: Space) -> None:
     """Say on standard error what is not in the tables."""
+    if space.disk.prohibits_writes:
+        say("je-tools: the engine would prohibit writes here: its disk limits leave no space")
+    if not space.has_counts:
+        say(
+            "je-tools: the database of the engine's counts is not there, or its name is lost; "
+            "--recount counts anew"
+        )
     for refusal in space.settings.refused:
         say(f"je-tools: {refusal}; the engine refuses to open such an environment")
     if space.settings.unreadable is not None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 import click
 
 from je_tools.commands._options import (
+    chosen_masking,
+    data_option,
     environment_argument,
     exit_zero_option,
     format_option,
@@ -48,6 +50,7 @@ class Options(EndOptions):
     tree: bool
     utilization: bool
     now: str | None
+    data_mode: str
     stats: Path | None
     manifest: Path | None
     format_: str
@@ -69,6 +72,7 @@ class Options(EndOptions):
 )
 @now_option
 @end_options
+@data_option
 @click.option(
     "--stats",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -179,10 +183,12 @@ def _with_trees(
     yield from verify(environment, scanner, totals, everything=options["everything"], prints=prints)
     from je_tools.btree.check_findings import tree_findings
 
+    masking = chosen_masking(options["data_mode"])
     utilization = options["utilization"]
     for found in tree_findings(environment, quiet, opened, utilization=utilization, prints=prints):
         totals.count(found)
-        yield found
+        masked = replace(found.tree, masking=masking) if found.tree is not None else None
+        yield replace(found, tree=masked)
 
 
 def _check_outputs(environment: Environment, options: Options) -> None:

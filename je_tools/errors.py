@@ -19,8 +19,16 @@ EXIT_MEANINGS: dict[int, str] = {
     EXIT_OK: "Done, and nothing wrong was found. A closed pipe (`| head`) is 0 too.",
     EXIT_BUG: "A bug of je-tools. Please report it with the text that was printed.",
     EXIT_USAGE: "The command line is wrong; the text says which part.",
-    EXIT_DAMAGE: "Finished, and damage was found. `--exit-zero` makes this 0, for cron jobs.",
-    EXIT_INPUT: "The input is missing, is not this format, or has an unsupported version.",
+    EXIT_DAMAGE: (
+        "Finished, and damage was found, records are lost (`salvage`, `missing`, also what would "
+        "be lost `--without` a file), environments differ or a copy is not whole (`diff`), or the "
+        "engine would refuse the log or its settings (`recover`, `space`). "
+        "`--exit-zero` makes this 0, for cron jobs."
+    ),
+    EXIT_INPUT: (
+        "The input is missing, is not this format, or has an unsupported version; or there is "
+        "nothing of the key (`get`)."
+    ),
     EXIT_STOPPED: "Stopped early: a file shrank, vanished or was replaced while it was read.",
     EXIT_REFUSED: (
         "Refused: something is locked, an output exists or cannot be written, or a confirmation "

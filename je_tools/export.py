@@ -40,7 +40,8 @@ class Export:
                     f"{printable(database.name or '')}: a comparator of its own orders its keys, "
                     "so that no range of them is known; leave --key-range out"
                 )
-            yield Source(named(database), self._records(database))
+            source = named(database, self.snapshot)
+            yield Source(source, self._records(database))
 
     def _records(self, database: Database) -> Iterator[Records]:
         for records in self.snapshot.records(
@@ -51,6 +52,24 @@ class Export:
             yield records if known.all() else records.take(known)
 
 
-def named(database: Database) -> Named:
-    """A database as sinks know it."""
-    return Named(database.name, database.db_id, database.has_duplicates)
+def named(database: Database, *snapshots: Snapshot) -> Named:
+    """A database as sinks know it.
+
+    Args:
+        database: it.
+        snapshots: where its records come from, so that those of the engine's own databases are
+            told as what they mean: one, or the two that are compared.
+    """
+    typed = None
+    if snapshots and database.is_internal:
+        from je_tools.sinks.typed_records import typed_of
+
+        images = [snapshot.image for snapshot in snapshots]
+        typed = typed_of(database.name, lambda records, row: images[_side(records, row)])
+    return Named(database.name, database.db_id, database.has_duplicates, typed)
+
+
+def _side(records: Records, row: int) -> int:
+    """Of a comparison, which of the two a record is of."""
+    change = getattr(records, "change", None)
+    return 0 if change is None else int(change[row]) & 1

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from je_tools.formats.je.header import lsn_of, lsn_text
+from je_tools.masking import SHOWN, Masking
 
 
 class Severity(StrEnum):
@@ -434,8 +435,6 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     ),
 )
 
-_KEY_SHOWN = 32
-
 CODES: dict[str, Code] = {row[0]: Code(*row) for row in _TABLE}
 """Every finding code, in the order of the documentation."""
 
@@ -451,6 +450,7 @@ class TreePlace:
         low, high: keys that are lost, from `low` on and below `high`, None where open; the same
             twice for one key.
         loses: whether any are.
+        masking: what is shown of them.
     """
 
     database: str
@@ -459,6 +459,7 @@ class TreePlace:
     low: bytes | None
     high: bytes | None
     loses: bool
+    masking: Masking = SHOWN
 
     @property
     def path(self) -> str:
@@ -474,27 +475,27 @@ class TreePlace:
         if not self.loses:
             return ""
         if self.low is not None and self.low == self.high:
-            return f"key {_key(self.low)}"
-        low = "the first key" if self.low is None else f"key {_key(self.low)}"
-        high = "the last key" if self.high is None else f"before key {_key(self.high)}"
+            return f"key {self.masking.key_text(self.low)}"
+        low, high = "the first key", "the last key"
+        if self.low is not None:
+            low = f"key {self.masking.key_text(self.low)}"
+        if self.high is not None:
+            high = f"before key {self.masking.key_text(self.high)}"
         return f"from {low} to {high}"
 
     def row(self) -> dict[str, str | int | None]:
-        """The place as columns of text outputs, keys in hexadecimal."""
+        """The place as columns of text outputs, keys in hexadecimal or as they are masked."""
         row: dict[str, str | int | None] = {
             "database": self.database,
             "parent_lsn": None if self.parent_lsn is None else lsn_text(self.parent_lsn),
             "slot": self.slot,
         }
         if self.loses:
-            row["lost_from"] = None if self.low is None else self.low.hex()
-            row["lost_to"] = None if self.high is None else self.high.hex()
+            ends = {"lost_from": self.low, "lost_to": self.high}
+            for name, key in ends.items():
+                row[name] = None if key is None else self.masking.text_of(key)
             row["is_one_key"] = self.low is not None and self.low == self.high
         return row
-
-
-def _key(key: bytes) -> str:
-    return f"hex:{key[:_KEY_SHOWN].hex()}" + ("..." if len(key) > _KEY_SHOWN else "")
 
 
 @dataclass(frozen=True, slots=True)

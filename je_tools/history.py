@@ -14,6 +14,7 @@ import numpy as np
 from je_tools import entries
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import ABORT_NO, COMMIT_NO, ENTRY_TYPES, Family, Group, mask_of
@@ -28,6 +29,7 @@ _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.gr
 _IS_USER_LN = mask_of(
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.LN, Family.DEL_DUP_LN)
 )
+_HAS_PAYLOAD = mask_of(each.no for each in ENTRY_TYPES.values() if each.family in PAYLOAD_FAMILIES)
 _IS_END = mask_of((COMMIT_NO, ABORT_NO))
 
 _NO_END = -1
@@ -189,11 +191,24 @@ class _Collect:
         """Keys and data as an application knows them."""
         keys = Spans(rows.data, table.key_start, table.key_size)
         data = Spans(rows.data, table.data_start, table.data_size)
+        if self.database.is_internal:
+            return keys, _with_payloads(rows, data)
         if not self.database.has_duplicates or self.database.old_duplicates:
             return keys, data
         first, second = split_two_part_keys(keys, fast=self.snapshot.fast)
         deleted = table.data_size < 0
         return first, Spans(second.data, second.starts, np.where(deleted, -1, second.sizes))
+
+
+def _with_payloads(rows: Rows, data: Spans) -> Spans:
+    """The data of records, also of those whose entries have fields of their own instead."""
+    starts, sizes = data.starts.copy(), data.sizes.copy()
+    for row in np.flatnonzero(_HAS_PAYLOAD[rows.type] & (sizes >= 0)).tolist():
+        payload = payload_of(rows.entry_bytes(row), rows.version)
+        if payload is not None:
+            starts[row] = int(rows.offset[row]) - rows.base + payload.start
+            sizes[row] = payload.stop - payload.start
+    return Spans(data.data, starts, sizes)
 
 
 def _pieces(rows: Rows, wanted: Mask) -> Iterator[Rows]:

@@ -14,6 +14,9 @@ from je_tools.formats.source import Bytes
 HASH_SIZE = 16
 """Bytes of a salted hash."""
 
+_KEY_SHOWN = 32
+"""Bytes of a key that a text for people shows."""
+
 
 KEY_FIELDS = frozenset(
     {
@@ -75,6 +78,12 @@ class Masking:
         mask = self._mask()
         return mask(value) if mask else None
 
+    def key_text(self, key: bytes) -> str:
+        """A key in a text for people, which shows so much of it as fits."""
+        if self.mode is DataMode.SHOW:
+            return f"hex:{key[:_KEY_SHOWN].hex()}" + ("..." if len(key) > _KEY_SHOWN else "")
+        return self.text_of(key) or "(hidden)"
+
     def texts(self, data: Bytes, starts: Ints, sizes: Ints) -> list[str | None]:
         """What stands for each span of `data` where the mode is not SHOW; null stays null."""
         mask = self._mask()
@@ -96,3 +105,7 @@ class Masking:
     def _salted(self, value: bytes | memoryview) -> str:
         digest = hashlib.blake2b(value, digest_size=HASH_SIZE, key=self.salt)
         return "salted:" + digest.hexdigest()
+
+
+SHOWN = Masking()
+"""Everything is shown."""

@@ -19,7 +19,13 @@ from pathlib import Path
 import numpy as np
 
 from je_tools.environment import LogFile
-from je_tools.formats.je.internal import VLSN_MAP_DB, Expirations, ReservedFile, VlsnBucket
+from je_tools.formats.je.internal import (
+    UTILIZATION_DB,
+    VLSN_MAP_DB,
+    Expirations,
+    ReservedFile,
+    VlsnBucket,
+)
 from je_tools.properties import (
     FREE_DISK,
     MAX_DISK,
@@ -69,7 +75,9 @@ class Reason(StrEnum):
     HARD_LINK = "hard-link"
     RESERVED = "reserved"
     UNCOUNTED = "no-summary"
-    """The engine has not counted it yet."""
+    """The engine has not counted it yet, or its counts are lost."""
+    BEHIND = "behind-end"
+    """The log, as recovery would leave it, ends before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,8 @@ class FileSpace:
         state: what it is to the engine.
         counted: as the engine has counted it; None where it has no summary.
         recounted: counted anew; None where that was not asked for.
-        pending_size: bytes that will expire later.
+        pending_size: bytes that will expire later; None where the engine has noted nothing of it,
+            as of the last file, and then what has expired is not known either.
         reasons: why it is still there; of a file that is not reserved, none means that the cleaner
             will take it.
     """
@@ -90,7 +99,7 @@ class FileSpace:
     state: State
     counted: Utilization | None
     recounted: Utilization | None
-    pending_size: int
+    pending_size: int | None
     reasons: tuple[Reason, ...]
 
 
@@ -103,6 +112,7 @@ class Disk:
         adjusted_max_disk: of `max_disk`, what the engine goes by.
         free_size: bytes of the file system that are free; None where it cannot be told.
         active_size, reserved_size: bytes of files of the log.
+        behind_size: bytes of files behind its end, which recovery takes away.
     """
 
     max_disk: int
@@ -112,6 +122,7 @@ class Disk:
     free_size: int | None
     active_size: int
     reserved_size: int
+    behind_size: int = 0
 
     @property
     def over_max_size(self) -> int:
@@ -154,6 +165,7 @@ class Space:
         recounted_total: counted anew; None where that was not asked for.
         disk: the limits.
         settings: of `je.properties`.
+        has_counts: whether there is a database of the engine's counts.
     """
 
     files: tuple[FileSpace, ...]
@@ -161,6 +173,12 @@ class Space:
     recounted_total: Utilization | None
     disk: Disk
     settings: Settings
+    has_counts: bool = True
+
+    @property
+    def uncounted_size(self) -> int:
+        """Bytes of files in use that the engine has not counted, but for their headers."""
+        return max(self.disk.active_size - self.total.total_size, 0)
 
     @property
     def reserved(self) -> tuple[FileSpace, ...]:
@@ -200,8 +218,10 @@ def measure_space(snapshot: Snapshot, recounted: Recount | None = None) -> Space
     files = tuple(known.judge(file) for file in snapshot.environment.files)
     counted = [each.counted for each in files if each.counted is not None]
     anew = [each.recounted for each in files if each.recounted is not None]
-    disk = _disk(home, settings, files)
-    return Space(files, _sum(counted), _sum(anew) if recounted else None, disk, settings)
+    disk = _disk(home, settings, files, snapshot.end.next_offset)
+    has_counts = any(each.name == UTILIZATION_DB for each in snapshot.databases.values())
+    recounted_total = _sum(anew) if recounted else None
+    return Space(files, _sum(counted), recounted_total, disk, settings, has_counts)
 
 
 def _sum(parts: list[Utilization]) -> Utilization:
@@ -230,7 +250,7 @@ class _Known:
         no = file.file_no
         expiring = self.expirations.get(no)
         expired = expiring.expired_size(self.snapshot.now_ms) if expiring else 0
-        pending = sum(size for _, size in expiring.sizes) - expired if expiring else 0
+        pending = sum(size for _, size in expiring.sizes) - expired if expiring else None
         counted = recounted = None
         if state in (State.ACTIVE, State.LAST):
             summary = self.summaries.get(no)
@@ -250,10 +270,10 @@ class _Known:
         return State.RESERVED if file.file_no in self.reserved else State.ACTIVE
 
     def _reasons(
-        self, file: LogFile, state: State, used: Utilization | None, pending: int
+        self, file: LogFile, state: State, used: Utilization | None, pending: int | None
     ) -> tuple[Reason, ...]:
         if state is State.BEHIND:
-            return ()
+            return (Reason.BEHIND,)
         no = file.file_no
         is_reserved = state is State.RESERVED
         age = self.snapshot.end.files[-1].file_no - no
@@ -266,7 +286,7 @@ class _Known:
             Reason.OPEN_TRANSACTION: no in self.open_files,
             Reason.TOO_YOUNG: state is State.ACTIVE and age < self.min_age,
             Reason.VLSN_INDEX: no in self.indexed_files,
-            Reason.TTL: pending > 0 and not is_reserved,
+            Reason.TTL: bool(pending) and not is_reserved,
             Reason.HARD_LINK: _link_count(file.path) > 1,
             Reason.RESERVED: is_reserved,
             Reason.UNCOUNTED: used is None and not is_reserved,
@@ -298,20 +318,24 @@ def _link_count(path: Path) -> int:
         return 1
 
 
-def _disk(home: Path, settings: Settings, files: tuple[FileSpace, ...]) -> Disk:
+def _disk(home: Path, settings: Settings, files: tuple[FileSpace, ...], end_offset: int) -> Disk:
+    """The limits, of a log that ends in the last of its files at an offset."""
     max_disk, free_disk = settings.number(MAX_DISK), settings.number(FREE_DISK)
     is_lowered = max_disk > ADJUSTED_ABOVE or settings.is_set(FREE_DISK)
-    sizes: Counter[bool] = Counter()
+    sizes: Counter[State] = Counter()
     for each in files:
-        sizes[each.state is State.RESERVED] += each.file.size
+        inside = min(each.file.size, end_offset) if each.state is State.LAST else each.file.size
+        sizes[each.state] += inside
+        sizes[State.BEHIND] += each.file.size - inside
     return Disk(
         max_disk,
         free_disk,
         settings.number(RESERVED_DISK),
-        max_disk - free_disk if is_lowered else max_disk,
+        max_disk - free_disk if max_disk and is_lowered else max_disk,
         _free_size(home),
-        sizes[False],
-        sizes[True],
+        sizes[State.ACTIVE] + sizes[State.LAST],
+        sizes[State.RESERVED],
+        sizes[State.BEHIND],
     )
 
 

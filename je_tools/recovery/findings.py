@@ -5,7 +5,7 @@ Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from je_tools.btree.tree import Fault, FaultKind
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.layout import NAME_CREATE
+from je_tools.masking import SHOWN, Masking
 from je_tools.names import INTERNAL_PREFIX
 from je_tools.plain import printable
 from je_tools.recovery.end import EndReason, Refusal
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from je_tools.environment import Environment
     from je_tools.snapshot import Snapshot
 
-_KEY_SHOWN = 32
 _NAME_DB = 1
 _WAITS_SINCE = 19
 """Log version of the first engine that creates databases so that it may wait for itself."""
@@ -61,9 +61,14 @@ _FORETOLD = {
 """What is no damage, but makes the engine go wrong."""
 
 
-def snapshot_findings(snapshot: Snapshot) -> list[Finding]:
-    """Findings about a snapshot, those about trees as far as these have been read."""
-    return [*log_findings(snapshot), *_of_trees(snapshot)]
+def snapshot_findings(snapshot: Snapshot, masking: Masking = SHOWN) -> list[Finding]:
+    """Findings about a snapshot, those about trees as far as these have been read.
+
+    Args:
+        snapshot: it.
+        masking: what is shown of keys.
+    """
+    return [*log_findings(snapshot), *_of_trees(snapshot, masking)]
 
 
 def log_findings(snapshot: Snapshot) -> list[Finding]:
@@ -83,6 +88,37 @@ def unreadable_findings(environment: Environment) -> Iterator[Finding]:
             found=file.reason,
             hint=code.hint,
         )
+
+
+def missing_findings(snapshot: Snapshot) -> list[Finding]:
+    """Files that are not there, and of which the engine's own counts say that they are in use.
+
+    For what looks at no record's data, and so would not notice.
+    """
+    if not snapshot.environment.missing:
+        return []
+    from je_tools.utilization import file_summaries, reserved_files
+
+    there = {file.file_no for file in snapshot.environment.files}
+    gone = there | reserved_files(snapshot).keys()
+    used = [
+        file_no
+        for file_no, summary in sorted(file_summaries(snapshot).items())
+        if file_no not in gone and summary.obsolete_size < summary.total_size
+    ]
+    code = CODES["missing-file"]
+    return [
+        Finding(
+            code.name,
+            Severity.ERROR,
+            snapshot.environment.name,
+            file_no,
+            expected="a file that the log accounts for as in use",
+            found="none; records in it count where their keys are known",
+            hint=f"`je-tools missing` tells what is lost with it. {code.hint}",
+        )
+        for file_no in used
+    ]
 
 
 def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:
@@ -141,14 +177,14 @@ def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:
             yield _make(snapshot, "creation-cut-short", lsn, found=f"name {printable(name)}")
 
 
-def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:
+def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
     faults = snapshot.faults
     for fault in faults.damage:
         yield _make(
             snapshot,
             "tree-damage",
             fault.lsn,
-            expected=_expected(snapshot, fault),
+            expected=_expected(snapshot, fault, masking.key_text),
             found=_WHAT[fault.kind],
         )
     if faults.untold_count:
@@ -169,23 +205,18 @@ def _of_trees(snapshot: Snapshot) -> Iterator[Finding]:
             yield replace(_make(snapshot, "tree-name", found=found), severity=severity)
 
 
-def _expected(snapshot: Snapshot, fault: Fault) -> str:
+def _expected(snapshot: Snapshot, fault: Fault, key_text: Callable[[bytes], str]) -> str:
     name = _name(snapshot, fault.db_id)
     if fault.parent_lsn == NULL_LSN and fault.low is not None and fault.low == fault.high:
-        return f"the record of key {_key(fault.low)} of {name}"
+        return f"the record of key {key_text(fault.low)} of {name}"
     under = (
         "the root" if fault.parent_lsn == NULL_LSN else f"a node under {lsn_text(fault.parent_lsn)}"
     )
-    low = "the first key" if fault.low is None else _key(fault.low)
-    high = "the last key" if fault.high is None else f"before {_key(fault.high)}"
+    low = "the first key" if fault.low is None else key_text(fault.low)
+    high = "the last key" if fault.high is None else f"before {key_text(fault.high)}"
     return f"{under} of {name}, for keys from {low} to {high}"
 
 
 def _name(snapshot: Snapshot, db_id: int) -> str:
     database = snapshot.databases.get(db_id)
     return printable(database.name) if database and database.name else f"id:{db_id}"
-
-
-def _key(key: bytes) -> str:
-    text = key[:_KEY_SHOWN].hex()
-    return f"hex:{text}" + ("..." if len(key) > _KEY_SHOWN else "")

@@ -22,6 +22,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import order_keys, search_sorted
 from je_tools.formats.je.layout import ABORT_TOMBSTONE, LN_TOMBSTONE
 from je_tools.formats.je.nodes import TOMBSTONE, Slots, joined_spans
+from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_spans
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.source import Bytes
@@ -46,7 +47,6 @@ _ABORT_FIELDS = frozenset(
     }
 )
 _IN_COLUMNS = (Family.LN, Family.DEL_DUP_LN)
-_SINGLE = (Family.NAME_LN, Family.MAP_LN, Family.FILE_SUMMARY_LN)
 
 
 @dataclass
@@ -356,11 +356,14 @@ def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -
             values.created_ms[to] = _number(head, "created_ms")
             values.tombstone[to] = _number(head, "flags2") & LN_TOMBSTONE != 0
             had[some] = ~decoded.bad & (size >= 0)
-    for family in _SINGLE:
+    for family in PAYLOAD_FAMILIES:
         some = np.flatnonzero(entries.is_family(family))
-        values.data_size[rows[some]] = 0
+        start, size = np.zeros(len(some), np.int64), np.zeros(len(some), np.int64)
+        if reading.with_data:
+            start, size = payload_spans(entries, some)
+        values.data_start[rows[some]], values.data_size[rows[some]] = start, size
         values.lsn[rows[some]] = entries.lsn[some]
-        had[some] = True
+        had[some] = size >= 0
     return ~had
 
 

@@ -16,6 +16,7 @@ from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, fetch
 from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
@@ -111,13 +112,18 @@ class Reading:
             StoppedError: there is something else now.
         """
         entries = fetch(self.image, lsns, fast=self.fast, check=False)
-        is_there = entries.is_family(Family.LN)
+        families = (Family.LN, *PAYLOAD_FAMILIES)
+        is_there = np.logical_or.reduce([entries.is_family(each) for each in families])
         if not is_there.all():
             lsn = int(lsns[np.argmin(is_there)])
             raise StoppedError(f"{lsn_text(lsn)}: what is there changed while the log was read")
-        rows = np.arange(len(lsns))
-        found = list(entries.decode(Family.LN, rows, fast=self.fast, wanted=_FIELDS))
-        pieces = [self._records(entries, some, decoded.fields) for some, decoded in found]
+        rows = np.flatnonzero(entries.is_family(Family.LN))
+        found = [
+            (some, self._records(entries, some, decoded.fields))
+            for some, decoded in entries.decode(Family.LN, rows, fast=self.fast, wanted=_FIELDS)
+        ]
+        found += _fielded(entries)
+        pieces = [records for _, records in found]
         if not pieces:
             return graded(no_records(), confidence[:0])
         if len(pieces) == 1:
@@ -144,6 +150,31 @@ class Reading:
             expiration_ms(_numbers(fields, "expiration", n)),
             (flags & _TOMBSTONE) != 0,
         )
+
+
+def _fielded(entries: Entries) -> list[tuple[Ints, Records]]:
+    """Records of the engine's own databases that have fields in the place of data, one by one."""
+    found = []
+    for family in PAYLOAD_FAMILIES:
+        for row in np.flatnonzero(entries.is_family(family)).tolist():
+            at, size = int(entries.position[row]), int(entries.size[row])
+            data = entries.image.data
+            payload = payload_of(data[at : at + size].tobytes(), int(entries.version[row]))
+            if payload is None:
+                continue
+            some, none = np.array([row]), np.zeros(1, np.int64)
+            records = Records(
+                Spans(data, none + (at + payload.key_start), none + payload.key_size),
+                Spans(data, none + (at + payload.start), none + (payload.stop - payload.start)),
+                entries.lsn[some],
+                entries.vlsn[some],
+                none,
+                none,
+                none,
+                np.zeros(1, np.bool_),
+            )
+            found.append((some, records))
+    return found
 
 
 def _numbers(fields: Columns, name: str, n: int) -> Ints:

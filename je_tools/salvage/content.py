@@ -20,6 +20,7 @@ from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
 from je_tools.formats.je.identity import identities, new_seed
 from je_tools.formats.je.keys import join_two_part
+from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
     ABORT_NO,
@@ -51,6 +52,7 @@ _DELETIONS = mask_of(
 _TXN_ENDS = mask_of((COMMIT_NO, ABORT_NO))
 _BIN, _DBIN, _DELTA = BY_NAME["BIN"].no, BY_NAME["DBIN"].no, BY_NAME["NewBINDelta"].no
 _LEAVES = frozenset((_BIN, _DBIN, _DELTA))
+_FIELDED = mask_of(each.no for each in ENTRY_TYPES.values() if each.family in PAYLOAD_FAMILIES)
 _MAP_LNS = mask_of((BY_NAME["MapLN"].no, BY_NAME["MapLN_TX"].no))
 
 _LN_FIELDS = frozenset({"db_id", "txn_id", "key", "data"})
@@ -186,15 +188,21 @@ class _Codes:
         return np.array(known, np.int32)
 
 
-def read_content(environment: Environment, scanner: Scanner) -> Content:
+def read_content(environment: Environment, scanner: Scanner, *, internal: bool = False) -> Content:
     """Read a log once.
+
+    Args:
+        environment: the log.
+        scanner: how it is read.
+        internal: also names and descriptors of databases, and summaries of files.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
     fast = scanner.is_fast(environment.size)
-    look = _Look(_Codes(), new_seed(), fast, _duplicates_before(environment, scanner))
+    old_duplicates = _duplicates_before(environment, scanner)
+    look = _Look(_Codes(), new_seed(), fast, old_duplicates, internal)
     seen: list[_Seen] = []
     states: list[FileState] = []
     columns = _no_columns()
@@ -232,12 +240,14 @@ class _Look:
         seed: of the identities.
         fast: use compiled kernels.
         duplicates: databases whose records of before KEYED_VERSION are told apart by their data.
+        internal: also LNs whose entries have fields in the place of data.
     """
 
     codes: _Codes
     seed: Ints
     fast: bool
     duplicates: frozenset[int]
+    internal: bool
 
     def __call__(self, rows: Rows) -> _Seen:
         good = rows.good
@@ -254,7 +264,11 @@ class _Look:
                 found = self._lns(some, family)
                 lns.append(found)
                 undecodable += len(some) - len(found)
-        if del_dups.any():
+        fielded = good & _FIELDED[rows.type]
+        if self.internal and fielded.any():
+            lns.append(self._fielded(rows.take(np.flatnonzero(fielded))))
+            undecodable += int(np.count_nonzero(fielded)) - len(lns[-1])
+        if len(lns) > 1:
             lns = [_sorted_lns(lns)]
         nodes = leaves_of(rows.version)[rows.type] & good
         leaves = [self._leaves(some) for some in pieces_of_rows(rows, nodes)]
@@ -290,6 +304,29 @@ class _Look:
                 marks,
             ),
             keep,
+        )
+
+    def _fielded(self, rows: Rows) -> Lns:
+        """LNs whose entries have fields in the place of data, which are few."""
+        found = [payload_of(rows.entry_bytes(row), rows.version) for row in range(len(rows))]
+        keep = np.array([each is not None and each.key_size >= 0 for each in found], np.bool_)
+        rows = rows.take(np.flatnonzero(keep))
+        payloads = [each for each in found if each is not None and each.key_size >= 0]
+        fields = [each.entry.fields for each in payloads]
+        db_ids = np.array([each["db_id"] for each in fields], np.int64)
+        starts = rows.offset.astype(np.int64) - rows.base
+        starts += np.array([each.key_start for each in payloads], np.int64)
+        sizes = np.array([each.key_size for each in payloads], np.int64)
+        gone = np.array([_is_deletion(each) for each in fields], np.bool_)
+        first, second = identities(rows.data, starts, sizes, db_ids, self.seed, fast=self.fast)
+        return Lns(
+            rows.lsn,
+            first,
+            second,
+            np.array([each.get("txn_id", NO_TXN) for each in fields], np.int64),
+            self.codes.of(db_ids),
+            rows.size.astype(np.int32),
+            (gone * DELETED | rows.invisible * INVISIBLE).astype(np.uint8),
         )
 
     def _old_keys(
@@ -333,6 +370,11 @@ class _Look:
                     of.append(ids[~decoded.bad & (some.type == no)])
         none = np.empty(0, np.int64)
         return np.concatenate([none, *ends[0]]), np.concatenate([none, *ends[1]])
+
+
+def _is_deletion(fields: Mapping[str, Any]) -> bool:
+    """Whether an LN whose entry has fields in the place of data says that its record is gone."""
+    return fields.get("data") is None or bool(fields.get("deleted", 0) & 1)
 
 
 @functools.cache

@@ -46,10 +46,10 @@ class Losses(NamedTuple):
     undecodable: int
 
 
-def losses_of(salvaged: Salvage, databases: Sequence[Described]) -> Losses:
-    """What is lost of these databases."""
+def losses_of(salvaged: Salvage) -> Losses:
+    """What the log names and does not hold any more."""
     names = sum(1 for _ in _lost_names(salvaged))
-    return Losses(sum(one.lost for one in databases), names, salvaged.content.undecodable)
+    return Losses(salvaged.lost_count, names, salvaged.content.undecodable)
 
 
 def write_ledger(

@@ -162,7 +162,7 @@ def newest_leaves(content: Content, *, fast: bool) -> Ints:
 def _excluded(content: Content, mode: Mode, internal: bool) -> Ints:
     """Databases of which nothing comes back."""
     # The slots of the database of names are asked: their keys are the names.
-    found = set(FIXED_NAMES) - {NAMES_ID} - ({-1} if internal else set())
+    found = set() if internal else set(FIXED_NAMES) - {NAMES_ID}
     for db_id, database in content.databases.items():
         is_internal = database.name.startswith(INTERNAL)
         is_gone = database.removed and mode is Mode.COMMITTED

@@ -22,7 +22,7 @@ from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
 from je_tools.salvage.content import DELETED, Content, read_content
 from je_tools.salvage.lost import INTERNAL, Lost, find_lost
 from je_tools.scan import FileState, Scanner
-from je_tools.sinks.record_lines import Marks, Named
+from je_tools.sinks.record_lines import Marks, Named, Typed
 from je_tools.sinks.records import RecordSink, Source, Written, stems_of, write_files
 from je_tools.workers import give_back_memory
 
@@ -124,6 +124,15 @@ class Salvage:
         left_out: Mask = open_ & ~self.choice.taken & ~self.choice.apart
         return left_out
 
+    @property
+    def lost_count(self) -> int:
+        """Records that are named and do not come back as they were, names of databases among them.
+
+        Nobody misses what an eraser has overwritten, of which nothing was needed.
+        """
+        is_gone = self.content.solid.is_lost(self.lost.named.records.lsn)
+        return int(np.count_nonzero(is_gone & ~self.lost.comes_back))
+
     def databases(self, *, internal: bool = False) -> list[Described]:
         """Databases that have records or a name in the log, live ones first."""
         content = self.content
@@ -147,11 +156,16 @@ class Salvage:
         is_here = lost.named.db_id == db_id
         records[Confidence.SLOT_ONLY] = np.count_nonzero(is_here & lost.comes_back)
         is_double = kind.has_duplicates if kind is not None else self._looks_double(rows)
+        is_internal = db_id in FIXED_NAMES or (name or "").startswith(INTERNAL)
         return Described(
-            Named(name, db_id, is_double),
+            Named(name, db_id, is_double, self._typed(db_id, name) if is_internal else None),
             state,
-            db_id in FIXED_NAMES or (name or "").startswith(INTERNAL),
-            "known" if kind is not None else "inferred" if is_double else "guessed",
+            is_internal,
+            "known"
+            if kind is not None or db_id in FIXED_NAMES
+            else "inferred"
+            if is_double
+            else "guessed",
             kind is not None and kind.has_comparator,
             len(rows),
             {grade: int(records[grade]) for grade in Confidence if records[grade]},
@@ -159,6 +173,12 @@ class Salvage:
             int(np.count_nonzero(self.undecided[rows])),
             int(np.count_nonzero(is_here & ~lost.comes_back)),
         )
+
+    def _typed(self, db_id: int, name: str | None) -> Typed | None:
+        """What makes objects of the records of one of the engine's own databases."""
+        from je_tools.sinks.typed_records import typed_of
+
+        return typed_of(FIXED_NAMES.get(db_id, name), lambda records, row: self.image)
 
     def _looks_double(self, rows: Ints) -> bool:
         """Whether records of which nothing is known are those of a database with duplicates.
@@ -231,7 +251,7 @@ def salvage(
     """
     check_numbers(environment)
     fast = scanner.is_fast(environment.size)
-    content = read_content(environment, scanner)
+    content = read_content(environment, scanner, internal=internal)
     give_back_memory()
     grades = grade(content, _where_ends_may_be(environment, content))
     choice = choose(content, grades, mode, scanner.thread_count(), fast=fast)

@@ -9,17 +9,17 @@ from je_tools.sinks.sections import Column, Kind, Section, section_of
 from je_tools.snapshot import Database
 
 DATABASE_COLUMNS = (
-    Column("name", "database", Kind.TEXT),
+    Column("name", "database", Kind.TEXT, wraps=True),
     Column("db_id", "id", Kind.ID),
     Column("state", "state", Kind.TEXT, rank=1),
-    Column("flags", "flags", Kind.TEXTS, rank=2),
+    Column("flags", "flags", Kind.TEXTS, rank=2, wraps=True),
     Column("records", "records", cell=lambda row: row.shape.records),
     Column("depth", "depth", rank=5, cell=lambda row: row.shape.depth),
     Column("upper_nodes", "upper nodes", rank=6, cell=lambda row: row.shape.upper_nodes),
     Column("bottom_nodes", "bottom nodes", rank=6, cell=lambda row: row.shape.bottom_nodes),
-    Column("node_bytes", "bytes of nodes", rank=4, cell=lambda row: row.shape.node_bytes),
-    Column("record_bytes", "of records", rank=4, cell=lambda row: row.shape.record_bytes),
-    Column("comparators", "comparators", Kind.TEXTS, rank=3),
+    Column("node_bytes", "node bytes", rank=2, cell=lambda row: row.shape.node_bytes),
+    Column("record_bytes", "record bytes", rank=2, cell=lambda row: row.shape.record_bytes),
+    Column("comparators", "comparators", Kind.TEXTS, rank=3, wraps=True),
     Column("map_ln_lsn", "descriptor", Kind.LSN, rank=7),
     Column("root_lsn", "root", Kind.LSN, rank=8),
     Column("created_version", "made in version", Kind.ID, rank=9),

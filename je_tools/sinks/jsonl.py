@@ -276,8 +276,12 @@ def single_json(fields: Mapping[str, Any], problem: str | None, masking: Masking
     """One payload that was decoded by itself, as a JSON object."""
     if problem is not None:
         return json.dumps({"undecodable": problem})
-    shown = {k: _plain(k, v, masking) for k, v in fields.items() if k not in ROW_FIELDS}
-    return json.dumps(shown, separators=(",", ":"))
+    return json.dumps(plain_fields(fields, masking), separators=(",", ":"))
+
+
+def plain_fields(fields: Mapping[str, Any], masking: Masking) -> dict[str, Any]:
+    """Decoded fields as JSON has them, without those that are columns of each row."""
+    return {k: _plain(k, v, masking) for k, v in fields.items() if k not in ROW_FIELDS}
 
 
 def json_string(text: str) -> str:

@@ -11,6 +11,9 @@ from je_tools.masking import DataMode, Masking
 from je_tools.records import NO_TIME, NO_VLSN, Records
 from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
 
+HIDDEN, LOST = "(hidden)", "(lost)"
+"""For people, in the place of a value that is masked, and of one that cannot be had."""
+
 KEY_SPELLINGS = frozenset({b"hex", b"long", b"int", b"str"})
 """What stands in front of the colon of keys that are not given as text."""
 
@@ -37,7 +40,7 @@ def record_cells(records: Records, row: int, masking: Masking) -> list[Cell]:
     lsn, vlsn = int(records.lsn[row]), int(records.vlsn[row])
     return [
         shown(masking, records.key[row]),
-        shown(masking, records.data[row]),
+        shown(masking, records.data[row]) or LOST,
         _time(int(records.modified_ms[row])),
         _time(int(records.expires_ms[row])),
         _unless(vlsn, NO_VLSN),
@@ -81,8 +84,10 @@ def spelled(masking: Masking, value: bytes | None) -> str | None:
 
 def shown(masking: Masking, value: bytes | None) -> str | None:
     """Printable ASCII as it is, other bytes as `hex:…`, as a key can be given."""
-    if value is None or masking.mode is not DataMode.SHOW:
-        return spelled(masking, value)
+    if value is None:
+        return None
+    if masking.mode is not DataMode.SHOW:
+        return spelled(masking, value) or HIDDEN
     if value and all(32 <= byte < 127 for byte in value) and not _is_spelling(value):
         return value.decode("ascii")
     return "hex:" + value.hex()

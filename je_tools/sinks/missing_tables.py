@@ -48,16 +48,17 @@ _KEYS = (
 )
 
 
-def missing_sections(report: Report, *, listed: int | None) -> Iterator[Section]:
+def missing_sections(report: Report, masking: Masking, *, listed: int | None) -> Iterator[Section]:
     """Tables of what is lost; those without rows are left out.
 
     Args:
         report: what is lost.
+        masking: what is shown of keys.
         listed: for people: how many ranges, and keys, of each database; None for all.
     """
     has_reasons = listed is None or any(file.reason for file in report.files)
     files = _FILES if has_reasons else _FILES[:-1]
-    spelling = partial(spelled if listed is None else shown, Masking())
+    spelling = partial(spelled if listed is None else shown, masking)
     ranges = [row for loss in report.losses for row in _ranges(loss, listed, spelling)]
     keys = [row for loss in report.losses for row in _keys(loss, listed, spelling)]
     cut = "" if listed is None else f" (of each database at most {listed}; JSON lines have all)"

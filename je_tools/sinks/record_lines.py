@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,9 @@ from je_tools.formats.spans import Spans
 from je_tools.masking import DataMode, Masking
 from je_tools.plain import clean_text, safe_cell
 from je_tools.records import NO_TIME, NO_VLSN, Records
+
+Typed = Callable[[Records], list[str | None]]
+"""Gives each record of one of the engine's own databases as a JSON object, ASCII; None for none."""
 
 TIMES = ("modified_ms", "created_ms", "expires_ms")
 RECORD_COLUMNS = ("db", "key", "data", *TIMES, "tombstone", "vlsn", "lsn")
@@ -36,11 +39,13 @@ class Named:
         name: as the log has it, bytes that are not UTF-8 as surrogates; None where none is known.
         db_id: its id.
         has_duplicates: whether a key can have several records.
+        typed: for JSON lines, what its records mean; None where only applications know that.
     """
 
     name: str | None
     db_id: int
     has_duplicates: bool
+    typed: Typed | None = field(default=None, compare=False, repr=False)
 
     @property
     def shown(self) -> str:
@@ -94,7 +99,7 @@ class LineForm:
 
 
 def dump_form(masking: Masking, *, is_print: bool, fast: bool) -> LineForm:
-    """The text of the engine's DbDump, which its DbLoad reads back.
+    """The text of the engine's DbDump, which its DbLoad reads back, and refuses where it is masked.
 
     Args:
         masking: what stands in the place of keys and data: its text as bytes, none where hidden.
@@ -102,7 +107,10 @@ def dump_form(masking: Masking, *, is_print: bool, fast: bool) -> LineForm:
         fast: use compiled kernels.
     """
     lines = partial(_dump_lines, masking, Spelling.PRINT if is_print else Spelling.HEX, fast)
-    start = partial(_dump_header, "print" if is_print else "bytevalue")
+    # What is masked is no database any more, and a format of this name is one that DbLoad refuses.
+    is_shown = masking.mode is DataMode.SHOW
+    form = "print" if is_print else "bytevalue"
+    start = partial(_dump_header, form if is_shown else f"masked-{masking.mode.value}")
     return LineForm(".dump", start, lines, _DUMP_FOOTER, is_single=True, wants_data=True)
 
 
@@ -122,8 +130,12 @@ def masked(values: Spans, masking: Masking) -> Spans:
     """Byte strings, or in their place the UTF-8 of what the masking shows."""
     if masking.mode is DataMode.SHOW:
         return values
-    found = masking.texts(values.data, values.starts, values.sizes)
-    texts = [None if text is None else text.encode() for text in found]
+    return spans_of(masking.texts(values.data, values.starts, values.sizes))
+
+
+def spans_of(values: Sequence[str | None]) -> Spans:
+    """Texts as a column of their UTF-8."""
+    texts = [None if text is None else text.encode() for text in values]
     sizes = np.array([-1 if text is None else len(text) for text in texts], np.int64)
     ends = np.cumsum(np.maximum(sizes, 0), dtype=np.int64)
     joined = np.frombuffer(b"".join(text for text in texts if text is not None), np.uint8)
@@ -166,10 +178,16 @@ def _json_lines(
     cells.append(Cell(_words(records.tombstone, b',"tombstone":true', b""), Spelling.WORD))
     cells.append(_number_cell(columns["vlsn"], b',"vlsn":'))
     lsn, has_lsn = columns["lsn"]
-    end = b"" if marks else b"}\n"
+    # An object has keys of an application in it, as those of a range that it gave up.
+    typed = database.typed if masking.mode is DataMode.SHOW else None
+    end = b"" if marks or typed else b"}\n"
     cells.append(Cell(lsn, Spelling.LSN, b',"lsn":"', b'"' + end, end, has_lsn))
     if marks:
-        cells.append(marks.cell(records, f',"{marks.name}":"', '"}\n'))
+        end = b"" if typed else b"}\n"
+        cells.append(marks.cell(records, f',"{marks.name}":"', '"' + end.decode()))
+    if typed is not None:
+        objects = spans_of(typed(records))
+        cells.append(Cell(objects, Spelling.WORD, b',"record":', b"}\n", b"}\n"))
     return lines_of(cells, room, fast=fast)
 
 

@@ -22,7 +22,7 @@ _REASONS = {
     EndReason.CHOSEN: "as was asked for",
 }
 
-_FACT = (Column("what", "recovery", Kind.TEXT), Column("value", "", Kind.TEXT))
+_FACT = (Column("what", "recovery", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _PASSES = (
     Column("name", "pass", Kind.TEXT),
     Column("entry_count", "entries"),

@@ -8,11 +8,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import groupby
+from textwrap import wrap
 from typing import Any, BinaryIO
 
 from je_tools.formats.je.header import lsn_text
@@ -57,6 +58,7 @@ class Column:
         kind: how its cells are spelled.
         rank: the less important a column, the higher; the highest go first where it is narrow.
         cell: how its cell is had from what a row shows; None for the attribute of its name.
+        wraps: a text that goes on in the next line where it is too long, instead of being cut.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Column:
     kind: Kind = Kind.COUNT
     rank: int = 0
     cell: Callable[[Any], Cell] | None = None
+    wraps: bool = False
 
     def cell_of(self, item: object) -> Cell:
         """The cell of what a row shows."""
@@ -193,7 +196,11 @@ def _run_lines(
         lines += [] if first and not lines else [""]
         lines += [section.title] if section.title else []
         lines += head
-        lines += [_line(columns, shown, widths, row) for row in rows] or ["none"]
+        lines += [
+            _line(columns, shown, widths, piece)
+            for row in rows
+            for piece in _wrapped(columns, shown, widths, row)
+        ] or ["none"]
         head = []
     return lines
 
@@ -223,6 +230,24 @@ def _fit(columns: Sequence[Column], shown: list[int], widths: list[int], width: 
         for i in sorted((i for i in texts if i in shown), key=lambda i: -widths[i]):
             if over() > 0:
                 widths[i] = max(min(widths[i], least), widths[i] - over())
+
+
+def _wrapped(
+    columns: tuple[Column, ...], shown: list[int], widths: list[int], cells: list[str]
+) -> Iterator[list[str]]:
+    """The cells of each line of a row: more than one where a text goes on."""
+    pieces = {
+        i: wrap(cells[i], widths[i], break_on_hyphens=False)
+        for i in shown
+        if columns[i].wraps and len(cells[i]) > widths[i]
+    }
+    if not pieces:
+        yield cells
+        return
+    for line in range(max(map(len, pieces.values()))):
+        first = cells if line == 0 else [""] * len(cells)
+        wrapped = {i: some[line] if line < len(some) else "" for i, some in pieces.items()}
+        yield [wrapped.get(i, cell) for i, cell in enumerate(first)]
 
 
 def _line(

@@ -21,6 +21,13 @@ def _of(kind: str, name: str) -> Any:
     return cell
 
 
+def _expired(each: FileSpace) -> Cell:
+    """What has expired, where the engine has noted what expires when."""
+    if each.counted is None or each.pending_size is None:
+        return None
+    return each.counted.expired_size
+
+
 _FILE = (
     Column("file_no", "file", Kind.FILE, cell=lambda each: each.file.file_no),
     Column("state", "state", Kind.TEXT, cell=lambda each: each.state.value),
@@ -29,7 +36,7 @@ _FILE = (
 _COUNTED = (
     Column("counted_size", "counted", rank=3, cell=_of("counted", "total_size")),
     Column("obsolete_size", "obsolete", rank=2, cell=_of("counted", "obsolete_size")),
-    Column("expired_size", "expired", rank=4, cell=_of("counted", "expired_size")),
+    Column("expired_size", "expired", rank=4, cell=lambda each: _expired(each)),
     Column("used_percent", "% used", cell=_of("counted", "average")),
     Column("used_least_percent", "least", rank=5, cell=_of("counted", "least")),
     Column("used_most_percent", "most", rank=5, cell=_of("counted", "most")),
@@ -44,13 +51,16 @@ _RECOUNTED = (
 )
 _REASONS = (
     Column("pending_size", "will expire", rank=4),
-    Column("reasons", "why it is there", Kind.TEXTS, cell=lambda each: [*each.reasons]),
+    Column("reasons", "why it is there", Kind.TEXTS, cell=lambda each: [*each.reasons], wraps=True),
 )
-_FACT = (Column("what", "space", Kind.TEXT), Column("value", "", Kind.TEXT))
+UNCOUNTED_LEAST = 1 << 16
+"""Fewer bytes that the engine has not counted are those behind its last checkpoint, as always."""
+
+_FACT = (Column("what", "space", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _CHOSEN = (
     Column("file_no", "file", Kind.FILE, cell=lambda each: each.file.file_no),
     Column("size", "bytes", cell=lambda each: each.file.size),
-    Column("path", "path", Kind.TEXT, cell=lambda each: str(each.file.path)),
+    Column("path", "path", Kind.TEXT, cell=lambda each: str(each.file.path), wraps=True),
 )
 
 
@@ -74,11 +84,15 @@ def space_sections(space: Space, chosen: Iterable[FileSpace]) -> list[Section]:
 
 def _facts(space: Space) -> Iterator[tuple[str, str]]:
     yield "counted", _used(space.total)
+    if space.uncounted_size > UNCOUNTED_LEAST:
+        yield "not counted yet", f"{space.uncounted_size:,} bytes of files in use"
     if space.recounted_total is not None:
         yield "counted anew", _used(space.recounted_total)
     disk = space.disk
     yield "files in use", f"{disk.active_size:,} bytes"
     yield "reserved files", f"{disk.reserved_size:,} bytes"
+    if disk.behind_size:
+        yield "behind the end", f"{disk.behind_size:,} bytes"
     yield "je.maxDisk", _limit(disk.max_disk)
     if disk.adjusted_max_disk != disk.max_disk:
         yield "je.maxDisk less je.freeDisk", f"{disk.adjusted_max_disk:,} bytes"
@@ -95,6 +109,8 @@ def _facts(space: Space) -> Iterator[tuple[str, str]]:
 
 
 def _used(used: Utilization) -> str:
+    if not used.total_size:
+        return "nothing"
     expired = f", {used.expired_size:,} expired" if used.expired_size else ""
     obsolete = f"{used.obsolete_size:,} obsolete"
     return f"{used.average} % of {used.total_size:,} bytes used, {obsolete}{expired}"
@@ -111,8 +127,10 @@ def space_row(space: Space) -> dict[str, Any]:
         "section": "space",
         **_totals("", space.total),
         **(_totals("recounted_", space.recounted_total) if space.recounted_total else {}),
+        "uncounted_size": space.uncounted_size,
         "active_size": disk.active_size,
         "reserved_size": disk.reserved_size,
+        "behind_size": disk.behind_size,
         "max_disk": disk.max_disk,
         "adjusted_max_disk": disk.adjusted_max_disk,
         "free_disk": disk.free_disk,

@@ -26,7 +26,10 @@ FILES = FIXTURES / "v17-erase-after" / "env"
         (["export"], "which databases?"),
         (["export", "--db", "people", "--all"], "--db and --all"),
         (["export", "--db", "people", "--internal"], "--internal goes with --all"),
-        (["export", "--db", "nobody"], "--db nobody: no such database. There are: deferred, emp"),
+        (
+            ["export", "--db", "nobody"],
+            "--db nobody: no such database. There are: deferred (id:7)",
+        ),
         (["export", "--all"], "--format dump holds one database a file"),
         (["export", "--all", "--format", "csv", "--print"], "--print is for --format dump"),
         (["export", "--db", "people", "--format", "parquet"], "--format parquet needs --output"),
@@ -163,3 +166,18 @@ def test_an_earlier_end() -> None:
     assert row["records"] > 0
     whole = rows_of(je_tools("count", CRASH, "--format", "jsonl").out)
     assert row != whole[0]
+
+
+def test_counts_tell_a_file_that_is_missing(tmp_path: Path) -> None:
+    whole = FIXTURES / "v8-cleaned" / "env"
+    home = tmp_path / "env"
+    home.mkdir()
+    shutil.copyfile(whole / "00000003.jdb", home / "00000003.jdb")
+    for verb in ("count", "databases"):
+        done = je_tools(verb, home)
+        assert done.code == 3
+        assert "missing-file at 00000002.jdb; expected a file that the log" in done.err
+        assert "`je-tools missing` tells" in done.err
+        assert je_tools(verb, home, "--exit-zero").code == 0
+        # Files 0 and 1 were cleaned.
+        assert (je_tools(verb, whole).code, je_tools(verb, whole).err) == (0, "")

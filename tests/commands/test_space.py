@@ -15,8 +15,10 @@ from je_tools.snapshot import Snapshot
 from tests.corpus import ROOT, environment
 
 
-def rows_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
-    assert run(group, ["space", *arguments, "--format", "jsonl"]) == 0
+def rows_of(
+    capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
+) -> list[dict[str, Any]]:
+    assert run(group, ["space", *arguments, "--format", "jsonl"]) == code
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -47,12 +49,14 @@ def test_a_limit_that_the_engine_would_meet(home: Path, capsys: pytest.CaptureFi
     assert space["available_size"] < 0
     assert space["prohibits_writes"]
     assert run(group, ["space", str(home)]) == 0
-    assert "would prohibit writes" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert "would prohibit writes" in told.out
+    assert "would prohibit writes" in told.err
 
 
 def test_what_the_engine_refuses_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "je.properties").write_text("je.maxDisk=1.5 GB\n")
-    assert run(group, ["space", str(home)]) == 0
+    assert run(group, ["space", str(home)]) == 3
     assert "je.maxDisk to '1.5 GB', which is no whole number" in capsys.readouterr().err
 
 
@@ -63,6 +67,11 @@ def test_an_earlier_end_leaves_files_behind(home: Path, capsys: pytest.CaptureFi
         [each["state"] for each in found if each["section"] == "files"] for found in (rows, last)
     ]
     assert states == [["active", "active", "last"], ["active", "last", "behind-end"]]
+    *files, space = last
+    behind = (home / "00000002.jdb").stat().st_size
+    assert files[2]["reasons"] == ["behind-end"]
+    assert (space["behind_size"], rows[-1]["behind_size"]) == (behind, 0)
+    assert space["active_size"] == rows[-1]["active_size"] - behind
 
 
 def _last_entry_of_file_1(home: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -96,3 +105,44 @@ def test_a_recount_beside_the_scan_is_the_same(
     monkeypatch.setattr("je_tools.scan.PLAIN_LIMIT", 0)
     for threads in ("1", "3"):
         assert rows_of(capsys, str(home), "--recount", "--threads", threads)[:-1] == plain
+
+
+def test_what_is_not_counted_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first checkpoint has counted little of what the log holds up to this end."""
+    end = _last_entry_of_file_1(home, capsys)
+    (home / "00000002.jdb").unlink()
+    *_, whole = rows_of(capsys, str(home))
+    assert whole["uncounted_size"] < 1 << 20
+    *_, space = rows_of(capsys, str(home), "--to-lsn", "0x0/0x10000")
+    assert end
+    assert space["active_size"] <= 0x10000 + 300
+    assert space["total_size"] + space["uncounted_size"] == space["active_size"]
+
+
+def test_lost_counts_are_told(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the name of that database lay in a file that is missing."""
+    for module in ("space", "utilization"):
+        monkeypatch.setattr(f"je_tools.{module}.UTILIZATION_DB", "_jeOther")
+    assert run(group, ["space", str(home)]) == 0
+    told = capsys.readouterr()
+    assert "\ncounted          nothing\n" in told.out
+    assert "no-summary" in told.out
+    assert "the database of the engine's counts is not there, or its name is lost" in told.err
+
+
+def test_a_limit_lowers_none(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "je.properties").write_text("je.freeDisk=999999999999999\n")
+    *_, space = rows_of(capsys, str(home))
+    assert (space["max_disk"], space["adjusted_max_disk"]) == (0, 0)
+    assert run(group, ["space", str(home)]) == 0
+    assert "less je.freeDisk" not in capsys.readouterr().out
+
+
+def test_what_has_expired_is_not_known_of_the_last_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = environment("v15-ttl").home
+    files = [row for row in rows_of(capsys, str(home)) if row["section"] == "files"]
+    assert [(row["expired_size"], row["pending_size"]) for row in files] == [(None, None)]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.masking import Masking
+from je_tools.masking import DataMode, Masking
 from je_tools.sinks.record_lines import Named
 from je_tools.sinks.records import RecordFormat, Source, open_record_sink, stems_of, write_files
 from tests.builders.records import Row, records_of
 from tests.engine.tools import Tools
+from tests.je_tools.dumped import je_tools, rows_of
 
 pytestmark = pytest.mark.engine
 
@@ -40,3 +41,17 @@ def test_loaded_and_dumped_again(
     printed = ["-p"] if is_print else []
     theirs = tools.run("DbDump", "-h", home, "-s", name.shown, *printed)
     assert theirs == ours.read_bytes()
+
+
+def test_masked_text_is_refused(tools: Tools, tmp_path: Path) -> None:
+    name = Named("people", 5, has_duplicates=False)
+    for mode in DataMode:
+        folder = tmp_path / mode.value
+        folder.mkdir()
+        sink = open_record_sink(RecordFormat.DUMP, Masking(mode))
+        source = Source(name, [records_of([Row(b"key", b"data")])])
+        (done,) = write_files(sink, [source], stems_of(sink, [name]), folder, folder)
+        words = ["-h", folder, "-s", "people", "-f", folder / (done.file or "")]
+        tools.run("DbLoad", *words)
+        names = [row["name"] for row in rows_of(je_tools("count", folder, "--format", "jsonl").out)]
+        assert names == (["people"] if mode is DataMode.SHOW else [])

@@ -75,5 +75,5 @@ def test_what_expires(hours: int, expiring: Path, tools: Tools) -> None:
             continue
         row = [used.total_size // 1024, used.average, used.least, used.most]
         assert row == expected[each.file.file_no]
-    pending = sum(each.pending_size for each in space.files)
+    pending = sum(each.pending_size or 0 for each in space.files)
     assert (pending > 0) == (hours < 24 * 30)

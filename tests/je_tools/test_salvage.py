@@ -362,3 +362,27 @@ def test_only_what_encodes_speaks_of_processes() -> None:
     for name in COMMANDS:
         told = je_tools(name, "--help").out.decode()
         assert ("processes" in told) == (name == "dump"), name
+
+
+@pytest.mark.parametrize("given", ["home", "file"])
+def test_lost_records_are_damage(given: str, tmp_path: Path) -> None:
+    """Also where no place of the files that were given is damaged."""
+    home = copied("v8-cleaned", tmp_path)
+    source = home
+    if given == "home":
+        (home / "00000002.jdb").unlink()
+    else:
+        source = home / "00000003.jdb"
+    code, _, err = je_tools("salvage", str(source), "--output", str(tmp_path / "out"))
+    assert code == 3
+    assert "730 records lost" in err
+    words = ("salvage", str(source), "--output", str(tmp_path / "zero"), "--exit-zero")
+    assert je_tools(*words)[0] == 0
+
+
+@pytest.mark.parametrize("mode", [mode.value for mode in Mode])
+def test_nobody_misses_what_was_erased(mode: str, tmp_path: Path) -> None:
+    home = environment("v17-erase-after").home
+    words = ("salvage", str(home), "--mode", mode, "--output", str(tmp_path / "out"))
+    code, _, err = je_tools(*words)
+    assert (code, err) == (0, "")

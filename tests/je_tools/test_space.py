@@ -125,7 +125,7 @@ def test_a_last_file_that_holds_nothing_is_behind_the_end(tmp_path: Path) -> Non
     (home / "00000001.jdb").write_bytes(b"")
     first, last = measure_space(snapshot_of(home)).files
     assert (first.state, last.state) == (State.LAST, State.BEHIND)
-    assert last.reasons == ()
+    assert last.reasons == (Reason.BEHIND,)
 
 
 def files_of(states: list[State], size: int) -> tuple[FileSpace, ...]:

@@ -1,0 +1,81 @@
+"""What entries of the engine's own databases hold in the place of data.
+
+A name, a descriptor or a file's summary has no data as records of applications do: its entry has
+fields of its own instead. These bytes, as they stand in the log, are the record's data here.
+
+Source: je-log.md "Records"; NameLN, MapLN and FileSummaryLN.writeToLog, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.entries import Entry, EntryError, decode_entry
+from je_tools.formats.je.fetch import Entries
+from je_tools.formats.je.types import Family
+
+PAYLOAD_FAMILIES = (Family.NAME_LN, Family.MAP_LN, Family.FILE_SUMMARY_LN)
+"""Families of such entries."""
+
+_OWN = frozenset({"name_db_id", "database", "deleted", "anchor_lsn", "summary", "obsolete_offsets"})
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """An entry of these families.
+
+    Attributes:
+        entry: decoded.
+        start, stop: where its own fields are, from the entry's first byte on.
+        key_start, key_size: where its key is; of size -1 where it has none.
+    """
+
+    entry: Entry
+    start: int
+    stop: int
+    key_start: int
+    key_size: int
+
+
+def payload_of(data: bytes, version: int) -> Payload | None:
+    """What an entry of these families holds; None where it does not decode.
+
+    Args:
+        data: the entry, header included.
+        version: log version of its file.
+    """
+    try:
+        entry = decode_entry(data, version, spans=True)
+    except EntryError:
+        return None
+    own = [span for span in entry.spans if span.path.partition(".")[0] in _OWN]
+    start, stop = (own[0].start, own[-1].stop) if own else (entry.header.size,) * 2
+    key = entry.fields.get("key")
+    size = -1 if key is None else len(key)
+    behind = next((span.stop for span in entry.spans if span.path == "key"), 0)
+    return Payload(entry, start, stop, behind - max(size, 0), size)
+
+
+def payload_spans(entries: Entries, rows: Ints) -> tuple[Ints, Ints]:
+    """Where in the image the data of entries of these families lie.
+
+    They are few, as many as there are databases and files, and each is decoded by itself.
+
+    Args:
+        entries: that are good.
+        rows: int64; which of them.
+
+    Returns:
+        Starts and sizes, int64; a size of -1 where an entry does not decode.
+    """
+    starts, sizes = np.zeros(len(rows), np.int64), np.full(len(rows), -1, np.int64)
+    for i, row in enumerate(rows.tolist()):
+        at, size = int(entries.position[row]), int(entries.size[row])
+        data = entries.image.data[at : at + size].tobytes()
+        payload = payload_of(data, int(entries.version[row]))
+        if payload is not None:
+            starts[i], sizes[i] = at + payload.start, payload.stop - payload.start
+    return starts, sizes
