@@ -130,8 +130,6 @@ def _say_files(environment: Environment) -> None:
     ]
     for finding in findings:
         say(f"je-tools: {finding.text()}")
-    if environment.misnamed:
-        say("je-tools: files were read under the numbers in their headers")
 
 
 def _say_damage(damage: list[Hole]) -> None:

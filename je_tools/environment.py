@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -148,11 +149,24 @@ class Misnamed:
     Attributes:
         path: where it is.
         name_no, header_no: the number in its name, and that in its header.
+        file_no: of the two the one under which it is read.
     """
 
     path: Path
     name_no: int
     header_no: int
+    file_no: int
+
+    @property
+    def text(self) -> str:
+        """Under which number it is read, and why."""
+        if self.file_no == self.header_no:
+            return f"read as file {self.file_no:#x}, as its header says"
+        return (
+            f"read as file {self.file_no:#x}, as its name says, since another file may be "
+            f"{self.header_no:#x} too; if it is a copy, what it holds is older than it seems: "
+            "salvage the others without it"
+        )
 
 
 @dataclass(frozen=True)
@@ -193,7 +207,7 @@ class Environment:
         for file in self.files:
             name_no, header_no = log_file_no(file.path), file.header.file_no
             if file.header.good and header_no is not None and name_no not in (None, header_no):
-                found.append(Misnamed(file.path, name_no, header_no))
+                found.append(Misnamed(file.path, name_no, header_no, file.file_no))
         return tuple(found)
 
     @cached_property
@@ -329,35 +343,41 @@ def check_numbers(environment: Environment) -> None:
 
 
 def _same_number(one: LogFile | Unreadable, other: LogFile | Unreadable) -> str:
-    names = " and ".join(
-        f"{file.path}{' (by its header)' if file.file_no != log_file_no(file.path) else ''}"
-        for file in (one, other)
-    )
     return (
-        f"{names} both are file {one.file_no:#x} of the log, so an LSN would not tell which is "
-        "meant"
+        f"{one.path} and {other.path} both are file {one.file_no:#x} of the log, so an LSN would "
+        "not tell which is meant"
     )
+
+
+def _by_header(file: LogFile) -> LogFile:
+    if not file.header.good or file.header.file_no is None:
+        return file
+    return replace(file, file_no=file.header.file_no)
 
 
 def numbered_by_headers(environment: Environment) -> Environment:
     """The same log, files with a good header under the number that it has.
 
     A name is lost with a rename or a careless restore; the header is part of the file, and summed.
-    `Environment.misnamed` has the files of which the two differ.
+    `Environment.misnamed` has the files of which the two differ. A number that is in the headers of
+    several files, or also in the name of one without a good header, tells nothing: those files
+    keep the numbers in their names.
 
     Raises:
-        InputError: two files have the same number then.
+        InputError: two files have the same number in their names.
     """
-    files = [
-        replace(file, file_no=file.header.file_no)
-        if file.header.good and file.header.file_no is not None
-        else file
-        for file in environment.files
-    ]
+    check_numbers(environment)
+    files = list(map(_by_header, environment.files))
+    while True:
+        counts = Counter([file.file_no for file in files])
+        counts.update(file.file_no for file in environment.unreadable)
+        pairs = list(zip(files, environment.files, strict=True))
+        doubtful = [file for file, named in pairs if file != named and counts[file.file_no] > 1]
+        if not doubtful:
+            break
+        files = [named if file in doubtful else file for file, named in pairs]
     files.sort(key=lambda file: (file.file_no, str(file.path)))
-    numbered = replace(environment, files=tuple(files))
-    check_numbers(numbered)
-    return numbered
+    return replace(environment, files=tuple(files))
 
 
 def log_file_no(path: Path) -> int | None:

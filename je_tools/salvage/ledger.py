@@ -114,7 +114,8 @@ def _misnamed_row(file: Misnamed) -> dict[str, Any]:
     return {
         "path": clean_text(str(file.path)),
         "name_no": file.name_no,
-        "file_no": file.header_no,
+        "header_no": file.header_no,
+        "file_no": file.file_no,
     }
 
 
@@ -281,7 +282,7 @@ def _file_texts(environment: Environment) -> Iterator[str]:
         if each.is_guessed:
             yield f"guessed-version: {printable(str(each.path))} is {each.version_text}"
     for file in environment.misnamed:
-        yield f"misnamed-file: {printable(str(file.path))} is file {file.header_no:#x} of the log"
+        yield f"misnamed-file: {printable(str(file.path))} is {file.text}"
 
 
 def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:
