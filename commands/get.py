@@ -20,7 +20,8 @@ from je_tools.commands._snapshot import (
     snapshot_options,
     write_section,
 )
-from je_tools.errors import EXIT_INPUT, EXIT_OK, UsageError
+from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, UsageError
+from je_tools.plain import counted
 
 if TYPE_CHECKING:
     from je_tools.masking import Masking
@@ -83,9 +84,13 @@ def command(**options: Unpack[Options]) -> int:
     with open_snapshot(options, "get") as snapshot:
         (database,) = choose_databases(snapshot, (options["name"],))
         with open_results(options["output"], snapshot) as out:
-            count = show(snapshot, database, pattern, masking, options, out)
+            count, damaged = show(snapshot, database, pattern, masking, options, out)
         hint = "" if count else _hint(snapshot, database, pattern, options)
     code = report(snapshot, options)
+    if damaged:
+        places = counted(damaged, "place")
+        say(f"je-tools: {places} of the log cannot be read and may hold more; see je-tools verify")
+        code = EXIT_OK if options["exit_zero"] else EXIT_DAMAGE
     if count:
         return code
     what = "no version" if options["history"] else "no record"
@@ -118,7 +123,7 @@ def _show_records(
     masking: Masking,
     options: Options,
     out: BinaryIO,
-) -> int:
+) -> tuple[int, int]:
     from je_tools.export import named
     from je_tools.history import records_of_key
     from je_tools.sinks.key_tables import record_section
@@ -129,11 +134,12 @@ def _show_records(
         section = record_section(found, masking)
         if section.rows:
             write_section(section, out, "table", options["output"])
-        return len(section.rows)
+        return len(section.rows), 0
     sink = open_record_sink(
         RecordFormat(options["format_"]), masking, fast=snapshot.fast, threads=1
     )
-    return sum(done.records for done in sink.write([Source(named(database, snapshot), found)], out))
+    sources = [Source(named(database, snapshot), found)]
+    return sum(done.records for done in sink.write(sources, out)), 0
 
 
 def _show_history(
@@ -143,12 +149,13 @@ def _show_history(
     masking: Masking,
     options: Options,
     out: BinaryIO,
-) -> int:
-    from je_tools.history import versions_of_key
+) -> tuple[int, int]:
+    from je_tools.history import history_of_key
     from je_tools.sinks.key_tables import version_section
 
-    found = versions_of_key(snapshot, database, pattern)
+    history = history_of_key(snapshot, database, pattern)
+    found = history.versions
     section = version_section(found, masking, for_people=options["format_"] == "table")
     if found or options["format_"] != "table":
         write_section(section, out, options["format_"], options["output"])
-    return len(found)
+    return len(found), history.damaged_count

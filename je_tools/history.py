@@ -119,18 +119,33 @@ def records_of_key(
             yield records.take(keep)
 
 
-def versions_of_key(snapshot: Snapshot, database: Database, pattern: KeyPattern) -> list[Version]:
-    """Every version of a key's records in the order of the log, by one scan of it.
+@dataclass(frozen=True)
+class History:
+    """What a log still holds of a key.
 
-    Versions of which only a slot is left stand at the end.
+    Attributes:
+        versions: in the order of the log; those of which only a slot is left stand at the end.
+        damaged_count: places of the log that could not be read, and may have held more.
     """
+
+    versions: list[Version]
+    damaged_count: int
+
+
+def history_of_key(snapshot: Snapshot, database: Database, pattern: KeyPattern) -> History:
+    """Every version of a key's records, by one scan of the log."""
     work = _Collect(snapshot, database, pattern)
     found: list[Version] = []
     ends: list[_Ends] = []
+    damaged = 0
+    next_lsn = snapshot.end.next_lsn
     for part in snapshot.scanner.scan(snapshot.environment, work):
-        for versions, some in part.results:
+        base = part.file.file_no << 32
+        damaged += sum(base + gap.start < next_lsn for gap in part.gaps)
+        for versions, some, bad in part.results:
             found += versions
             ends.append(some)
+            damaged += bad
     found = _with_states(snapshot, found, ends)
     current: list[Version] = []
     for records in records_of_key(snapshot, database, pattern, show_expired=True):
@@ -138,7 +153,8 @@ def versions_of_key(snapshot: Snapshot, database: Database, pattern: KeyPattern)
     shown = {(each.lsn, each.key) for each in current}
     known = {(each.lsn, each.key) for each in found}
     marked = [replace(each, is_current=(each.lsn, each.key) in shown) for each in found]
-    return marked + [each for each in current if (each.lsn, each.key) not in known]
+    marked += [each for each in current if (each.lsn, each.key) not in known]
+    return History(marked, damaged)
 
 
 def _matches(keys: Spans, pattern: KeyPattern, fast: bool) -> Mask:
@@ -149,19 +165,21 @@ def _matches(keys: Spans, pattern: KeyPattern, fast: bool) -> Mask:
 
 @dataclass(frozen=True)
 class _Collect:
-    """Work for a scan: versions of a key, and all ends of transactions."""
+    """Work for a scan: versions of a key, all ends of transactions, how many entries are bad."""
 
     snapshot: Snapshot
     database: Database
     pattern: KeyPattern
 
-    def __call__(self, rows: Rows) -> tuple[list[Version], _Ends]:
+    def __call__(self, rows: Rows) -> tuple[list[Version], _Ends, int]:
         types = _IS_LN if self.database.is_internal else _IS_USER_LN
-        counts = rows.good & (rows.lsn < self.snapshot.end.next_lsn)
+        inside = rows.lsn < self.snapshot.end.next_lsn
+        counts = rows.good & inside
         versions: list[Version] = []
         for some in _pieces(rows, counts & types[rows.type]):
             versions += self._versions(some)
-        return versions, _ends(rows, counts & _IS_END[rows.type], self.snapshot.fast)
+        ends = _ends(rows, counts & _IS_END[rows.type], self.snapshot.fast)
+        return versions, ends, int(np.count_nonzero(inside & ~rows.good))
 
     def _versions(self, rows: Rows) -> Iterator[Version]:
         fast = self.snapshot.fast

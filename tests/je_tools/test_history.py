@@ -13,13 +13,14 @@ import pytest
 
 from je_tools.environment import open_environment
 from je_tools.formats.je.keys import split_two_part
-from je_tools.history import State, Version, _Ends, _with_states, versions_of_key
+from je_tools.history import State, Version, _Ends, _with_states, history_of_key
 from je_tools.scan import Scanner
 from je_tools.selection import KeyPattern
 from je_tools.snapshot import take_snapshot
+from tests.builders.trees import simple
 from tests.corpus import FIXTURES
 from tests.je_tools.corpus_snapshots import database_named, newest_ms, pairs_of, snapshot_of
-from tests.je_tools.dumped import all_rows
+from tests.je_tools.dumped import all_rows, je_tools
 
 CRASH, DUPLICATES, OLD = "v17-crash-txn/env", "v17-dups/env", "v8-crash-txn-ckpt/env"
 ROLLED_BACK = "v26-rep-committed/node1"
@@ -59,7 +60,7 @@ def test_every_version_is_told_with_its_end(name: str, fast: bool) -> None:
             if row["db_id"] == database.db_id and row["type"].endswith(("LN", "LN_TX"))
             if row["key"] is not None and not row["type"].startswith(("Map", "Name"))
         ]
-        found = [each for each in versions_of_key(snapshot, database, ANY) if each.type]
+        found = [each for each in history_of_key(snapshot, database, ANY).versions if each.type]
         assert [each.lsn for each in found] == [lsn_of(row["lsn"]) for row in rows]
         assert [each.state for each in found] == [expected_state(row, ends) for row in rows]
         for version, row in zip(found, rows, strict=True):
@@ -81,7 +82,9 @@ def test_what_is_current_is_what_is_read(name: str) -> None:
     for database in list(snapshot.databases.values()):
         if database.is_internal:
             continue
-        current = [each for each in versions_of_key(snapshot, database, ANY) if each.is_current]
+        current = [
+            each for each in history_of_key(snapshot, database, ANY).versions if each.is_current
+        ]
         records = pairs_of(snapshot.records(database, show_expired=True))
         assert sorted((each.key, each.data) for each in current) == sorted(records)
 
@@ -92,14 +95,14 @@ def test_a_record_whose_entry_is_lost_is_told_by_its_slot(tmp_path: Path) -> Non
     shutil.copytree(FIXTURES / "v17-erase-after" / "env", home)
     snapshot = snapshot_of(home, fast=True)
     database = database_named(snapshot, "small")
-    versions = versions_of_key(snapshot, database, ANY)
+    versions = history_of_key(snapshot, database, ANY).versions
     hurt = next(each for each in versions if each.is_current and each.lsn >> 32 == 0)
     path = home / f"{hurt.lsn >> 32:08x}.jdb"
     data = bytearray(path.read_bytes())
     data[(hurt.lsn & 0xFFFFFFFF) + 16] ^= 1
     path.write_bytes(data)
     key = KeyPattern(hurt.key, whole=True)
-    told = versions_of_key(snapshot_of(home, fast=True), database, key)
+    told = history_of_key(snapshot_of(home, fast=True), database, key).versions
     (slot,) = (each for each in told if each.is_current)
     assert (slot.lsn, slot.data, slot.state, slot.type) == (hurt.lsn, hurt.data, State.SLOT, None)
 
@@ -150,10 +153,36 @@ def test_an_earlier_end_ends_the_history() -> None:
     environment, scanner = open_environment([home]), Scanner(fast=False, wide=True)
     key = KeyPattern(b"user00000001", whole=True)
     whole = take_snapshot(environment, scanner, now_ms=newest_ms(home))
-    versions = versions_of_key(whole, database_named(whole, "people"), key)
+    versions = history_of_key(whole, database_named(whole, "people"), key).versions
     assert [each.state for each in versions][-1] is State.UNFINISHED
     for count, last in enumerate(versions, 1):
         cut = take_snapshot(environment, scanner, now_ms=newest_ms(home), to_lsn=last.lsn)
-        told = versions_of_key(cut, database_named(cut, "people"), key)
+        told = history_of_key(cut, database_named(cut, "people"), key).versions
         assert [each.lsn for each in told] == [each.lsn for each in versions[:count]]
         assert told[-1].state is State.UNFINISHED
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+def test_versions_that_cannot_be_read_are_told(fast: bool, tmp_path: Path) -> None:
+    log = simple({b"a": b"1"})
+    first = log.file.placed[1]
+    log.ln(b"a", b"2", txn=5)
+    log.end(5)
+    home = log.write(tmp_path / "env")
+    snapshot = snapshot_of(home, fast=fast)
+    database = database_named(snapshot, "db")
+    assert history_of_key(snapshot, database, ANY).damaged_count == 0
+    path = home / "00000000.jdb"
+    data = bytearray(path.read_bytes())
+    data[first.stop - 1] ^= 1
+    log.next_file()
+    log.checkpoint()
+    log.write(tmp_path / "env")
+    path.write_bytes(data)
+    snapshot = snapshot_of(home, fast=fast)
+    history = history_of_key(snapshot, database_named(snapshot, "db"), ANY)
+    assert [each.data for each in history.versions if each.type] == [b"2"]
+    assert history.damaged_count == 1
+    done = je_tools("get", home, "--db", "db", "a", "--history")
+    assert done.code == 3
+    assert "1 place of the log cannot be read and may hold more" in done.err
