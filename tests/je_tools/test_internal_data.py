@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from je_tools.formats.cells import Room
 from je_tools.formats.je.entries import Entry, encode_entry, read_header
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.internal import (
@@ -157,7 +158,7 @@ def test_masked_data_tells_no_record() -> None:
         assert "record" not in row
     form = jsonl_form(Masking(DataMode.HIDE), fast=False)
     typed: Callable[[Records], list[str | None]] = lambda _: pytest.fail("asked")  # noqa: E731
-    assert not len(form.lines(Named("_jeNameMap", 1, False, typed), no_records()))
+    assert not len(form.lines(Named("_jeNameMap", 1, False, typed), no_records(), Room()))
 
 
 def test_get_shows_it_and_its_history() -> None:
