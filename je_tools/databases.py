@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 
 from je_tools.btree.faults import Faults
-from je_tools.btree.tree import Children, Leaves
+from je_tools.btree.tree import BINS_AT_ONCE, Children, Leaves
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.java import class_name
 from je_tools.formats.je.fetch import fetch
@@ -154,7 +154,7 @@ def shape_of(snapshot: Snapshot, database: Database) -> Shape:
         )
 
     for bottom, records, node_bytes, record_bytes, faults in snapshot.in_order(
-        tree.leaf_children(seen=look), measure
+        tree.leaf_children(seen=look, at_once=BINS_AT_ONCE), measure
     ):
         shape.bottom_nodes += bottom
         shape.records += records

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from je_tools.ahead import begin
-from je_tools.btree.tree import Children, Fault, Leaves, Tree
+from je_tools.btree.tree import BINS_AT_ONCE, Children, Fault, Leaves, Tree
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je import header as h
 from je_tools.formats.je.fetch import fetch
@@ -125,7 +125,9 @@ def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> Non
         part.live_records = _by_file(tree, lsns, sizes)
         return part, faults
 
-    for part, faults in snapshot.in_order(tree.leaf_children(seen=look), measure):
+    for part, faults in snapshot.in_order(
+        tree.leaf_children(seen=look, at_once=BINS_AT_ONCE), measure
+    ):
         counted.take(part)
         snapshot.faults.extend(faults)
     if reading.has_left:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from je_tools.ahead import ahead
 from je_tools.btree.faults import Faults
 from je_tools.btree.tree import (
+    BINS_AT_ONCE,
     NOTHING_REPLAYED,
     Children,
     Fault,
@@ -58,9 +59,6 @@ ID_DB, NAME_DB = 0, 1
 
 DUPLICATES, REPLICATED_DB, PREFIXING = 0x01, 0x04, 0x10
 """Bits of a database's flags. Source: DatabaseImpl, JE 7.5.11."""
-
-_COUNTED_AT_ONCE = 1024
-"""BINs that are counted together: what is kept of each is little."""
 
 _FILE_NO_MAX = (1 << 31) - 1
 
@@ -284,7 +282,7 @@ class Snapshot:
         """How many records `records` gives, without making them."""
         reading = self.reading(database, False, show_expired)
         total = 0
-        for counted, faults in self.in_order(reading.children(_COUNTED_AT_ONCE), reading.count):
+        for counted, faults in self.in_order(reading.children(BINS_AT_ONCE), reading.count):
             total += counted
             self.faults.extend(faults)
         if reading.has_left:

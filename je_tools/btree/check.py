@@ -21,7 +21,7 @@ from je_tools.btree.live import CleanerNotes
 from je_tools.btree.node_problems import Part, Rules, node_problems, part_of
 from je_tools.btree.problems import Problem, Problems
 from je_tools.btree.record_problems import Expected, noted_nodes, record_problems
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Tree
+from je_tools.btree.tree import BINS_AT_ONCE, Children, Known, Tree, at_once_below
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.header import NULL_LSN, lsn_text
@@ -145,8 +145,9 @@ class _Check:
         slot = np.arange(len(children)) - nodes.first[nodes.slot_node]
         # That a slot names nothing has been said.
         named = _Named(children, slot).take(np.flatnonzero(children.lsn != NULL_LSN))
-        for first in range(0, len(named.children), NODES_AT_ONCE):
-            some = named.take(np.arange(first, min(first + NODES_AT_ONCE, len(named.children))))
+        size = at_once_below(nodes, BINS_AT_ONCE)
+        for first in range(0, len(named.children), size):
+            some = named.take(np.arange(first, min(first + size, len(named.children))))
             if children.level <= 1:
                 yield some
             else:

@@ -41,6 +41,13 @@ LEVELS_MAX = 64
 NODES_AT_ONCE = 256
 """Nodes that are read together: enough for kernels, and some 10 MB."""
 
+BINS_AT_ONCE = 2048
+"""The most BINs that are read together where their records' data is not: threads take turns at the
+steps of Python between kernels, so the fewer of these the better."""
+
+_SLOTS_AT_ONCE = 1 << 19
+"""Slots that these may have together, by the size that nodes are given."""
+
 
 class FaultKind(StrEnum):
     """What is wrong with a node, or keeps it from being read."""
@@ -241,6 +248,11 @@ class _Placed:
         return found
 
 
+def at_once_below(nodes: Nodes, most: int) -> int:
+    """How many children of nodes are read together: fewer than `most` where nodes are large."""
+    return min(most, max(_SLOTS_AT_ONCE // max(int(nodes.max_entries.max(initial=1)), 1), 1))
+
+
 def bound(key: bytes | None) -> Spans:
     """A column of one key; null where it is None."""
     size = -1 if key is None else len(key)
@@ -371,6 +383,7 @@ class Tree:
         children, first = self.children_of(upper), upper.nodes.first
         lost = np.flatnonzero(~leaves.nodes.good) if way.with_lost else np.empty(0, np.int64)
         begin = 0
+        way = replace(way, at_once=at_once_below(upper.nodes, way.at_once))
         for row in lost.tolist():
             yield from self._named_below(children.take(slice(begin, first[row])), way)
             yield leaves.children.take(slice(row, row + 1))
