@@ -134,7 +134,7 @@ def test_many_lost_nodes_and_many_that_were_logged_since(tmp_path: Path, fast: b
     keys = [b"%06d" % i for i in range(0, 2 * count, 2)]
     new = [log.node([slot(key, old)], node_id=1000 + i) for i, key in enumerate(keys)]
     lost = [slot(key if i else b"", lsn_of(0, 1000 + i)) for i, key in enumerate(keys)]
-    log.database(b"db", log.node(lost, level=2, is_root=True))
+    log.database(b"db", log.node(lost, level=2, is_root=True, max_entries=1))
     log.put("CkptStart", {"time_ms": 0, "ckpt_id": 1, "invoker": "test"})
     root = log.db_tree(log.tree(log.mapped, db=0), log.tree(log.named, db=1))
     log.ckpt_end(start, root)
