@@ -34,21 +34,13 @@ exit_zero_option = click.option(
 )
 
 
-threads_option = click.option(
-    "--threads",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default=0,
-    help="Threads that read; 0: one a core.",
-)
+def _threads(text: str) -> Callable[[F], F]:
+    return click.option("--threads", type=click.IntRange(min=0), metavar="N", default=0, help=text)
 
-encoders_option = click.option(
-    "--threads",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default=0,
-    help="Threads or processes that read and encode; 0: one a core, at most 4.",
-)
+
+threads_option = _threads("Threads that read; 0: one a core.")
+
+encoders_option = _threads("Threads or processes that read and encode; 0: one a core, at most 4.")
 """`--threads` where the output costs more than reading does."""
 
 

@@ -20,20 +20,17 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.mapping import ANONYMOUS, MAP_FIXED, NO_FILE, PROT_NONE, map_at, unmap
 from je_tools.formats.source import Bytes, SourceChangedError, SourceError, as_source_errors
 from je_tools.formats.torn import Guarded, forget, guard
 
 NOWHERE = -1
 """The position of an LSN whose file is not there, or ends before it."""
-
-_PROT_NONE = 0
-_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +125,7 @@ def _map_all(
     """One array over all files; its memory goes with the last view of it."""
     if size == 0:
         return np.empty(0, np.uint8), None
-    anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-    base = _map(0, size, _PROT_NONE, anonymous, -1, "a log of this size")
+    base = _map(0, size, PROT_NONE, ANONYMOUS, NO_FILE, "a log of this size")
     guarded = guard(base, size, [*starts[1:], size])
     holder = (ctypes.c_uint8 * size).from_address(base)
     weakref.finalize(holder, _unmap, guarded)
@@ -143,7 +139,7 @@ def _map_all(
 
 def _unmap(guarded: Guarded) -> None:
     forget(guarded)
-    _libc().munmap(ctypes.c_void_p(guarded.start), ctypes.c_size_t(guarded.size))
+    unmap(guarded.start, guarded.size)
 
 
 def _map_file(part: Part, address: int) -> None:
@@ -154,29 +150,15 @@ def _map_file(part: Part, address: int) -> None:
         if size < part.stop:
             reason = f"shrank from {part.stop} to {size} bytes while the log was read"
             raise SourceChangedError(errno.ESTALE, reason, str(part.path))
-        flags = mmap.MAP_PRIVATE | _MAP_FIXED
+        flags = mmap.MAP_PRIVATE | MAP_FIXED
         _map(address, part.stop, mmap.PROT_READ, flags, file, str(part.path))
     finally:
         os.close(file)
 
 
 def _map(address: int, size: int, protection: int, flags: int, file: int, what: str) -> int:
-    found = _libc().mmap(address, size, protection, flags, file, 0)
-    if found == ctypes.c_void_p(-1).value:
+    found = map_at(address, size, protection, flags, file)
+    if found is None:
         number = ctypes.get_errno()
         raise SourceError(number, f"cannot be mapped: {os.strerror(number)}", what)
-    return int(found)
-
-
-def _libc() -> Any:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_long,
-    ]
-    return libc
+    return found

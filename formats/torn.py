@@ -23,13 +23,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from je_tools.formats.mapping import ANONYMOUS, MAP_FIXED, map_at
+
 _CODE_AT, _ADDRESS_AT = 8, 16
 """Where a siginfo_t holds what the signal comes from, above 0 for a fault, and the address that
 could not be read."""
 
 _SA_SIGINFO = 4
-_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
-_FAILED = ctypes.c_void_p(-1).value
 
 _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -113,9 +113,8 @@ def _put_zeros(guarded: Guarded, at: int) -> bool:
     stop = guarded.stops[bisect_right(guarded.stops, at)]
     # Other threads see the zeros as soon as they are there.
     guarded.torn_at = at
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED | _MAP_NORESERVE
-    found = _LIBC.mmap(guarded.start + at, stop - at, mmap.PROT_READ, flags, -1, 0)
-    return bool(found != _FAILED)
+    flags = ANONYMOUS | MAP_FIXED
+    return map_at(guarded.start + at, stop - at, mmap.PROT_READ, flags) is not None
 
 
 def _hand_on() -> None:
@@ -131,16 +130,6 @@ class _Libc:
         library = ctypes.CDLL(None, use_errno=True)
         self.sigaction = library.sigaction
         self.raise_ = getattr(library, "raise")
-        self.mmap = library.mmap
-        self.mmap.restype = ctypes.c_void_p
-        self.mmap.argtypes = [
-            ctypes.c_void_p,
-            ctypes.c_size_t,
-            ctypes.c_int,
-            ctypes.c_int,
-            ctypes.c_int,
-            ctypes.c_long,
-        ]
 
 
 _LIBC = _Libc()

@@ -40,7 +40,7 @@ _FLOAT = np.float32
 
 @dataclass(frozen=True, slots=True)
 class FileSummary:
-    """What the engine has counted in a file: entries, and bytes of them; in the order of TOTALS.
+    """What the engine has counted in a file, in the order of SUMMARY_TOTALS.
 
     Attributes:
         total_count, total_size: of all entries but the file header.

@@ -332,22 +332,27 @@ def _dup_count_payload(_version: int) -> tuple[Field, ...]:
     return (_packed("dup_count"),)
 
 
+SUMMARY_TOTALS = (
+    "total_count",
+    "total_size",
+    "total_in_count",
+    "total_in_size",
+    "total_ln_count",
+    "total_ln_size",
+    "max_ln_size",
+    "obsolete_in_count",
+    "obsolete_ln_count",
+    "obsolete_ln_size",
+    "obsolete_ln_size_counted",
+)
+"""What a summary of a file counts, in the order of the bytes; `max_ln_size` since log version 8."""
+
+
 def _file_summary_payload(version: int) -> tuple[Field, ...]:
     alive = Test("data", Op.NOT_NULL)
-    names = [
-        "total_count",
-        "total_size",
-        "total_in_count",
-        "total_in_size",
-        "total_ln_count",
-        "total_ln_size",
-        *(["max_ln_size"] if version >= 8 else []),
-        "obsolete_in_count",
-        "obsolete_ln_count",
-        "obsolete_ln_size",
-        "obsolete_ln_size_counted",
-    ]
-    summary = tuple(Field(name, Coding.I32) for name in names)
+    summary = tuple(
+        Field(name, Coding.I32) for name in SUMMARY_TOTALS if version >= 8 or name != "max_ln_size"
+    )
     return (
         *((_packed("anchor_lsn"),) if version >= 19 else ()),
         Field("summary", Coding.GROUP, (alive,), summary),

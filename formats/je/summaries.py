@@ -15,26 +15,11 @@ import numpy as np
 from je_tools.formats.arrays import Ints
 from je_tools.formats.image import Image
 from je_tools.formats.je.fetch import Entries, fetch, fetch_entry
-from je_tools.formats.je.layout import Field, layout
+from je_tools.formats.je.layout import SUMMARY_TOTALS, Field, layout
 from je_tools.formats.je.types import FILE_SUMMARY_NO, Family
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.packed import load_i32, read_packed
 from je_tools.formats.source import as_plain
-
-TOTALS = (
-    "total_count",
-    "total_size",
-    "total_in_count",
-    "total_in_size",
-    "total_ln_count",
-    "total_ln_size",
-    "max_ln_size",
-    "obsolete_in_count",
-    "obsolete_ln_count",
-    "obsolete_ln_size",
-    "obsolete_ln_size_counted",
-)
-"""What is counted, in the order of the bytes; `max_ln_size` since log version 8."""
 
 _KEY_SIZE = 8
 _FILE_NO_SIZE = 4
@@ -133,7 +118,7 @@ class Summaries:
     Attributes:
         row: int64; which of the LSNs that were asked for.
         file_no: int64; of which file.
-        totals: int64 (n, len(TOTALS)); 0 for what the log version does not have.
+        totals: int64 (n, len(SUMMARY_TOTALS)); 0 for what the log version does not have.
         obsolete: int64 LSNs of entries that nothing needs, of all of them, in no order.
     """
 
@@ -209,8 +194,8 @@ def _in_columns(entries: Entries, rows: Ints, version: int, *, fast: bool) -> Su
     obsolete = np.empty(int(counts[fits].sum()), np.int64)
     run = compiled(_unpack) if fast else _unpack
     run(data, len(file_nos), starts[fits], ends[fits], file_nos, key_starts[fits], obsolete)
-    every = np.zeros((len(file_nos), len(TOTALS)), np.int64)
-    every[:, [TOTALS.index(name) for name in names]] = totals[fits]
+    every = np.zeros((len(file_nos), len(SUMMARY_TOTALS)), np.int64)
+    every[:, [SUMMARY_TOTALS.index(name) for name in names]] = totals[fits]
     return Summaries(rows[fits], file_nos, every, obsolete)
 
 
@@ -221,7 +206,7 @@ def _summary_fields(version: int) -> tuple[Field, ...]:
 
 def _singly(entries: Entries, rows: Ints) -> Summaries:
     """The same of any entries."""
-    kept, file_nos, totals = [], [], [np.empty((0, len(TOTALS)), np.int64)]
+    kept, file_nos, totals = [], [], [np.empty((0, len(SUMMARY_TOTALS)), np.int64)]
     obsolete = [np.empty(0, np.int64)]
     for row in rows.tolist():
         entry = fetch_entry(entries.image, int(entries.lsn[row]))
@@ -232,7 +217,7 @@ def _singly(entries: Entries, rows: Ints) -> Summaries:
         kept.append(row)
         file_nos.append(file_no)
         group = fields["summary"]
-        totals.append(np.array([[group.get(name, 0) for name in TOTALS]], np.int64))
+        totals.append(np.array([[group.get(name, 0) for name in SUMMARY_TOTALS]], np.int64))
         obsolete.append(file_no << 32 | np.array(fields["obsolete_offsets"], np.int64))
     return Summaries(
         np.array(kept, np.int64),

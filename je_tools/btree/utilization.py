@@ -13,8 +13,8 @@ import numpy as np
 from je_tools.btree.live import CleanerNotes
 from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints
+from je_tools.formats.je.layout import SUMMARY_TOTALS
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.summaries import TOTALS
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, FILE_HEADER_NO, Family, Group, mask_of
 from je_tools.scan import Scanner
 
@@ -22,7 +22,7 @@ _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.gr
 _IS_NODE = mask_of(
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
 )
-_TOTALS = TOTALS[:6]
+_TOTALS = SUMMARY_TOTALS[:6]
 """Counts of all that a file holds, as far as entries tell what they are."""
 
 _ERASED_PLACE = len(_TOTALS)

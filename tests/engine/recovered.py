@@ -7,7 +7,6 @@ import selectors
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 
 from tests.truth.contents import Contents, Refusal, parse_contents
 
@@ -51,12 +50,7 @@ class Engine:
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def ask(self, home: Path, now_ms: int = 0, *, read_only: bool = False) -> Contents | Refusal:

@@ -11,7 +11,8 @@ import pytest
 from je_tools.formats.image import Image
 from je_tools.formats.je.entries import entry_checksum
 from je_tools.formats.je.fetch import fetch_entry
-from je_tools.formats.je.summaries import TOTALS, read_summaries
+from je_tools.formats.je.layout import SUMMARY_TOTALS
+from je_tools.formats.je.summaries import read_summaries
 from je_tools.formats.je.types import FILE_SUMMARY_NO
 from tests.builders.logs import write_log
 from tests.builders.trees import TreeLog
@@ -31,7 +32,7 @@ def singly(image: Image, lsns: list[int]) -> list[tuple[int, int, list[int], lis
         if entry is not None and "summary" in entry.fields:
             fields = entry.fields
             file_no = int.from_bytes(fields["key"][:4], "big")
-            totals = [fields["summary"].get(name, 0) for name in TOTALS]
+            totals = [fields["summary"].get(name, 0) for name in SUMMARY_TOTALS]
             found.append((place, file_no, totals, fields["obsolete_offsets"]))
     return found
 
@@ -67,7 +68,7 @@ def put(log: TreeLog, offsets: list[int] | None, **more: Any) -> int:
     fields: dict[str, Any] = {"flags": 0, "flags2": 0, "db_id": 2, "data": None}
     if offsets is not None:
         fields |= {"data": b"", "obsolete_offsets": offsets}
-        fields["summary"] = {name: i for i, name in enumerate(TOTALS)}
+        fields["summary"] = {name: i for i, name in enumerate(SUMMARY_TOTALS)}
     return log.put("FileSummaryLN", fields | {"key": (3 << 32 | 9).to_bytes(8, "big")} | more)
 
 
@@ -112,7 +113,7 @@ def test_offsets_that_are_not_as_many_as_is_said(tmp_path: Path, fast: bool) -> 
     data = path.read_bytes()
     counts = bytes([len(OFFSETS)])
     for lsn, wrong in ((lsns[0], b"\x06"), (lsns[1], b"\x08")):
-        at = data.index(counts, lsn + 14 + 4 + 4 * len(TOTALS))
+        at = data.index(counts, lsn + 14 + 4 + 4 * len(SUMMARY_TOTALS))
         data = data[:at] + wrong + data[at + 1 :]
     path.write_bytes(summed(data, lsns))
     assert assert_same(image_of([path]), lsns, fast) == 1
