@@ -6,6 +6,7 @@ below 0 is null.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,14 @@ class Spans:
     data: Bytes
     starts: Ints
     sizes: Ints
+
+    @classmethod
+    def of(cls, values: Sequence[bytes | None]) -> Spans:
+        """Byte strings behind each other; None is null."""
+        sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
+        ends = np.cumsum(np.maximum(sizes, 0), dtype=np.int64)
+        joined = np.frombuffer(b"".join(value or b"" for value in values), np.uint8)
+        return cls(joined, ends - np.maximum(sizes, 0), sizes)
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -22,16 +22,13 @@ from je_tools.formats.arrays import Ints
 from je_tools.formats.je import header as h
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.layout import ABORT_DATA, LN_EMBEDDED
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import FILE_HEADER_NO, Family
 from je_tools.recovery.overlay import Outcome
 from je_tools.recovery.reading import Reading
 from je_tools.snapshot import Database, Snapshot
 from je_tools.workers import keep_freed_memory
-
-EMBEDDED_LN, ABORT_DATA = 0x02, 0x08
-"""Bits of an LN's flags: its own data is in a slot, or that of the version to go back to, and their
-entries are obsolete for that. Source: LNLogEntry, JE 7.5.11."""
 
 
 @dataclass
@@ -155,7 +152,7 @@ def _lns_of(reading: Reading, changes: Ints) -> Ints:
             if head.has("abort_lsn"):
                 known = back & head.is_present("abort_lsn") & (flags & ABORT_DATA == 0)
                 holding[some[known]] = head.number("abort_lsn")[known]
-            holding[some[~back & (flags & EMBEDDED_LN != 0)]] = NULL_LSN
+            holding[some[~back & (flags & LN_EMBEDDED != 0)]] = NULL_LSN
     outside: Ints = holding[holding != NULL_LSN]
     return outside
 

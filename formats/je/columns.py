@@ -264,6 +264,14 @@ class Columns:
         """Whether a column holds byte strings."""
         return self.program.sized[self.program.names.index(name)] >= 0
 
+    def known(self, name: str) -> Ints:
+        """The values of a column; 0 where it is absent, also in all of this log version."""
+        if not self.has(name) or self.is_empty(name):
+            return np.zeros(len(self.present), np.int64)
+        if self.is_complete(name):
+            return self.number(name)
+        return np.where(self.is_present(name), self.number(name), 0)
+
     def has(self, name: str) -> bool:
         """Whether this log version has such a field."""
         return name in self.program.names

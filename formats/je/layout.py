@@ -89,6 +89,7 @@ class Field:
 
 # Bits of an LN's flags bytes. Source: LNLogEntry, JE 25.3.17.
 ABORT_KNOWN_DELETED = 0x01
+LN_EMBEDDED = 0x02
 ABORT_KEY = 0x04
 ABORT_DATA = 0x08
 ABORT_VLSN = 0x10

@@ -394,8 +394,8 @@ def _slots(decoded: Decoded, usable: Mask, version: int, *, fast: bool) -> Slots
         key=key,
         lsn=lsn,
         state=state,
-        logged_size=_number(slots, "logged_size", 0),
-        vlsn=_number(slots, "vlsn", 0),
+        logged_size=slots.known("logged_size"),
+        vlsn=slots.known("vlsn"),
         data_start=data_starts,
         data_size=np.where(state & SLOT_EMBEDDED, data_sizes, -1),
         expires_ms=expiration_ms(_based(head, slots, counts, "expiration_base", "expiration")),
@@ -404,15 +404,9 @@ def _slots(decoded: Decoded, usable: Mask, version: int, *, fast: bool) -> Slots
     )
 
 
-def _number(columns: Columns, name: str, absent: int) -> Ints:
-    if not columns.has(name) or columns.is_empty(name):
-        return np.full(len(columns.present), absent, np.int64)
-    return np.where(columns.is_present(name), columns.number(name), absent)
-
-
 def _based(head: Columns, slots: Columns, counts: Ints, base: str, name: str) -> Ints:
     """Values that are stored as differences to a number of the node; 0 where none is."""
-    offsets = _number(slots, f"{name}_offset", 0)
+    offsets = slots.known(f"{name}_offset")
     if not head.has(base) or not offsets.any():
         return np.zeros(len(offsets), np.int64)
     bases = np.repeat(head.number(base), counts)

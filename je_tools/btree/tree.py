@@ -255,9 +255,7 @@ def at_once_below(nodes: Nodes, most: int) -> int:
 
 def bound(key: bytes | None) -> Spans:
     """A column of one key; null where it is None."""
-    size = -1 if key is None else len(key)
-    data = np.frombuffer(key or b"", np.uint8)
-    return Spans(data, np.zeros(1, np.int64), np.array([size], np.int64))
+    return Spans.of([key])
 
 
 @dataclass(frozen=True)
@@ -291,16 +289,15 @@ class Tree:
         """Whether keys are compared by their two parts."""
         return self.two_part and self.ordered
 
-    def slots_in_range(self, leaves: Leaves) -> tuple[Slots, list[Fault]]:
-        """The slots of BINs without those that lie outside of what their parents give them.
+    def are_in_range(self, leaves: Leaves) -> Mask:
+        """Which slots of BINs lie inside of what their parents give them.
 
-        A crash can leave such slots; they are stale copies, which the engine's searches never see.
+        A crash can leave others; they are stale copies, which the engine's searches never see.
         """
         slots = leaves.nodes.slots
-        faults = list(leaves.faults)
         if not self.ordered or not len(slots):
-            return slots, faults
-        inside = within(
+            return np.ones(len(slots), np.bool_)
+        return within(
             slots.key,
             leaves.nodes.first,
             leaves.children.low,
@@ -308,6 +305,12 @@ class Tree:
             two_part=self.by_parts,
             fast=self.fast,
         )
+
+    def slots_in_range(self, leaves: Leaves) -> tuple[Slots, list[Fault]]:
+        """The slots of BINs without those of which `are_in_range` is false."""
+        slots = leaves.nodes.slots
+        faults = list(leaves.faults)
+        inside = self.are_in_range(leaves)
         if inside.all():
             return slots, faults
         nodes = np.unique(leaves.nodes.slot_node[~inside])
@@ -359,7 +362,7 @@ class Tree:
 
         def choose(children: Children) -> Children:
             if keys is not None and self.ordered:
-                children = children.take(self._that_hold(children, keys))
+                children = children.take(self.that_hold(children, keys))
             if inside is not None and self.ordered:
                 children = children.take(self._that_meet(children, inside))
             return children
@@ -418,7 +421,7 @@ class Tree:
             )
         return list(found.values())
 
-    def _that_hold(self, children: Children, keys: Spans) -> Mask:
+    def that_hold(self, children: Children, keys: Spans) -> Mask:
         """Which children have one of these keys in their range."""
         low = self._before(keys, children.low, 0)
         high = self._before(keys, children.high, len(keys))

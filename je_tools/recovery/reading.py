@@ -351,10 +351,10 @@ def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -
             start, size = head.span("data")
             values.data_start[to], values.data_size[to] = start, size
             values.lsn[to], values.vlsn[to] = entries.lsn[some], entries.vlsn[some]
-            values.expires_ms[to] = expiration_ms(_number(head, "expiration"))
-            values.modified_ms[to] = _number(head, "modified_ms")
-            values.created_ms[to] = _number(head, "created_ms")
-            values.tombstone[to] = _number(head, "flags2") & LN_TOMBSTONE != 0
+            values.expires_ms[to] = expiration_ms(head.known("expiration"))
+            values.modified_ms[to] = head.known("modified_ms")
+            values.created_ms[to] = head.known("created_ms")
+            values.tombstone[to] = head.known("flags2") & LN_TOMBSTONE != 0
             had[some] = ~decoded.bad & (size >= 0)
     for family in PAYLOAD_FAMILIES:
         some = np.flatnonzero(entries.is_family(family))
@@ -372,18 +372,12 @@ def _fill_abort_version(head: Columns, rows: Ints, values: _Values) -> None:
     if head.has("abort_data"):
         start, size = head.span("abort_data")
         values.data_start[rows], values.data_size[rows] = start, size
-    values.expires_ms[rows] = expiration_ms(_number(head, "abort_expiration"))
-    values.modified_ms[rows] = _number(head, "abort_modified_ms")
-    values.created_ms[rows] = _number(head, "abort_created_ms")
-    values.tombstone[rows] = _number(head, "flags2") & ABORT_TOMBSTONE != 0
-    vlsn = _number(head, "abort_vlsn")
+    values.expires_ms[rows] = expiration_ms(head.known("abort_expiration"))
+    values.modified_ms[rows] = head.known("abort_modified_ms")
+    values.created_ms[rows] = head.known("abort_created_ms")
+    values.tombstone[rows] = head.known("flags2") & ABORT_TOMBSTONE != 0
+    vlsn = head.known("abort_vlsn")
     values.vlsn[rows] = np.where(vlsn > 0, vlsn, NO_VLSN)
-
-
-def _number(columns: Columns, name: str) -> Ints:
-    if not columns.has(name) or columns.is_empty(name):
-        return np.zeros(len(columns.present), np.int64)
-    return np.where(columns.is_present(name), columns.number(name), 0)
 
 
 def _lacking(reading: Reading, entries: Entries, lacking: Mask, keys: Spans) -> Lacking:

@@ -139,15 +139,15 @@ class Reading:
         )
         if self.has_duplicates and version >= KEYED_VERSION:
             key, data = split_two_part_keys(key, fast=self.fast)
-        flags = _numbers(fields, "flags2", n) if version >= 19 else np.zeros(n, np.int64)
+        flags = fields.known("flags2") if version >= 19 else np.zeros(n, np.int64)
         return Records(
             key,
             data,
             entries.lsn[rows],
             entries.vlsn[rows],
-            _numbers(fields, "modified_ms", n),
-            _numbers(fields, "created_ms", n),
-            expiration_ms(_numbers(fields, "expiration", n)),
+            fields.known("modified_ms"),
+            fields.known("created_ms"),
+            expiration_ms(fields.known("expiration")),
             (flags & _TOMBSTONE) != 0,
         )
 
@@ -175,15 +175,6 @@ def _fielded(entries: Entries) -> list[tuple[Ints, Records]]:
             )
             found.append((some, records))
     return found
-
-
-def _numbers(fields: Columns, name: str, n: int) -> Ints:
-    """A column, 0 where it is absent."""
-    if not fields.has(name):
-        return np.zeros(n, np.int64)
-    if fields.is_complete(name):
-        return fields.number(name)
-    return np.where(fields.is_present(name), fields.number(name), 0)
 
 
 def joined(pieces: list[Records]) -> Records:

@@ -135,11 +135,7 @@ def masked(values: Spans, masking: Masking) -> Spans:
 
 def spans_of(values: Sequence[str | None]) -> Spans:
     """Texts as a column of their UTF-8."""
-    texts = [None if text is None else text.encode() for text in values]
-    sizes = np.array([-1 if text is None else len(text) for text in texts], np.int64)
-    ends = np.cumsum(np.maximum(sizes, 0), dtype=np.int64)
-    joined = np.frombuffer(b"".join(text for text in texts if text is not None), np.uint8)
-    return Spans(joined, ends - np.maximum(sizes, 0), sizes)
+    return Spans.of([None if text is None else text.encode() for text in values])
 
 
 def time_columns(records: Records) -> dict[str, tuple[Ints, Mask]]:
