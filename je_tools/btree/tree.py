@@ -423,17 +423,17 @@ class Tree:
 
     def that_hold(self, children: Children, keys: Spans) -> Mask:
         """Which children have one of these keys in their range."""
-        low = self._before(keys, children.low, 0)
-        high = self._before(keys, children.high, len(keys))
+        low = self.before(keys, children.low, 0)
+        high = self.before(keys, children.high, len(keys))
         return low < high
 
     def _that_meet(self, children: Children, inside: KeyRange) -> Mask:
         """Which children may hold keys of a range."""
         meets = np.ones(len(children), np.bool_)
         if inside.low is not None:
-            meets &= self._before(bound(inside.low), children.high, 1) > 0
+            meets &= self.before(bound(inside.low), children.high, 1) > 0
         if inside.high is not None:
-            meets &= self._before(bound(inside.high), children.low, 0) < 1
+            meets &= self.before(bound(inside.high), children.low, 0) < 1
         return meets
 
     def in_range(self, keys: Spans, inside: KeyRange) -> Mask:
@@ -443,7 +443,8 @@ class Tree:
         first = np.array([0, len(keys)], np.int64)
         return within(keys, first, low, high, two_part=self.by_parts, fast=self.fast)
 
-    def _before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
+    def before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
+        """How many of some ascending keys are before each bound; `open_end` of an open one."""
         found = search_sorted(keys, bounds, two_part=self.by_parts, fast=self.fast)
         return np.where(bounds.sizes < 0, open_end, found)
 
