@@ -6,7 +6,7 @@ when compiled. The plain loads do no bounds check: the caller has compared `at` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 
 from je_tools.formats.kernels import kernel
 
@@ -32,6 +32,13 @@ def load_i32(buf: Sequence[int], at: int) -> int:
 def load_i64(buf: Sequence[int], at: int) -> int:
     """Little-endian signed 64-bit integer at `at`."""
     return load_i32(buf, at + 4) << 32 | load_u32(buf, at)
+
+
+@kernel
+def write_number(out: MutableSequence[int], at: int, width: int, value: int) -> None:
+    """Write the lowest `width` bytes of `value` at `at`, little-endian."""
+    for i in range(width):
+        out[at + i] = value >> (8 * i) & 255
 
 
 @kernel
@@ -65,16 +72,43 @@ def read_packed(buf: Sequence[int], at: int, end: int) -> tuple[int, int]:
     return -magnitude - 119, at + 1 + size
 
 
-def encode_packed(value: int) -> bytes:
-    """The shortest packed form of a signed 64-bit `value`, as the engine writes it.
+@kernel
+def packed_size(value: int) -> int:
+    """Bytes of the shortest packed form of a signed 64-bit `value`."""
+    if -119 <= value <= 119:
+        return 1
+    magnitude = value - 119 if value > 0 else -(value + 119)
+    size = 1
+    while magnitude >= 256:
+        magnitude >>= 8
+        size += 1
+    return 1 + size
+
+
+@kernel
+def write_packed(out: MutableSequence[int], at: int, value: int) -> int:
+    """Write the shortest packed form of a signed 64-bit `value` at `at`: the offset behind it.
 
     Source: PackedInteger.writeLong, JE 7.5.11.
     """
-    if -SINGLE_BYTE_MAX <= value <= SINGLE_BYTE_MAX:
-        return (value & 0xFF).to_bytes(1, "little")
-    magnitude = abs(value) - SINGLE_BYTE_MAX
-    size = max(1, (magnitude.bit_length() + 7) // 8)
-    first = SINGLE_BYTE_MAX + size
-    return ((first if value > 0 else -first) & 0xFF).to_bytes(1, "little") + magnitude.to_bytes(
-        size, "little"
-    )
+    if -119 <= value <= 119:
+        out[at] = value & 255
+        return at + 1
+    magnitude = value - 119 if value > 0 else -(value + 119)
+    behind = at + 1
+    while True:
+        out[behind] = magnitude & 255
+        behind += 1
+        magnitude >>= 8
+        if magnitude == 0:
+            break
+    size = behind - at - 1
+    out[at] = (119 + size if value > 0 else -119 - size) & 255
+    return behind
+
+
+def encode_packed(value: int) -> bytes:
+    """The shortest packed form of a signed 64-bit `value`, as the engine writes it."""
+    out = bytearray(packed_size(value))
+    write_packed(out, 0, value)
+    return bytes(out)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.je.columns import decode, in_columns
+from je_tools.formats.je.columns import decode
 from je_tools.formats.je.layout import layout
+from je_tools.formats.je.programs import in_columns
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 

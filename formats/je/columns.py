@@ -1,14 +1,12 @@
 """Payloads in columns: the declared fields of many entries into arrays, by one kernel.
 
-A `Program` is `layout` of one family and log version turned into a table of numbers that
-`decode_fields` steps through for every entry, so the declaration is the only place that knows a
-field. No Python object is made per entry: byte strings stay spans of the source buffer.
+`decode_fields` steps through a `Program` for every entry. No Python object is made per entry: byte
+strings stay spans of the source buffer.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +14,35 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints, Mask, cells_of
-from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOTS_MAX, Coding, Field, Op, layout
+from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOTS_MAX
+from je_tools.formats.je.programs import (
+    BYTES,
+    CLEAR,
+    COMPACT_LSN,
+    I32,
+    I64,
+    OP_BASE,
+    OP_CODING,
+    OP_COLUMN,
+    OP_HEAD,
+    OP_SIZE,
+    OP_TESTS,
+    OP_WIDTH,
+    PACKED,
+    REST,
+    SET,
+    TEST_COLUMN,
+    TEST_OP,
+    TEST_OPERAND,
+    TEST_PARENT,
+    TEST_WIDTH,
+    U8,
+    Program,
+    program_of,
+    slot_program,
+)
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.types import ENTRY_TYPES, Family
+from je_tools.formats.je.types import Family
 from je_tools.formats.kernels import compiled, kernel
 from je_tools.formats.packed import load_i32, load_i64, load_u32, read_packed
 from je_tools.formats.prefetch import ROWS_AHEAD, ask_for
@@ -41,18 +65,8 @@ _WITH_SLOTS = (Family.NODE, Family.OLD_DELTA)
 MAX_ROWS = 1 << 15
 """Entries decoded at once, so that the columns of a chunk stay within some 30 MB."""
 
-_U8, _I32, _I64 = int(Coding.U8), int(Coding.I32), int(Coding.I64)
-_PACKED, _BYTES, _REST = int(Coding.PACKED), int(Coding.BYTES), int(Coding.REST)
-_COMPACT_LSN, _BYTES_I32 = int(Coding.COMPACT_LSN), int(Coding.BYTES_I32)
-_SET, _CLEAR = int(Op.SET), int(Op.CLEAR)
 _COMPACT_NULL = COMPACT_NULL_OFFSET
 _I32_LIMIT = 1 << 31
-
-# One operation of a program: these, then for each test _TEST_WIDTH more.
-_OP_CODING, _OP_COLUMN, _OP_SIZE, _OP_BASE, _OP_TESTS, _OP_HEAD = range(6)
-_TEST_COLUMN, _TEST_PARENT, _TEST_OP, _TEST_OPERAND, _TEST_WIDTH = range(5)
-_MAX_TESTS = 2
-_OP_WIDTH = _OP_HEAD + _MAX_TESTS * _TEST_WIDTH
 
 
 @kernel
@@ -104,61 +118,59 @@ def decode_fields(
         for item in range(counts[row]):
             out = firsts[row] + item
             bits = 0
-            for op in range(op_start[type_no], op_stop[type_no], _OP_WIDTH):
+            for op in range(op_start[type_no], op_stop[type_no], OP_WIDTH):
                 wanted = True
-                for t in range(ops[op + _OP_TESTS]):
-                    test = op + _OP_HEAD + t * _TEST_WIDTH
-                    tested = ops[test + _TEST_COLUMN]
-                    operand = ops[test + _TEST_OPERAND]
-                    kind = ops[test + _TEST_OP]
-                    if ops[test + _TEST_PARENT]:
-                        value = parents[tested, row]
-                    else:
-                        value = values[tested, out]
-                    if kind == _SET:
+                for t in range(ops[op + OP_TESTS]):
+                    test = op + OP_HEAD + t * TEST_WIDTH
+                    tested = ops[test + TEST_COLUMN]
+                    operand = ops[test + TEST_OPERAND]
+                    kind = ops[test + TEST_OP]
+                    of_parent = ops[test + TEST_PARENT]
+                    value = parents[tested, row] if of_parent else values[tested, out]
+                    if kind == SET:
                         wanted = wanted and value & operand != 0
-                    elif kind == _CLEAR:
+                    elif kind == CLEAR:
                         wanted = wanted and value & operand == 0
                     else:
                         wanted = wanted and value != operand
                 if not wanted:
                     continue
-                coding = ops[op + _OP_CODING]
-                column = ops[op + _OP_COLUMN]
+                coding = ops[op + OP_CODING]
+                column = ops[op + OP_COLUMN]
                 number = 0
                 size = 0
-                if coding == _PACKED:
+                if coding == PACKED:
                     number, behind = read_packed(buf, cursor, stop)
-                elif coding == _BYTES:
+                elif coding == BYTES:
                     size, number = read_packed(buf, cursor, stop)
                     behind = number + (size if size > 0 else 0)
                     if number < 0 or size < -1 or size > stop - number:
                         behind = -1
-                elif coding == _U8:
+                elif coding == U8:
                     behind = cursor + 1
                     if behind <= stop:
                         number = buf[cursor] - 0
-                elif coding == _I64:
+                elif coding == I64:
                     behind = cursor + 8
                     if behind <= stop:
                         number = load_i64(buf, cursor)
-                elif coding == _REST:
+                elif coding == REST:
                     number = cursor
                     size = stop - cursor
                     behind = stop
-                elif coding == _COMPACT_LSN:
+                elif coding == COMPACT_LSN:
                     behind = cursor + 4
                     if behind <= stop:
                         word = load_u32(buf, cursor)
                         step = word & 255
-                        base_file_no = parents[ops[op + _OP_BASE], row]
+                        base_file_no = parents[ops[op + OP_BASE], row]
                         number = -1
                         if word >> 8 != _COMPACT_NULL:
                             file_no = base_file_no + (step - 256 if step > 127 else step)
                             # A wild base must not lead out of 64 bits, where Python goes on.
                             file_no = (file_no + _I32_LIMIT) % (2 * _I32_LIMIT) - _I32_LIMIT
                             number = file_no << 32 | word >> 8
-                elif coding == _I32:
+                elif coding == I32:
                     behind = cursor + 4
                     if behind <= stop:
                         number = load_i32(buf, cursor)
@@ -176,35 +188,12 @@ def decode_fields(
                 if column >= 0:
                     values[column, out] = number
                     bits |= 1 << column
-                    if ops[op + _OP_SIZE] >= 0:
-                        sizes[ops[op + _OP_SIZE], out] = size
+                    if ops[op + OP_SIZE] >= 0:
+                        sizes[ops[op + OP_SIZE], out] = size
             present[out] = bits
             if status[row] != 0:
                 break
         at[row] = cursor
-
-
-@dataclass(frozen=True)
-class Program:
-    """The fields of a family in one log version, as numbers for `decode_fields`.
-
-    Attributes:
-        names: columns, in the order of their numbers.
-        sized: for each column its row in `sizes`, or -1 where it holds a number.
-        op_start, op_stop, ops: see `decode_fields`.
-    """
-
-    names: tuple[str, ...]
-    sized: tuple[int, ...]
-    op_start: Ints
-    op_stop: Ints
-    ops: Ints
-
-    @functools.cached_property
-    def plain_ops(self) -> list[int]:
-        """`ops` for plain Python."""
-        numbers: list[int] = self.ops.tolist()
-        return numbers
 
 
 @dataclass(frozen=True)
@@ -351,7 +340,7 @@ def decode_items(
     """
     if wanted is not None and "slots" in wanted:
         wanted = None
-    head = _program(family, items.version, "head", wanted)
+    head = program_of(family, items.version, "head", wanted)
     n = len(items)
     at, end = items.start.copy(), items.stop
     status = np.zeros(n, np.int64)
@@ -369,25 +358,11 @@ def decode_items(
     counts[status != 0] = 0
     first = np.concatenate(([0], np.cumsum(counts)))
     slots = run.columns(
-        _slot_program(family, items.version, of_slots), counts, first[:-1], int(first[-1]), fields
+        slot_program(family, items.version, of_slots), counts, first[:-1], int(first[-1]), fields
     )
-    tail = _program(family, items.version, "tail", None)
+    tail = program_of(family, items.version, "tail", None)
     ends = run.columns(tail, ones, np.arange(n, dtype=np.int64), n, fields)
     return Decoded(_joined(fields, ends), slots, first, (status != 0) | (at != end))
-
-
-@functools.cache
-def in_columns(family: Family, version: int, wanted: frozenset[str]) -> bool:
-    """Whether `decode` gives these fields of a family: numbers or spans at the front of an entry.
-
-    So it is with the ids of most families, of which only COLUMN_FAMILIES decode as a whole.
-    """
-    parts = _heads(family, version)
-    kept = _kept(parts.values(), wanted)
-    used = [f for fields in parts.values() for f in _up_to_last(fields, kept)]
-    tests = {test.op for f in used for test in f.when}
-    codings = {f.coding for f in used}
-    return wanted <= set(kept) and codings <= _KNOWN_CODINGS and tests <= _KNOWN_TESTS
 
 
 def _joined(head: Columns, tail: Columns) -> Columns:
@@ -500,126 +475,3 @@ class _Run:
             if cells:
                 where = np.array(list(cells), np.int64)
                 array[where[:, 0], where[:, 1]] = list(cells.values())
-
-
-@functools.cache
-def _program(family: Family, version: int, part: str, wanted: frozenset[str] | None) -> Program:
-    """The program of the head (all before a list), the slots or the tail (all behind) of a family.
-
-    A field that a condition asks for is kept even when it is not wanted.
-    """
-    parts = {no: fields[part] for no, fields in _family_parts(family, version).items()}
-    kept = _kept(parts.values(), wanted)
-    read = {no: _up_to_last(fields, kept) for no, fields in parts.items()}
-    return _assembled(read, kept, _parent_columns(family, version) if part != "head" else {})
-
-
-@functools.cache
-def _slot_program(family: Family, version: int, wanted: frozenset[str] | None) -> Program:
-    """The program of slots, which are read to their ends whatever is kept of them."""
-    if wanted is None:
-        return _program(family, version, "slots", None)
-    parts = {no: fields["slots"] for no, fields in _family_parts(family, version).items()}
-    tested = {test.field for fields in parts.values() for f in fields for test in f.when}
-    every = _kept(parts.values(), None)
-    kept = tuple(name for name in every if name in wanted or name in tested)
-    return _assembled(parts, kept, _parent_columns(family, version))
-
-
-def _assembled(
-    parts: dict[int, tuple[Field, ...]], kept: tuple[str, ...], parents: dict[str, int]
-) -> Program:
-    """The program that reads these fields of each type and keeps some columns."""
-    sized = _sized(parts.values(), kept)
-    starts, stops = np.zeros(256, np.int64), np.zeros(256, np.int64)
-    ops: list[int] = []
-    for type_no, fields in parts.items():
-        starts[type_no] = len(ops)
-        for declared in fields:
-            ops += _operation(declared, kept, sized, parents)
-        stops[type_no] = len(ops)
-    return Program(kept, sized, starts, stops, np.array(ops, np.int64))
-
-
-@functools.cache
-def _family_parts(family: Family, version: int) -> dict[int, dict[str, tuple[Field, ...]]]:
-    """Head, slots and tail of each entry type of a family that this log version has."""
-    return {
-        entry_type.no: _parts(layout(entry_type.no, version))
-        for entry_type in ENTRY_TYPES.values()
-        if entry_type.family is family
-        and entry_type.first_version <= version <= entry_type.last_version
-    }
-
-
-def _heads(family: Family, version: int) -> dict[int, tuple[Field, ...]]:
-    return {no: parts["head"] for no, parts in _family_parts(family, version).items()}
-
-
-def _up_to_last(fields: tuple[Field, ...], kept: tuple[str, ...]) -> tuple[Field, ...]:
-    """The fields up to the last one that is kept: what lies behind is not read."""
-    last = max((i for i, f in enumerate(fields) if _column_name(f) in kept), default=-1)
-    return fields[: last + 1]
-
-
-def _parts(fields: tuple[Field, ...]) -> dict[str, tuple[Field, ...]]:
-    lists = [i for i, declared in enumerate(fields) if declared.coding is Coding.LIST]
-    if not lists:
-        return {"head": fields, "slots": (), "tail": ()}
-    at = lists[0]
-    return {"head": fields[:at], "slots": fields[at].fields, "tail": fields[at + 1 :]}
-
-
-def _column_name(declared: Field) -> str:
-    """Compact LSNs become plain ones in columns."""
-    return "lsn" if declared.coding is Coding.COMPACT_LSN else declared.name
-
-
-def _kept(parts: Iterable[tuple[Field, ...]], wanted: frozenset[str] | None) -> tuple[str, ...]:
-    names = dict.fromkeys(_column_name(f) for fields in parts for f in fields)
-    if wanted is None:
-        return tuple(names)
-    # What lies behind the last wanted field is not read, so what it depends on is not needed.
-    read = [f for fields in parts for f in _up_to_last(fields, tuple(wanted))]
-    tested = {test.field for f in read for test in f.when}
-    return tuple(n for n in names if n in wanted or n in tested)
-
-
-def _sized(parts: Iterable[tuple[Field, ...]], kept: tuple[str, ...]) -> tuple[int, ...]:
-    with_bytes = {f.name for fields in parts for f in fields if f.coding in _WITH_SIZE}
-    sized = [name for name in kept if name in with_bytes]
-    return tuple(sized.index(name) if name in with_bytes else -1 for name in kept)
-
-
-def _parent_columns(family: Family, version: int) -> dict[str, int]:
-    names = _program(family, version, "head", None).names
-    return {name: column for column, name in enumerate(names)}
-
-
-def _operation(
-    declared: Field, kept: tuple[str, ...], sized: tuple[int, ...], parents: dict[str, int]
-) -> list[int]:
-    name = _column_name(declared)
-    column = kept.index(name) if name in kept else -1
-    tests: list[int] = []
-    for test in declared.when:
-        own = test.field in kept
-        at = kept.index(test.field) if own else parents[test.field]
-        tests += [at, int(not own), int(test.op), test.operand]
-    tests += [0] * (_MAX_TESTS * _TEST_WIDTH - len(tests))
-    coding = Coding.BYTES if declared.coding is Coding.TEXT else declared.coding
-    size = sized[column] if column >= 0 else -1
-    base = parents.get("base_file_no", 0)
-    return [int(coding), column, size, base, len(declared.when), *tests]
-
-
-_WITH_SIZE = (Coding.BYTES, Coding.TEXT, Coding.REST, Coding.BYTES_I32)
-_KNOWN_CODINGS = {
-    Coding.U8,
-    Coding.I32,
-    Coding.I64,
-    Coding.PACKED,
-    Coding.COMPACT_LSN,
-    *_WITH_SIZE,
-}
-_KNOWN_TESTS = {Op.SET, Op.CLEAR, Op.NOT}

@@ -156,15 +156,25 @@ def encode_entry(entry: Entry) -> bytes:
 
     An erased entry keeps the checksum that it had: the engine does not compute one.
     """
+    item = encode_item(entry.header.type_no, entry.version, entry.fields)
+    return with_header(entry.header, entry.version, item)
+
+
+def encode_item(type_no: int, version: int, fields: Mapping[str, Value]) -> bytes:
+    """The bytes behind the header of an entry that holds `fields`."""
     item = bytearray()
-    _write_fields(item, layout(entry.header.type_no, entry.version), entry.fields, [])
-    header = entry.header
+    _write_fields(item, layout(type_no, version), fields, [])
+    return bytes(item)
+
+
+def with_header(header: Header, version: int, item: bytes) -> bytes:
+    """A whole entry: `item` behind its header, of which size and checksum are made anew."""
     vlsn = b"" if header.vlsn is None else struct.pack("<q", header.vlsn)
     fixed = struct.pack("<BBIi", header.type_no, header.flags, header.prev_offset, len(item))
-    behind = fixed + vlsn + bytes(item)
+    behind = fixed + vlsn + item
     if header.type_no == ERASED_NO:
         return struct.pack("<I", header.checksum) + behind
-    return struct.pack("<I", entry_checksum(bytes(4) + behind, entry.version)) + behind
+    return struct.pack("<I", entry_checksum(bytes(4) + behind, version)) + behind
 
 
 def holds(test: Test, scopes: Sequence[Mapping[str, Value]]) -> bool:

@@ -43,10 +43,12 @@ OLD_DELTA_NOS = (BY_NAME["BINDelta"].no, BY_NAME["DupBINDelta"].no)
 
 _IS_DELTA = mask_of([DELTA_NO, *OLD_DELTA_NOS])
 
+TRANSIENT = 0x44
+"""Bits of a slot's state that engines from log version 9 on clear when they log it."""
+
 KEYS_MAX = 1 << 29
 """Bytes of whole keys of nodes that are read together: prefixes multiply, and may be damaged."""
 
-_TRANSIENT = 0x44
 _STATES_SINCE = 9
 
 
@@ -389,7 +391,7 @@ def _slots(decoded: Decoded, usable: Mask, version: int, *, fast: bool) -> Slots
     key = _whole_keys(head, usable, slots, decoded.slot_first, starts, suffixes, fast=fast)
     lsn, state = slots.number("lsn"), slots.number("state")
     if version < _STATES_SINCE:
-        state = state & ~_TRANSIENT | np.where(lsn == NULL_LSN, KNOWN_DELETED, 0)
+        state = state & ~TRANSIENT | np.where(lsn == NULL_LSN, KNOWN_DELETED, 0)
     return Slots(
         key=key,
         lsn=lsn,

@@ -1,0 +1,188 @@
+"""Payloads as programs: `layout` of a family and log version turned into tables of numbers.
+
+`columns` reads by them, and `column_writer` writes: so the declaration is the only place that
+knows a field.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.layout import Coding, Field, Op, layout
+from je_tools.formats.je.types import ENTRY_TYPES, Family
+
+U8, I32, I64 = int(Coding.U8), int(Coding.I32), int(Coding.I64)
+PACKED, BYTES, REST = int(Coding.PACKED), int(Coding.BYTES), int(Coding.REST)
+COMPACT_LSN, BYTES_I32 = int(Coding.COMPACT_LSN), int(Coding.BYTES_I32)
+SET, CLEAR = int(Op.SET), int(Op.CLEAR)
+
+# One operation of a program: these, then for each test TEST_WIDTH more.
+OP_CODING, OP_COLUMN, OP_SIZE, OP_BASE, OP_TESTS, OP_HEAD = range(6)
+TEST_COLUMN, TEST_PARENT, TEST_OP, TEST_OPERAND, TEST_WIDTH = range(5)
+_MAX_TESTS = 2
+OP_WIDTH = OP_HEAD + _MAX_TESTS * TEST_WIDTH
+
+
+@dataclass(frozen=True)
+class Program:
+    """The fields of a family in one log version, as numbers for kernels.
+
+    Attributes:
+        names: columns, in the order of their numbers.
+        sized: for each column its row in `sizes`, or -1 where it holds a number.
+        op_start, op_stop, ops: see `columns.decode_fields`.
+    """
+
+    names: tuple[str, ...]
+    sized: tuple[int, ...]
+    op_start: Ints
+    op_stop: Ints
+    ops: Ints
+
+    @functools.cached_property
+    def plain_ops(self) -> list[int]:
+        """`ops` for plain Python."""
+        numbers: list[int] = self.ops.tolist()
+        return numbers
+
+
+@functools.cache
+def in_columns(family: Family, version: int, wanted: frozenset[str]) -> bool:
+    """Whether `columns.decode` gives these fields: numbers or spans at the front of an entry.
+
+    So it is with the ids of most families, of which only COLUMN_FAMILIES decode as a whole.
+    """
+    parts = _heads(family, version)
+    kept = _kept(parts.values(), wanted)
+    used = [f for fields in parts.values() for f in _up_to_last(fields, kept)]
+    tests = {test.op for f in used for test in f.when}
+    codings = {f.coding for f in used}
+    return wanted <= set(kept) and codings <= _KNOWN_CODINGS and tests <= _KNOWN_TESTS
+
+
+@functools.cache
+def program_of(family: Family, version: int, part: str, wanted: frozenset[str] | None) -> Program:
+    """The program of the head (all before a list), the slots or the tail (all behind) of a family.
+
+    A field that a condition asks for is kept even when it is not wanted.
+    """
+    parts = {no: fields[part] for no, fields in _family_parts(family, version).items()}
+    kept = _kept(parts.values(), wanted)
+    read = {no: _up_to_last(fields, kept) for no, fields in parts.items()}
+    return _assembled(read, kept, _parent_columns(family, version) if part != "head" else {})
+
+
+@functools.cache
+def slot_program(family: Family, version: int, wanted: frozenset[str] | None) -> Program:
+    """The program of slots, which are read to their ends whatever is kept of them."""
+    if wanted is None:
+        return program_of(family, version, "slots", None)
+    parts = {no: fields["slots"] for no, fields in _family_parts(family, version).items()}
+    tested = {test.field for fields in parts.values() for f in fields for test in f.when}
+    every = _kept(parts.values(), None)
+    kept = tuple(name for name in every if name in wanted or name in tested)
+    return _assembled(parts, kept, _parent_columns(family, version))
+
+
+def _assembled(
+    parts: dict[int, tuple[Field, ...]], kept: tuple[str, ...], parents: dict[str, int]
+) -> Program:
+    """The program that reads these fields of each type and keeps some columns."""
+    sized = _sized(parts.values(), kept)
+    starts, stops = np.zeros(256, np.int64), np.zeros(256, np.int64)
+    ops: list[int] = []
+    for type_no, fields in parts.items():
+        starts[type_no] = len(ops)
+        for declared in fields:
+            ops += _operation(declared, kept, sized, parents)
+        stops[type_no] = len(ops)
+    return Program(kept, sized, starts, stops, np.array(ops, np.int64))
+
+
+@functools.cache
+def _family_parts(family: Family, version: int) -> dict[int, dict[str, tuple[Field, ...]]]:
+    """Head, slots and tail of each entry type of a family that this log version has."""
+    return {
+        entry_type.no: _parts(layout(entry_type.no, version))
+        for entry_type in ENTRY_TYPES.values()
+        if entry_type.family is family
+        and entry_type.first_version <= version <= entry_type.last_version
+    }
+
+
+def _heads(family: Family, version: int) -> dict[int, tuple[Field, ...]]:
+    return {no: parts["head"] for no, parts in _family_parts(family, version).items()}
+
+
+def _up_to_last(fields: tuple[Field, ...], kept: tuple[str, ...]) -> tuple[Field, ...]:
+    """The fields up to the last one that is kept: what lies behind is not read."""
+    last = max((i for i, f in enumerate(fields) if _column_name(f) in kept), default=-1)
+    return fields[: last + 1]
+
+
+def _parts(fields: tuple[Field, ...]) -> dict[str, tuple[Field, ...]]:
+    lists = [i for i, declared in enumerate(fields) if declared.coding is Coding.LIST]
+    if not lists:
+        return {"head": fields, "slots": (), "tail": ()}
+    at = lists[0]
+    return {"head": fields[:at], "slots": fields[at].fields, "tail": fields[at + 1 :]}
+
+
+def _column_name(declared: Field) -> str:
+    """Compact LSNs become plain ones in columns."""
+    return "lsn" if declared.coding is Coding.COMPACT_LSN else declared.name
+
+
+def _kept(parts: Iterable[tuple[Field, ...]], wanted: frozenset[str] | None) -> tuple[str, ...]:
+    names = dict.fromkeys(_column_name(f) for fields in parts for f in fields)
+    if wanted is None:
+        return tuple(names)
+    # What lies behind the last wanted field is not read, so what it depends on is not needed.
+    read = [f for fields in parts for f in _up_to_last(fields, tuple(wanted))]
+    tested = {test.field for f in read for test in f.when}
+    return tuple(n for n in names if n in wanted or n in tested)
+
+
+def _sized(parts: Iterable[tuple[Field, ...]], kept: tuple[str, ...]) -> tuple[int, ...]:
+    with_bytes = {f.name for fields in parts for f in fields if f.coding in _WITH_SIZE}
+    sized = [name for name in kept if name in with_bytes]
+    return tuple(sized.index(name) if name in with_bytes else -1 for name in kept)
+
+
+def _parent_columns(family: Family, version: int) -> dict[str, int]:
+    names = program_of(family, version, "head", None).names
+    return {name: column for column, name in enumerate(names)}
+
+
+def _operation(
+    declared: Field, kept: tuple[str, ...], sized: tuple[int, ...], parents: dict[str, int]
+) -> list[int]:
+    name = _column_name(declared)
+    column = kept.index(name) if name in kept else -1
+    tests: list[int] = []
+    for test in declared.when:
+        own = test.field in kept
+        at = kept.index(test.field) if own else parents[test.field]
+        tests += [at, int(not own), int(test.op), test.operand]
+    tests += [0] * (_MAX_TESTS * TEST_WIDTH - len(tests))
+    coding = Coding.BYTES if declared.coding is Coding.TEXT else declared.coding
+    size = sized[column] if column >= 0 else -1
+    base = parents.get("base_file_no", 0)
+    return [int(coding), column, size, base, len(declared.when), *tests]
+
+
+_WITH_SIZE = (Coding.BYTES, Coding.TEXT, Coding.REST, Coding.BYTES_I32)
+_KNOWN_CODINGS = {
+    Coding.U8,
+    Coding.I32,
+    Coding.I64,
+    Coding.PACKED,
+    Coding.COMPACT_LSN,
+    *_WITH_SIZE,
+}
+_KNOWN_TESTS = {Op.SET, Op.CLEAR, Op.NOT}

@@ -1,0 +1,247 @@
+"""Nodes out of columns: beside those that engines wrote, and beside single entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from je_tools.formats.je.entries import decode_entry, encode_item
+from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.node_writer import WRITTEN_MAX, WRITTEN_MIN, encode_nodes
+from je_tools.formats.je.nodes import Nodes, Slots, read_nodes
+from je_tools.formats.source import Bytes
+from je_tools.formats.spans import Spans
+from tests.builders.nodes import (
+    BIN_NO,
+    EMBEDDED,
+    HOUR_MS,
+    IN_NO,
+    NO_DATA,
+    NOT_LOGGED,
+    PREFIX,
+    PlainNode,
+    PlainSlot,
+    columns_of,
+    engine_choices,
+    fields_of,
+    plain_node,
+)
+from tests.corpus import Environment, environment, log_files
+from tests.formats.logs import log_rows
+from tests.formats.test_fetch import image_of
+
+FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+
+OF_THE_PAST = {
+    "key_prefix",
+    "base_file_no",
+    "compact_lsns",
+    "expiration_base",
+    "created_base_ms",
+    "modified_base_ms",
+    "booleans",
+    "slots",
+}
+"""What an engine leaves as an earlier state of the node made it."""
+
+DUPLICATES = 1
+MAP_LNS, DB_TREE_NO = (3, 4), 16
+SAMPLE = 40
+
+
+def with_duplicates(home: Any) -> set[int]:
+    """Databases whose descriptors say that they have duplicates."""
+    found = set()
+    for path in log_files(home):
+        for rows in log_rows(path):
+            for row in np.flatnonzero(np.isin(rows.type, MAP_LNS)).tolist():
+                database = decode_entry(rows.entry_bytes(row), rows.version).fields["database"]
+                if database["db_flags"] & DUPLICATES:
+                    found.add(database["id"])
+    return found
+
+
+def full_nodes(where: Environment, fast: bool) -> Iterator[tuple[Entries, bool, bool]]:
+    """Full nodes that engines wrote, of one log version, with or without prefixes, of databases
+    with or without duplicates."""
+    image = image_of(log_files(where.home))
+    lsns = [rows.lsn[np.isin(rows.type, (IN_NO, BIN_NO))]
+            for path in log_files(where.home) for rows in log_rows(path)]  # fmt: skip
+    entries = fetch(image, np.concatenate(lsns), fast=fast)
+    entries = entries.take(np.flatnonzero(entries.version >= WRITTEN_MIN))
+    nodes = read_nodes(entries, fast=fast)
+    has_prefix = nodes.booleans & PREFIX != 0
+    two_part = np.isin(nodes.db_id, list(with_duplicates(where.home)))
+    for version in np.unique(entries.version).tolist():
+        for prefixing in (False, True):
+            for doubled in (False, True):
+                rows = (has_prefix == prefixing) & (two_part == doubled)
+                some = np.flatnonzero(rows & (entries.version == version))
+                if len(some):
+                    yield entries.take(some), prefixing, doubled
+
+
+def read_back(items: Spans, entries: Entries, fast: bool) -> Nodes:
+    """Nodes of items, where they were entries."""
+    changed = {"position": items.starts, "size": items.sizes, "data": items.data}
+    return read_nodes(
+        replace(entries, header_size=np.zeros(len(items), np.uint8), **changed), fast=fast
+    )
+
+
+def assert_same(back: Nodes, data: Bytes, nodes: Nodes, bytes_of: Bytes) -> None:
+    """All that nodes hold, but for how they were logged."""
+    assert back.good.all()
+    for name in ("db_id", "node_id", "level", "max_entries", "last_full_lsn", "first", "type"):
+        assert (getattr(back, name) == getattr(nodes, name)).all(), name
+    own = replace(back.identifier_key, data=data)
+    assert strings(own) == strings(nodes.identifier_key)
+    assert (back.booleans & 1 == nodes.booleans & 1).all()
+    assert (back.slots.state == nodes.slots.state & ~NOT_LOGGED).all()
+    assert strings(back.slots.key) == strings(nodes.slots.key)
+    for column in {f.name for f in fields(Slots)} - {"state", "key", "data_start"}:
+        assert (getattr(back.slots, column) == getattr(nodes.slots, column)).all(), column
+    assert strings(embedded(back, data)) == strings(embedded(nodes, bytes_of))
+
+
+def strings(spans: Spans) -> list[bytes | None]:
+    return [spans[row] for row in range(len(spans))]
+
+
+def embedded(nodes: Nodes, data: Bytes) -> Spans:
+    return Spans(data, nodes.slots.data_start, nodes.slots.data_size)
+
+
+@FORMS
+def test_nodes_of_engines_are_the_same_again(some_environment: Environment, fast: bool) -> None:
+    for entries, prefixing, two_part in full_nodes(some_environment, fast):
+        nodes = read_nodes(entries, fast=fast)
+        data, version = entries.image.data, int(entries.version[0])
+        kinds = {"prefixing": prefixing, "two_part": two_part}
+        items = encode_nodes(nodes, data, version, fast=fast, **kinds)
+        assert_same(read_back(items, entries, fast), items.data, nodes, data)
+
+
+def compared(where: Environment) -> tuple[int, int]:
+    """Nodes of an engine that come out byte by byte as they were, and all that were compared.
+
+    What differs is what a node has of its past, and where that is taken out, all are the same.
+    """
+    same = total = 0
+    for entries, prefixing, two_part in full_nodes(where, True):
+        entries = entries.take(np.arange(0, len(entries), -(-len(entries) // SAMPLE)))
+        version, data = int(entries.version[0]), entries.image.data
+        kinds = {"prefixing": prefixing, "two_part": two_part}
+        items = encode_nodes(read_nodes(entries, fast=True), data, version, fast=True, **kinds)
+        for row, (start, size) in enumerate(zip(entries.position, entries.size, strict=True)):
+            logged = dict(decode_entry(data[start : start + size].tobytes(), version).fields)
+            type_no = int(entries.type[row])
+            expected = fields_of(plain_node(type_no, version, logged), version, **kinds)
+            assert items[row] == encode_item(type_no, version, expected)
+            choices = engine_choices(logged)
+            differ = {name for name in choices if choices[name] != known(expected, choices, name)}
+            assert differ <= OF_THE_PAST
+            same += items[row] == encode_item(type_no, version, choices)
+            total += 1
+    return same, total
+
+
+def known(expected: dict[str, Any], choices: dict[str, Any], name: str) -> Any:
+    """What is expected of a field, of slots only what is logged of them."""
+    if name != "slots":
+        return expected[name]
+    pairs = zip(expected["slots"], choices["slots"], strict=True)
+    return [{field: mine[field] for field in its} for mine, its in pairs]
+
+
+def test_nodes_are_those_of_engines_byte_by_byte(environment: Environment) -> None:
+    compared(environment)
+
+
+@pytest.mark.parametrize("name", ["v8-basic", "v17-basic", "v26-basic", "v17-dups", "v15-embedded"])
+def test_where_nodes_have_no_past_all_bytes_are_the_same(name: str) -> None:
+    same, total = compared(environment(name))
+    assert same == total > 20
+
+
+KEYS = st.one_of(st.binary(max_size=6), st.binary(max_size=200))
+FILES = st.one_of(st.integers(0, 200), st.integers(3, 5), st.integers(0, (1 << 31) - 1))
+OFFSETS = st.one_of(st.integers(38, 0xFFFFFF), st.integers(0, (1 << 32) - 1))
+LSNS = st.one_of(st.just(-1), st.builds(lambda f, o: f << 32 | o, FILES, OFFSETS))
+NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
+SMALL = st.one_of(st.just(0), st.integers(0, 1 << 30))
+TIMES = st.one_of(st.just(0), st.integers(1_600_000_000_000, 1_800_000_000_000))
+HOURS_OF = st.one_of(
+    st.just(0),
+    st.integers(18_000, 20_000).map(lambda days: 24 * days),
+    st.integers(400_000, 500_000),
+)
+
+
+@st.composite
+def plain_slots(draw: st.DrawFn, is_bin: bool, prefix: bytes) -> PlainSlot:
+    state = draw(st.integers(0, 255)) if is_bin else draw(st.integers(0, 15))
+    data = None
+    if state & EMBEDDED:
+        data = b"" if state & NO_DATA else draw(st.binary(max_size=300))
+    expires = draw(HOURS_OF) * HOUR_MS if is_bin else 0
+    times = [draw(TIMES) if data is not None else 0 for _ in range(2)]
+    vlsn = draw(SMALL) if data is not None else 0
+    size = draw(SMALL) if data is None else 0
+    key = prefix + draw(KEYS)
+    return PlainSlot(key, draw(LSNS), state, data, size, vlsn, expires, *times)
+
+
+@st.composite
+def plain_nodes(draw: st.DrawFn) -> PlainNode:
+    type_no = draw(st.sampled_from([IN_NO, BIN_NO]))
+    prefix = draw(st.one_of(st.just(b""), KEYS))
+    slots = draw(st.lists(plain_slots(type_no == BIN_NO, prefix), max_size=8))
+    numbers = [draw(NUMBERS), draw(NUMBERS), draw(st.integers(0, (1 << 31) - 1))]
+    flags = [draw(st.booleans()), draw(st.booleans())]
+    last = [draw(SMALL), draw(NUMBERS), draw(KEYS)]
+    return PlainNode(type_no, *numbers, *flags, *last, slots)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(plain_nodes(), max_size=4),
+    st.integers(WRITTEN_MIN, WRITTEN_MAX),
+    st.booleans(),
+    st.booleans(),
+)
+def test_nodes_are_as_single_entries(
+    nodes: list[PlainNode], version: int, prefixing: bool, two_part: bool
+) -> None:
+    columns, data = columns_of(nodes)
+    kinds = {"prefixing": prefixing, "two_part": two_part}
+    for fast in (False, True):
+        items = encode_nodes(columns, data, version, fast=fast, **kinds)
+        assert strings(items) == [
+            encode_item(node.type_no, version, fields_of(node, version, **kinds)) for node in nodes
+        ]
+
+
+def test_nodes_that_cannot_be_written_are_refused() -> None:
+    slot = PlainSlot(b"a", 38, EMBEDDED, b"data")
+    columns, data = columns_of([PlainNode(BIN_NO, slots=[slot])])
+    encode_nodes(columns, data, 17, prefixing=True, two_part=False, fast=False)
+    slots = columns.slots
+    no_data = replace(slots, data_size=np.array([-1]))
+    lost_data = replace(slots, state=np.array([0]))
+    odd = replace(slots, expires_ms=np.array([1]))
+    for refused, version in (
+        (columns, WRITTEN_MIN - 1),
+        (columns, WRITTEN_MAX + 1),
+        (replace(columns, good=np.array([False])), 17),
+        (replace(columns, type=np.array([37], np.uint8)), 17),
+        *((replace(columns, slots=wrong), 17) for wrong in (no_data, lost_data, odd)),
+    ):
+        with pytest.raises(ValueError, match=r"not|only|agree|within"):
+            encode_nodes(refused, data, version, prefixing=True, two_part=False, fast=False)
