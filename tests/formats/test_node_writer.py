@@ -19,6 +19,7 @@ from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 from tests.builders.nodes import (
     BIN_NO,
+    DAY_MS,
     EMBEDDED,
     HOUR_MS,
     IN_NO,
@@ -209,15 +210,8 @@ def plain_nodes(draw: st.DrawFn) -> PlainNode:
     return PlainNode(type_no, *numbers, *flags, *last, slots)
 
 
-@settings(max_examples=150)
-@given(
-    st.lists(plain_nodes(), max_size=4),
-    st.integers(WRITTEN_MIN, WRITTEN_MAX),
-    st.booleans(),
-    st.booleans(),
-)
-def test_nodes_are_as_single_entries(
-    nodes: list[PlainNode], version: int, prefixing: bool, two_part: bool
+def assert_as_single_entries(
+    nodes: list[PlainNode], version: int, *, prefixing: bool, two_part: bool
 ) -> None:
     columns, data = columns_of(nodes)
     kinds = {"prefixing": prefixing, "two_part": two_part}
@@ -226,6 +220,43 @@ def test_nodes_are_as_single_entries(
         assert strings(items) == [
             encode_item(node.type_no, version, fields_of(node, version, **kinds)) for node in nodes
         ]
+
+
+@pytest.mark.parametrize("version", range(WRITTEN_MIN, WRITTEN_MAX + 1))
+@settings(max_examples=20)
+@given(st.lists(plain_nodes(), max_size=4), st.booleans(), st.booleans())
+def test_nodes_are_as_single_entries(
+    version: int, nodes: list[PlainNode], prefixing: bool, two_part: bool
+) -> None:
+    assert_as_single_entries(nodes, version, prefixing=prefixing, two_part=two_part)
+
+
+@pytest.mark.parametrize("version", range(WRITTEN_MIN, WRITTEN_MAX + 1))
+def test_where_the_form_changes(version: int) -> None:
+    """LSNs and expirations on both sides of what the smaller form can hold."""
+    lsns = [
+        [5 << 32 | 38, 5 + far << 32 | offset] for far in (127, 128) for offset in (38, 0xFFFFFE)
+    ]
+    lsns += [[5 << 32 | 0xFFFFFF], [-1, 7 << 32 | 38], [-1, -1], [-1], []]
+    days = [[0], [0, 100_000, 99_999], [100_001], [20_000]]
+    expirations = [[day * DAY_MS for day in row] for row in days]
+    expirations += [[20_000 * DAY_MS, 500_001 * HOUR_MS], [480_000 * HOUR_MS, 0]]
+    nodes = [
+        PlainNode(no, identifier_key=b"k", slots=[PlainSlot(b"k%d" % i, lsn) for i, lsn in row])
+        for no in (IN_NO, BIN_NO)
+        for row in map(list, map(enumerate, lsns))
+    ]
+    nodes += [
+        PlainNode(
+            BIN_NO,
+            in_hours=in_hours,
+            slots=[PlainSlot(b"k%d" % i, 38, expires_ms=ms) for i, ms in enumerate(row)],
+        )
+        for row in expirations
+        for in_hours in (False, True)
+    ]
+    for two_part in (False, True):
+        assert_as_single_entries(nodes, version, prefixing=False, two_part=two_part)
 
 
 def test_nodes_that_cannot_be_written_are_refused() -> None:
