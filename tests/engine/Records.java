@@ -37,7 +37,7 @@ public final class Records {
         "je.env.runEvictor", "je.env.runCheckpointer", "je.env.runCleaner",
         "je.env.runINCompressor", "je.env.runVerifier", "je.env.runExtinctRecordScanner"
     };
-    private static volatile long now;
+    static volatile long now;
 
     private Records() {}
 
@@ -61,7 +61,7 @@ public final class Records {
         Runtime.getRuntime().halt(0);
     }
 
-    private static void answer(File home, boolean readOnly, PrintWriter out) throws IOException {
+    static void answer(File home, boolean readOnly, PrintWriter out) throws IOException {
         Environment env = null;
         try {
             env = new Environment(home, config(readOnly));
@@ -83,12 +83,12 @@ public final class Records {
         }
     }
 
-    private static void refuse(PrintWriter out, String stage, Throwable thrown) {
+    static void refuse(PrintWriter out, String stage, Throwable thrown) {
         String message = String.valueOf(thrown.getMessage()).replaceAll("\\s+", " ");
         out.printf("#refused\t%s\t%s\t%s%n", stage, thrown.getClass().getName(), message);
     }
 
-    private static EnvironmentConfig config(boolean readOnly) {
+    static EnvironmentConfig config(boolean readOnly) {
         EnvironmentConfig config = new EnvironmentConfig();
         config.setTransactional(!readOnly);
         config.setReadOnly(readOnly);
@@ -101,7 +101,7 @@ public final class Records {
     }
 
     /** Sets what this version of the engine may not have. */
-    private static void set(EnvironmentConfig config, String name, String value) {
+    static void set(EnvironmentConfig config, String name, String value) {
         try {
             config.setConfigParam(name, value);
         } catch (IllegalArgumentException unknown) {
@@ -109,7 +109,7 @@ public final class Records {
         }
     }
 
-    private static void print(Environment env, boolean readOnly, PrintWriter out) {
+    static void print(Environment env, boolean readOnly, PrintWriter out) {
         List<String> names = env.getDatabaseNames();
         for (String name : new TreeSet<>(names)) {
             DatabaseConfig config = new DatabaseConfig();
@@ -157,7 +157,7 @@ public final class Records {
     }
 
     /** Lets records expire by `now`, in engines that have records which expire. */
-    private static void setClock() throws ReflectiveOperationException {
+    static void setClock() throws ReflectiveOperationException {
         Class<?> hook, ttl;
         try {
             hook = Class.forName("com.sleepycat.je.utilint.TestHook");

@@ -38,7 +38,7 @@ PHASES = ("write", "crash", "snapshot", "engine", "replay")
 _RECORDS = ("fewer", "more", "other data", "other records", "order")
 EXPLAINED = {
     "stray-slots": (*_RECORDS, "engine alone: read"),
-    "expiration-unit": ("fewer", "more"),
+    "expiration-unit": ("fewer", "more", "other records"),
     "root-split-cut-short": ("engine alone: open",),
     "damage": (*_RECORDS, "engine alone", "databases"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import selectors
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.truth.contents import Contents, Refusal, parse_contents
@@ -13,7 +13,8 @@ from tests.truth.contents import Contents, Refusal, parse_contents
 FOLDER = Path(__file__).parent
 RECORDS, STRESS = FOLDER / "Records.java", FOLDER / "Stress.java"
 PROGRAMS = tuple(
-    FOLDER / f"{name}.java" for name in ("Dumps", "Expiring", "Records", "Stress", "Tools")
+    FOLDER / f"{name}.java"
+    for name in ("Acceptance", "Dumps", "Expiring", "Records", "Stress", "Tools", "Workload")
 )
 QUICK_START = (
     "-XX:TieredStopAtLevel=1",
@@ -42,9 +43,17 @@ class Engine:
         seconds: how long one environment may take.
     """
 
-    def __init__(self, java: Path, class_path: str, seconds: float = 300) -> None:
+    def __init__(
+        self,
+        java: Path,
+        class_path: str,
+        seconds: float = 300,
+        *,
+        program: str = "Records",
+        options: Sequence[str] = (),
+    ) -> None:
         self.seconds = seconds
-        self._command = [java, *QUICK_START, "-cp", class_path, "Records"]
+        self._command = [java, *QUICK_START, *options, "-cp", class_path, program]
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Engine:
@@ -57,16 +66,25 @@ class Engine:
         """The records of an environment, or how the engine refuses to give them.
 
         Args:
-            home: its directory; an answer file is written beside it and removed.
+            home: its directory.
             now_ms: the time by which records expire; 0 for the machine's.
             read_only: leave the directory as it is.
+        """
+        told = self.tell(home, "ro" if read_only else "rw", now_ms)
+        return told if isinstance(told, Refusal) else parse_contents(told)
+
+    def tell(self, home: Path, *words: object) -> list[str] | Refusal:
+        """The lines of an answer to a question that the program of this engine understands.
+
+        Args:
+            home: the directory; an answer file is written beside it and removed.
+            words: what is asked of it.
         """
         answer = home.with_name(home.name + ".answer")
         process = self._running()
         assert process.stdin is not None
-        mode = "ro" if read_only else "rw"
         try:
-            process.stdin.write(f"{home}\t{answer}\t{mode}\t{now_ms}\n")
+            process.stdin.write("\t".join(map(str, (home, answer, *words))) + "\n")
             process.stdin.flush()
             failure = self._wait(process, home)
         except BrokenPipeError:
@@ -74,7 +92,7 @@ class Engine:
         try:
             if failure is None:
                 with answer.open(encoding="utf-8", newline="\n") as lines:
-                    return parse_contents(lines)
+                    return list(lines)
             self._stop()
             return Refusal(failure, f"after {self.seconds} s" if failure == "hung" else "the JVM")
         finally:

@@ -125,6 +125,7 @@ def test_report_tells_all_of_a_difference() -> None:
         (Warned("stray-slots", "y"), "more records than the engine (twice)", False),
         (Warned("stray-slots", "x"), "databases", False),
         (Warned("expiration-unit", "x"), "fewer records than the engine", True),
+        (Warned("expiration-unit", "x"), "other records", True),
         (Warned("expiration-unit", "x"), "other data", False),
         (Warned("expiration-unit", "x"), "engine alone: open E", False),
         (Warned("root-split-cut-short", "y"), "engine alone: open E", True),

@@ -1,0 +1,225 @@
+import com.sleepycat.je.Database;
+import com.sleepycat.je.DatabaseConfig;
+import com.sleepycat.je.Environment;
+import com.sleepycat.je.EnvironmentConfig;
+import com.sleepycat.je.ProgressListener;
+import com.sleepycat.je.RecoveryProgress;
+import com.sleepycat.je.VerifyConfig;
+import com.sleepycat.je.util.DbVerifyLog;
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.lang.reflect.InvocationTargetException;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import java.util.logging.Handler;
+import java.util.logging.Level;
+import java.util.logging.LogRecord;
+
+/**
+ * Lets the engine say whether it takes environments that it has not written alone.
+ *
+ * <p>{@code java -cp JE_JAR:CLASSES Acceptance}, compiled with Records, Workload and, for engines
+ * that replicate, Nodes.
+ *
+ * <p>A line of standard input asks one thing of one environment: {@code HOME TAB ANSWER TAB
+ * QUESTION TAB NOW [TAB ARGUMENT]...}; a line of standard output says that the file ANSWER is
+ * complete. NOW is the time in milliseconds by which records expire. QUESTION is one of
+ *
+ * <ul>
+ *   <li>{@code rw}: what Records is asked for;
+ *   <li>{@code recover}: opened to read and write, and closed: what the engine's recovery does;
+ *   <li>{@code check}: opened to read: its trees with the data and the obsolete entries verified, and
+ *       its log; and then the records;
+ *   <li>{@code quiet}: opened to read and write with each database by the configuration it has, and
+ *       closed; the answer has what recovery reports of itself, and how far it came;
+ *   <li>{@code work SEED TRANSACTIONS}: the records, and then a workload (see Workload), in an
+ *       engine that cleans and checkpoints, and has little memory;
+ *   <li>{@code node NAME ...}: see Nodes.
+ * </ul>
+ *
+ * <p>An answer has records as those of Records, and lines {@code #problem TAB TEXT}, {@code #report
+ * TAB TEXT}, {@code #progress TAB PHASE}; {@code #refused} ends one that is not complete.
+ */
+public final class Acceptance {
+    private static final List<String> HEARD = new CopyOnWriteArrayList<>();
+
+    private Acceptance() {}
+
+    public static void main(String[] args) throws Exception {
+        Records.setClock();
+        BufferedReader asked =
+                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = asked.readLine(); line != null; line = asked.readLine()) {
+            String[] parts = line.split("\t");
+            Records.now = Long.parseLong(parts[3]);
+            try (PrintWriter out = new PrintWriter(parts[1], StandardCharsets.UTF_8)) {
+                answer(new File(parts[0]), parts[2], Arrays.copyOfRange(parts, 4, parts.length), out);
+            }
+            System.out.println(parts[0]);
+            System.out.flush();
+        }
+        // An engine that failed may have threads that never end.
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void answer(File home, String question, String[] arguments, PrintWriter out) {
+        HEARD.clear();
+        try {
+            switch (question) {
+                case "rw":
+                    Records.answer(home, false, out);
+                    break;
+                case "recover":
+                    new Environment(home, finishing()).close();
+                    break;
+                case "check":
+                    check(home, out);
+                    break;
+                case "quiet":
+                    openQuietly(home, out);
+                    break;
+                case "work":
+                    long seed = Long.parseLong(arguments[0]);
+                    new Workload(home, seed, out).run(Integer.parseInt(arguments[1]));
+                    break;
+                default:
+                    node(home, question, arguments, out);
+            }
+        } catch (Exception | Error thrown) {
+            Records.refuse(out, question, thrown);
+        }
+        for (String heard : HEARD) {
+            out.print("#problem\t" + heard + "\n");
+        }
+    }
+
+    /** What threads of the engine have thrown is a problem of the question that is being answered. */
+    static void listen(EnvironmentConfig config) {
+        config.setExceptionListener(
+                event -> HEARD.add(event.getThreadName() + ": " + oneLine(event.getException())));
+    }
+
+    static String oneLine(Object text) {
+        return String.valueOf(text).replaceAll("\\s+", " ").trim();
+    }
+
+    private static void check(File home, PrintWriter out) throws Exception {
+        EnvironmentConfig config = Records.config(true);
+        listen(config);
+        try (Environment env = new Environment(home, config)) {
+            verify(env, out);
+            Records.print(env, true, out);
+        }
+    }
+
+    static void verify(Environment env, PrintWriter out) throws Exception {
+        VerifyConfig verify = new VerifyConfig();
+        set(verify, "setVerifyDataRecords", boolean.class, true);
+        set(verify, "setVerifyObsoleteRecords", boolean.class, true);
+        set(verify, "setBatchSize", int.class, 1_000_000);
+        try {
+            VerifyConfig.class
+                    .getMethod("setBatchDelay", long.class, TimeUnit.class)
+                    .invoke(verify, 0L, TimeUnit.MILLISECONDS);
+        } catch (NoSuchMethodException olderEngine) {
+            verify.setAggressive(true);
+        }
+        verify.setPropagateExceptions(true);
+        ByteArrayOutputStream said = new ByteArrayOutputStream();
+        PrintStream stream = new PrintStream(said, true, StandardCharsets.UTF_8);
+        verify.setShowProgressStream(stream);
+        try {
+            if (!env.verify(verify, stream)) {
+                out.print("#problem\tverify: " + oneLine(said) + "\n");
+            }
+            new DbVerifyLog(env).verifyAll();
+        } catch (Exception | Error thrown) {
+            out.print("#problem\tverify: " + oneLine(thrown) + "\n");
+        }
+    }
+
+    private static void set(VerifyConfig config, String name, Class<?> type, Object value)
+            throws ReflectiveOperationException {
+        try {
+            VerifyConfig.class.getMethod(name, type).invoke(config, value);
+        } catch (NoSuchMethodException olderEngine) {
+            return;
+        }
+    }
+
+    private static void openQuietly(File home, PrintWriter out) {
+        EnvironmentConfig config = finishing();
+        reportTo(config, out);
+        try (Environment env = new Environment(home, config)) {
+            for (String name : env.getDatabaseNames()) {
+                openAsItIs(env, name).close();
+            }
+        }
+    }
+
+    /** What is left of removed databases goes too, where something is left. */
+    private static EnvironmentConfig finishing() {
+        EnvironmentConfig config = Records.config(false);
+        Records.set(config, "je.env.runExtinctRecordScanner", "true");
+        return config;
+    }
+
+    static Database openAsItIs(Environment env, String name) {
+        DatabaseConfig config = new DatabaseConfig();
+        config.setTransactional(true);
+        config.setUseExistingConfig(true);
+        return env.openDatabase(null, name, config);
+    }
+
+    /** Lets recovery tell what it has met and how far it came. */
+    static void reportTo(EnvironmentConfig config, PrintWriter out) {
+        listen(config);
+        config.setConfigParam("je.env.startupThreshold", "0");
+        config.setRecoveryProgressListener(
+                new ProgressListener<RecoveryProgress>() {
+                    @Override
+                    public boolean progress(RecoveryProgress phase, long n, long total) {
+                        out.print("#progress\t" + phase + "\n");
+                        return true;
+                    }
+                });
+        Handler handler =
+                new Handler() {
+                    @Override
+                    public void publish(LogRecord record) {
+                        String message = String.valueOf(record.getMessage());
+                        if (message.contains("Environment Open Report")) {
+                            message.lines().forEach(l -> out.print("#report\t" + oneLine(l) + "\n"));
+                        }
+                    }
+
+                    @Override
+                    public void flush() {}
+
+                    @Override
+                    public void close() {}
+                };
+        handler.setLevel(Level.ALL);
+        config.setLoggingHandler(handler);
+    }
+
+    /** Nodes of groups are asked for by name: engines without replication have not the class. */
+    private static void node(File home, String question, String[] arguments, PrintWriter out)
+            throws Exception {
+        Class<?>[] types = {File.class, String.class, String[].class, PrintWriter.class};
+        try {
+            Class.forName("Nodes")
+                    .getMethod("answer", types)
+                    .invoke(null, home, question, arguments, out);
+        } catch (InvocationTargetException thrown) {
+            throw (Exception) thrown.getCause();
+        }
+    }
+}

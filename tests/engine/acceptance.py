@@ -1,0 +1,410 @@
+"""Whether the real engine takes an environment that we wrote, and finds in it what it should.
+
+The judge looks at copies, and asks two engines of one version: one checks its assertions, which is
+the judge wherever the engine's own recovery passes with them, the other does not.
+
+| rule | what is wrong when it is broken |
+|---|---|
+| `refusal` | we wrote where nothing can be recovered, or refused where something can |
+| `records` | the engine, reading only, finds other records than behind its own recovery |
+| `verify` | its verification of trees, of obsolete entries or of the log is not content |
+| `quiet` | it writes something when it opens and closes the environment |
+| `replay` | recovery has something to do beyond what a checkpoint leaves |
+| `work` | records are others when it has opened the environment to write, or has worked on it |
+| `snapshot` | it was not to be told what the records are |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from je_tools.environment import open_environment
+from je_tools.formats.je.entries import decode_entry
+from je_tools.scan import Scanner
+from je_tools.snapshot import take_snapshot
+from tests.engine.comparison import compare, side_of
+from tests.engine.jars import engine_jar
+from tests.engine.java import find_java
+from tests.engine.recovered import FOLDER, RECORDS, STRESS, Engine, compile_java
+from tests.engine.snapshots import recovered
+from tests.truth.contents import Contents, Refusal, parse_contents
+from tests.truth.headers import NAMES, TRANSACTIONAL_TYPES, USER_TYPES, Header
+from tests.truth.log_end import good_entries, read_log
+from tests.truth.replay import replay
+
+ACCEPTANCE, WORKLOAD = FOLDER / "Acceptance.java", FOLDER / "Workload.java"
+STRICT = ("-ea:com.sleepycat...",)
+TRANSACTIONS = 150
+MOST_SHOWN = 6
+
+_MARK = re.compile("#(problem|report|progress|refused)\t")
+_INTERVAL = re.compile(r"(firstActive|ckptStart|ckptEnd|lastUsed)\[0x([0-9a-f]+)/0x([0-9a-f]+)\]")
+_COUNTS = re.compile(r"([A-Z]+_[A-Z_]+) ((?:-?[\d,]+ ?){6})")
+_UNDONE = ("UNDO_MAP_LNS", "UNDO_LNS")
+_NAME_LNS = (5, 6)
+
+
+class Problem(NamedTuple):
+    """What is wrong: a rule of the module, and in words."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+@dataclass
+class Told:
+    """An answer of Acceptance.java.
+
+    Attributes:
+        contents: the records, where it was asked for them.
+        problems: what it has met, a refusal among them.
+        report: what recovery says of itself.
+        phases: how far it came.
+    """
+
+    contents: Contents | Refusal
+    problems: list[str] = field(default_factory=list)
+    report: list[str] = field(default_factory=list)
+    phases: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Expected:
+    """What the engine is to find.
+
+    Attributes:
+        contents: the records, or how the engine itself refuses.
+        other: the engine's own answer, where it may be taken for some records: expirations whose
+            unit is lost are read wrongly, but for those that are in nodes which we write.
+        foretold: what the snapshot says on what the engine goes wrong.
+        problems: why this is not to be relied upon.
+    """
+
+    contents: Contents | Refusal
+    other: Contents | Refusal | None = None
+    foretold: str = ""
+    problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass
+class Verdict:
+    """What is wrong with a written environment, and what was passed over.
+
+    Attributes:
+        notes: why less was asked than of others.
+    """
+
+    problems: list[Problem]
+    notes: list[str] = field(default_factory=list)
+
+
+class Judge:
+    """One version of the engine, with and without its assertions, and a folder to work in."""
+
+    def __init__(self, java: Path, class_path: str, folder: Path) -> None:
+        self.java = java
+        self.class_path = class_path
+        self.folder = folder
+        self._copies = 0
+        self.plain = Engine(java, class_path, program="Acceptance")
+        self.strict = Engine(java, class_path, program="Acceptance", options=STRICT)
+
+    @classmethod
+    def of(cls, coordinate: str, folder: Path) -> Judge:
+        """The engine of these coordinates, working in an empty folder, its programs compiled."""
+        classes = folder / "classes"
+        classes.mkdir(parents=True)
+        sources = [ACCEPTANCE, RECORDS, STRESS, WORKLOAD]
+        java = find_java()
+        return cls(java, compile_java(java, engine_jar(coordinate), classes, sources), folder)
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.plain.__exit__()
+        self.strict.__exit__()
+
+    def judge(self, crashed: Path, written: Path, now_ms: int) -> list[Problem]:
+        """What is wrong with what we wrote; nothing where it is accepted.
+
+        Args:
+            crashed: the environment as it was found.
+            written: the same, written by us.
+            now_ms: the time by which records expire.
+        """
+        return self.verdict(crashed, written, now_ms).problems
+
+    def verdict(
+        self, crashed: Path, written: Path, now_ms: int, *, refused: str | None = None
+    ) -> Verdict:
+        """As `judge`, with what was passed over.
+
+        Args:
+            crashed: as there.
+            written: as there.
+            now_ms: as there.
+            refused: why we have not written.
+        """
+        expected = self.expected(crashed, now_ms)
+        if expected.problems:
+            return Verdict(expected.problems)
+        untouched = fingerprint(crashed) == fingerprint(written)
+        if isinstance(expected.contents, Refusal):
+            stage = expected.contents.stage
+            if stage == "open" and not untouched:
+                text = f"written, although the engine refuses: {expected.contents}"
+                return Verdict([Problem("refusal", text)])
+            return Verdict([], [f"the engine refuses: {stage}"])
+        if refused is not None:
+            return Verdict([Problem("refusal", refused)])
+        problems = self._asked(self.strict, written, expected, now_ms)
+        notes = [f"8.11: {expected.foretold}"] if expected.foretold else []
+        if _asserted([each.text for each in problems]) and self._fails_itself(crashed, now_ms):
+            problems = self._asked(self.plain, written, expected, now_ms)
+            notes.append("without assertions")
+        return Verdict(problems, notes)
+
+    def expected(self, crashed: Path, now_ms: int) -> Expected:
+        """What the engine finds when it recovers a copy, or what the snapshot does where it fails.
+
+        The engine is believed but in the states that the snapshot foretells, where the replay of
+        the whole log contradicts it or it gives up.
+        """
+        with self._copy(crashed) as home:
+            engine = self.plain.ask(home, now_ms)
+        told = recovered(crashed, now_ms, fast=True)
+        found = compare(told.contents, engine)
+        refused = isinstance(engine, Refusal) and engine.stage == "open"
+        if found is None or (refused and isinstance(told.contents, Refusal)):
+            return Expected(engine)
+        explaining = sorted({each.word for each in told.warnings if each.explains(found)})
+        side = "snapshot"
+        if not found.group.startswith("engine alone"):
+            side = side_of(replay(crashed, now_ms), told.contents, engine)
+        if not explaining or side in ("engine", "neither"):
+            text = f"{': '.join(found[:2])}, replay: {side}, foretold: {explaining}"
+            return Expected(engine, problems=[Problem("snapshot", text)])
+        if explaining == ["damage"] and isinstance(engine, Refusal):
+            return Expected(engine)
+        is_other = "expiration-unit" in explaining and not isinstance(engine, Refusal)
+        return Expected(told.contents, engine if is_other else None, " ".join(explaining))
+
+    def write_as_engine(self, home: Path) -> None:
+        """Let the engine's own recovery write: what it writes is accepted.
+
+        Raises:
+            WriteRefusedError: it refuses, and the directory is as it was.
+        """
+        with self._copy(home) as place:
+            before = None
+            # What it finishes behind its recovery may leave it something to do in the next.
+            while before != fingerprint(place):
+                before = fingerprint(place)
+                told = self.told(self.plain, place, "recover", 0)
+                if told.problems:
+                    raise WriteRefusedError(told.problems[0])
+            for path in log_files(home):
+                path.unlink()
+            for path in log_files(place):
+                shutil.copyfile(path, home / path.name)
+
+    def told(self, engine: Engine, home: Path, question: str, *words: object) -> Told:
+        """The answer to a question of Acceptance.java."""
+        lines = engine.tell(home, question, *words)
+        if isinstance(lines, Refusal):
+            return Told(lines, [f"{question}: {lines.stage} {lines.reason}"])
+        marked: dict[str, list[str]] = {"problem": [], "report": [], "progress": [], "refused": []}
+        records = []
+        for line in lines:
+            mark = _MARK.match(line)
+            if mark is None:
+                records.append(line)
+            else:
+                marked[mark[1]].append(line[mark.end() :].rstrip("\n"))
+        refused = [f"refused {' '.join(each.split())}" for each in marked["refused"]]
+        problems = refused + marked["problem"]
+        return Told(parse_contents(records), problems, marked["report"], marked["progress"])
+
+    def _asked(
+        self, strict: Engine, written: Path, expected: Expected, now_ms: int
+    ) -> list[Problem]:
+        """The problems; workloads run without assertions: the evictor fails some by itself."""
+        with self._copy(written) as home:
+            before = fingerprint(home)
+            told = self.told(strict, home, "check", now_ms)
+            problems = [Problem("verify", text) for text in told.problems]
+            problems += compare_told(expected, told, "records")
+            problems += [Problem("replay", text) for text in replays(home)]
+            told = self.told(strict, home, "quiet", now_ms)
+            problems += [Problem("quiet", text) for text in told.problems]
+            if fingerprint(home) != before:
+                problems.append(Problem("quiet", _differences(before, home)))
+            problems += [Problem("replay", text) for text in _reported(told)]
+            seed = int.from_bytes(hashlib.sha256(str(before).encode()).digest()[:6], "big")
+            told = self.told(self.plain, home, "work", now_ms, seed, TRANSACTIONS)
+            problems += [Problem("work", text) for text in told.problems[:MOST_SHOWN]]
+            return problems + compare_told(expected, told, "work")
+
+    def _fails_itself(self, crashed: Path, now_ms: int) -> bool:
+        """Whether the engine's recovery of a copy fails on assertions too."""
+        with self._copy(crashed) as home:
+            told = [self.told(self.strict, home, each, now_ms) for each in ("recover", "check")]
+            return _asserted([text for each in told for text in each.problems])
+
+    def _copy(self, home: Path) -> Copy:
+        # An engine that failed may still hold an environment of the same path.
+        self._copies += 1
+        return Copy(home, self.folder / f"judged-{self._copies}")
+
+
+class WriteRefusedError(Exception):
+    """A writer that has left an environment as it was, and why."""
+
+
+class Copy:
+    """A copy of an environment's log that is gone when the context ends."""
+
+    def __init__(self, home: Path, place: Path) -> None:
+        self.place = place
+        place.mkdir(parents=True)
+        for path in log_files(home):
+            shutil.copyfile(path, place / path.name)
+
+    def __enter__(self) -> Path:
+        return self.place
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.place)
+
+
+Fingerprint = dict[str, tuple[int, str]]
+"""Size and SHA-256 of each file of a log."""
+
+
+def fingerprint(home: Path) -> Fingerprint:
+    """What tells that no byte of a log was written; lock and messages are no part of it."""
+    found = {}
+    for path in log_files(home):
+        data = path.read_bytes()
+        found[path.name] = (len(data), hashlib.sha256(data).hexdigest())
+    return found
+
+
+def log_files(home: Path) -> list[Path]:
+    """The files of a log, and those that were set aside or given up."""
+    return [path for path in sorted(home.iterdir()) if path.suffix in (".jdb", ".bad", ".del")]
+
+
+def replays(home: Path) -> Iterator[str]:
+    """What a checkpointed log has behind firstActive that no checkpoint leaves there.
+
+    A checkpoint leaves descriptors of databases, and what utilization, expirations and VLSNs have
+    of their own. A replicated node may have unfinished transactions besides.
+    """
+    log = read_log(home)
+    entries = list(log.entries())
+    ends = [(header, item) for header, item in entries if header.type_no == 20]
+    if not ends or entries[-1][0] is not ends[-1][0]:
+        yield "the last entry is no CkptEnd"
+        return
+    fields = decode_entry(_entry(log.files, ends[-1][0]), ends[-1][0].version).fields
+    start = fields["first_active_lsn"] & (1 << 64) - 1
+    snapshot = take_snapshot(open_environment([home]), Scanner(threads=1, fast=True), now_ms=0)
+    internal = {db_id for db_id, each in snapshot.databases.items() if each.is_internal}
+    met: Counter[str] = Counter()
+    for header, _ in entries:
+        if header.lsn < start or header.replicated:
+            continue
+        if header.type_no in _NAME_LNS or header.type_no in USER_TYPES:
+            db_id = decode_entry(_entry(log.files, header), header.version).fields["db_id"]
+            if header.type_no in TRANSACTIONAL_TYPES or db_id not in internal:
+                met[f"{NAMES[header.type_no]} of database {db_id}"] += 1
+    for what, count in met.most_common(MOST_SHOWN):
+        yield f"{count} {what} behind firstActive"
+
+
+def _entry(files: dict[int, bytes], header: Header) -> bytes:
+    start = header.lsn & 0xFFFFFFFF
+    return files[header.lsn >> 32][start : start + header.size]
+
+
+def _reported(told: Told) -> Iterator[str]:
+    """What recovery itself says of more work than a checkpoint leaves."""
+    if "CKPT" in told.phases:
+        yield "the engine writes a checkpoint when it opens"
+    text = "\n".join(told.report)
+    lsns = {name: (int(file, 16), int(at, 16)) for name, file, at in _INTERVAL.findall(text)}
+    if not lsns:
+        yield "recovery did not report"
+        return
+    if lsns["ckptEnd"] != lsns["lastUsed"]:
+        yield f"the last entry is at {lsns['lastUsed']}, the last CkptEnd at {lsns['ckptEnd']}"
+    for phase, numbers in _COUNTS.findall(text):
+        processed = int(numbers.split()[1].replace(",", ""))
+        if phase in _UNDONE and processed:
+            yield f"{phase}: {processed} entries undone"
+
+
+def compare_told(expected: Expected, told: Told, rule: str) -> list[Problem]:
+    found = compare(expected.contents, told.contents)
+    if found is None or (expected.other is not None and _is_between(expected, told.contents)):
+        return []
+    return [Problem(rule, ": ".join(found[:2]))]
+
+
+def _is_between(expected: Expected, found: Contents | Refusal) -> bool:
+    """Whether each record is as one of the two opinions has it."""
+    one, other = expected.contents, expected.other
+    if not isinstance(one, dict) or not isinstance(found, dict) or not isinstance(other, dict):
+        return False
+    if not one.keys() == other.keys() == found.keys():
+        return False
+    for name, records in found.items():
+        ours, theirs, counts = Counter(one[name]), Counter(other[name]), Counter(records)
+        both, either = ours & theirs, ours | theirs
+        if both - counts or counts - either:
+            return False
+        if [each for each in records if each in both] != [
+            each for each in one[name] if each in both
+        ]:
+            return False
+    return True
+
+
+def _asserted(texts: Sequence[str]) -> bool:
+    return any("AssertionError" in each for each in texts)
+
+
+def _differences(before: Fingerprint, home: Path) -> str:
+    """Which files the engine has written to, and what."""
+    after = fingerprint(home)
+    said = []
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) == after.get(name):
+            continue
+        size = before.get(name, (0, ""))[0]
+        now = after.get(name, (0, ""))[0]
+        types = []
+        if name in after and name.endswith(".jdb"):
+            entries = good_entries((home / name).read_bytes(), int(name[:8], 16)).entries
+            new = [NAMES[each.type_no] for each in entries if each.lsn & 0xFFFFFFFF >= size]
+            types = [f"{count} {what}" for what, count in Counter(new).items()]
+        said.append(f"{name}: {size} to {now} bytes {', '.join(types)}".rstrip())
+    return "the engine writes: " + "; ".join(said)

@@ -1,0 +1,217 @@
+"""Has many crashed environments written by us, and the engine judge each.
+
+`python -m tests.engine.acceptances [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` does it with
+`je-tools recover --apply`, `... DIR NOW_MS [COORDINATE]` for one crashed log that it has kept.
+Behind `--` may stand another command, which gets the directory as its last argument; `engine` and
+`nothing` are writers that are known to be accepted and not to be.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.engine.acceptance import Judge, Verdict, WriteRefusedError
+from tests.engine.campaign import DAY_MS, HOUR_MS, MOST_KEPT, MOST_SHOWN, Case
+from tests.engine.crashes import Source, make_crash, read_source, write_crash
+from tests.engine.jars import JE_5, JE_18
+from tests.engine.workloads import sessions_of, write_environment
+
+REFUSED = (4, 6)
+"""Exit codes of a command that has left an environment as it was."""
+
+Write = Callable[[Path], None]
+"""Writes an environment, or raises WriteRefusedError and leaves it as it was."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A crash point that was not accepted."""
+
+    case: Case
+    verdict: Verdict
+
+
+@dataclass
+class Report:
+    """What the judge said; it begins with the seeds by which it is told."""
+
+    name: str = ""
+    cases: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    refused: list[Refused] = field(default_factory=list)
+    seconds: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        accepted = self.cases - len(self.refused)
+        lines = [
+            f"{self.name}: {self.cases} crash points, {accepted} accepted, {len(self.refused)} not",
+            "  " + ", ".join(f"{kind} {count}" for kind, count in self.kinds.most_common()),
+            "  " + ", ".join(f"{name} {spent:.1f} s" for name, spent in self.seconds.items()),
+        ]
+        lines += [f"  {count:5} {note}" for note, count in self.notes.most_common()]
+        rules: dict[str, list[Refused]] = {}
+        for each in self.refused:
+            broken = " ".join(sorted({problem.rule for problem in each.verdict.problems}))
+            rules.setdefault(broken, []).append(each)
+        for broken, found in sorted(rules.items(), key=lambda item: -len(item[1])):
+            lines.append(f"  {len(found):5} against {broken}")
+            for each in found[:MOST_SHOWN]:
+                lines.append(f"          {each.case}")
+                lines += [f"            {problem!s:.400}" for problem in each.verdict.problems]
+        return "\n".join(lines)
+
+
+def run_acceptances(
+    judge: Judge,
+    write: Write,
+    seeds: Sequence[int],
+    crashes: int,
+    *,
+    small: bool = False,
+    ttl: bool = True,
+) -> Report:
+    """Crash an environment of each seed at so many places, write each, and judge.
+
+    The crashed logs of the first that are not accepted stay in the judge's folder, and beside them
+    what was written.
+
+    Args:
+        judge: says what is accepted.
+        write: what is judged.
+        seeds: of the workloads.
+        crashes: of each.
+        small: write little in each.
+        ttl: records may expire.
+    """
+    report = Report(f"seeds {seeds[0]} to {seeds[-1]}, {crashes} crashes each")
+    for seed in seeds:
+        home = judge.folder / f"workload-{seed}"
+        started = time.perf_counter()
+        sessions = sessions_of(seed, ttl=ttl, small=small)
+        write_environment(judge.java, judge.class_path, home, sessions)
+        report.seconds["workload"] += time.perf_counter() - started
+        written_ms = time.time_ns() // 1_000_000 + sum(
+            session["jumps"] * HOUR_MS for session in sessions
+        )
+        source = read_source(home)
+        for number in range(crashes):
+            rng = random.Random(f"crash {seed}/{number}")
+            crash = make_crash(source, rng)
+            now_ms = written_ms + rng.choice([0, 0, 1, rng.randrange(15)]) * DAY_MS
+            _try(report, judge, write, source, Case(seed, number, crash, now_ms))
+        shutil.rmtree(home)
+    return report
+
+
+def _try(report: Report, judge: Judge, write: Write, source: Source, case: Case) -> None:
+    crashed = judge.folder / f"crash-{case.seed}-{case.number}"
+    write_crash(source, case.crash, crashed)
+    written = crashed.with_name(crashed.name + "-written")
+    verdict = write_and_judge(judge, write, crashed, written, case.now_ms, report.seconds)
+    report.cases += 1
+    report.kinds[case.crash.kind] += 1
+    report.notes.update(verdict.notes)
+    if verdict.problems:
+        report.refused.append(Refused(case, verdict))
+    if not verdict.problems or len(report.refused) > MOST_KEPT:
+        shutil.rmtree(crashed)
+        shutil.rmtree(written)
+
+
+def write_and_judge(
+    judge: Judge,
+    write: Write,
+    crashed: Path,
+    written: Path,
+    now_ms: int,
+    seconds: Counter[str] | None = None,
+) -> Verdict:
+    """Have a copy of a crashed environment written, and judge it.
+
+    Args:
+        judge: says what is accepted.
+        write: what is judged.
+        crashed: the environment, which stays as it is.
+        written: where the copy goes, and stays.
+        now_ms: the time by which records expire.
+        seconds: gets how long it took.
+    """
+    started = time.perf_counter()
+    shutil.copytree(crashed, written)
+    refusal = None
+    try:
+        write(written)
+    except WriteRefusedError as error:
+        refusal = str(error)
+    between = time.perf_counter()
+    verdict = judge.verdict(crashed, written, now_ms, refused=refusal)
+    if seconds is not None:
+        seconds["write"] += between - started
+        seconds["judge"] += time.perf_counter() - between
+    return verdict
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that writes the environment which is its last argument."""
+
+    words: Sequence[str | Path]
+
+    def __call__(self, home: Path) -> None:
+        """Run it.
+
+        Raises:
+            WriteRefusedError: it says that it will not.
+            RuntimeError: it failed.
+        """
+        done = subprocess.run(
+            [*self.words, home], check=False, capture_output=True, text=True, timeout=600
+        )
+        if done.returncode in REFUSED:
+            raise WriteRefusedError(done.stderr.strip())
+        if done.returncode not in (0, 3):
+            raise RuntimeError(f"{home}: exit code {done.returncode}\n{done.stderr}")
+
+
+def ours() -> Command:
+    """The command that is judged when no other is named."""
+    beside = Path(sys.executable).with_name("je-tools")
+    return Command([beside, "recover", "--apply"])
+
+
+def main(arguments: list[str]) -> int:
+    """Judge, and print the report; the folder of the logs stays."""
+    ended = arguments.index("--") if "--" in arguments else len(arguments)
+    arguments, command = arguments[:ended], arguments[ended + 1 :]
+    coordinate = next((each for each in arguments if each.count(":") == 2), JE_18)
+    arguments = [each for each in arguments if each != coordinate]
+    folder = Path(tempfile.mkdtemp(prefix="je-tools-acceptances-"))
+    with Judge.of(coordinate, folder) as judge:
+        write: Write = Command(command) if command else ours()
+        if command in (["engine"], ["nothing"]):
+            write = judge.write_as_engine if command == ["engine"] else lambda _: None
+        if arguments and Path(arguments[0]).is_dir():
+            crashed, now_ms = Path(arguments[0]), int(arguments[1])
+            verdict = write_and_judge(judge, write, crashed, folder / "written", now_ms)
+            print(*verdict.notes, *verdict.problems, sep="\n")
+            return int(bool(verdict.problems))
+        numbers = [int(each) for each in arguments]
+        seed, workloads, crashes = [*numbers, *(1, 10, 20)[len(numbers) :]]
+        seeds = range(seed, seed + workloads)
+        report = run_acceptances(judge, write, seeds, crashes, ttl=coordinate != JE_5)
+    print(f"{coordinate}, {folder}, {report}")
+    return int(bool(report.refused))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
