@@ -1,3 +1,4 @@
+import com.sleepycat.je.CheckpointConfig;
 import com.sleepycat.je.Database;
 import com.sleepycat.je.DatabaseConfig;
 import com.sleepycat.je.Environment;
@@ -34,7 +35,8 @@ import java.util.logging.LogRecord;
  *
  * <ul>
  *   <li>{@code rw}: what Records is asked for;
- *   <li>{@code recover}: opened to read and write, and closed: what the engine's recovery does;
+ *   <li>{@code recover [twice]}: opened to read and write, and closed: what the engine's recovery
+ *       does; with one more checkpoint where it is asked for;
  *   <li>{@code check}: opened to read: its trees with the data and the obsolete entries verified, and
  *       its log; and then the records;
  *   <li>{@code quiet}: opened to read and write with each database by the configuration it has, and
@@ -77,7 +79,7 @@ public final class Acceptance {
                     Records.answer(home, false, out);
                     break;
                 case "recover":
-                    new Environment(home, finishing()).close();
+                    recover(home, arguments.length > 0);
                     break;
                 case "check":
                     check(home, out);
@@ -108,6 +110,14 @@ public final class Acceptance {
 
     static String oneLine(Object text) {
         return String.valueOf(text).replaceAll("\\s+", " ").trim();
+    }
+
+    private static void recover(File home, boolean twice) {
+        try (Environment env = new Environment(home, finishing())) {
+            if (twice) {
+                env.checkpoint(new CheckpointConfig().setForce(true));
+            }
+        }
     }
 
     private static void check(File home, PrintWriter out) throws Exception {

@@ -48,6 +48,16 @@ final class Workload {
     }
 
     void run(int transactions) {
+        try {
+            runAll(transactions);
+        } finally {
+            if (env != null) {
+                closeAfterFailure();
+            }
+        }
+    }
+
+    private void runAll(int transactions) {
         open();
         Records.print(env, false, out);
         for (String name : env.getDatabaseNames()) {
@@ -93,6 +103,17 @@ final class Workload {
             table.db.close();
         }
         env.close();
+        env = null;
+    }
+
+    /** Threads of an environment that stays open would go on in its directory. */
+    private void closeAfterFailure() {
+        try {
+            env.close();
+        } catch (Exception | Error e) {
+            // What has failed is told already.
+            return;
+        }
     }
 
     private Database create(String name, boolean dups) {

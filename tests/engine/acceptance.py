@@ -366,7 +366,9 @@ def compare_told(expected: Expected, told: Told, rule: str) -> list[Problem]:
     found = compare(expected.contents, told.contents)
     if found is None or (expected.other is not None and _is_between(expected, told.contents)):
         return []
-    return [Problem(rule, ": ".join(found[:2]))]
+    # The comparison speaks of a snapshot, which is what is expected here.
+    text = ": ".join(found[:2]).replace("snapshot alone", "expected alone")
+    return [Problem(rule, text)]
 
 
 def _is_between(expected: Expected, found: Contents | Refusal) -> bool:
