@@ -13,7 +13,6 @@ import java.io.File;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.PrintWriter;
-import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
@@ -26,24 +25,23 @@ import java.util.logging.LogRecord;
 /**
  * Lets the engine say whether it takes environments that it has not written alone.
  *
- * <p>{@code java -cp JE_JAR:CLASSES Acceptance}, compiled with Records, Workload and, for engines
- * that replicate, Nodes.
+ * <p>{@code java -cp JE_JAR:CLASSES Acceptance}, compiled with Records, Nodes and Workload.
  *
  * <p>A line of standard input asks one thing of one environment: {@code HOME TAB ANSWER TAB
  * QUESTION TAB NOW [TAB ARGUMENT]...}; a line of standard output says that the file ANSWER is
- * complete. NOW is the time in milliseconds by which records expire. QUESTION is one of
+ * complete. NOW is the time in milliseconds by which records expire. NODE is one of a group, as
+ * Nodes wants it. QUESTION is one of
  *
  * <ul>
- *   <li>{@code rw}: what Records is asked for;
- *   <li>{@code recover [twice]}: opened to read and write, and closed: what the engine's recovery
- *       does; with one more checkpoint where it is asked for;
- *   <li>{@code check}: opened to read: its trees with the data and the obsolete entries verified, and
- *       its log; and then the records;
- *   <li>{@code quiet}: opened to read and write with each database by the configuration it has, and
- *       closed; the answer has what recovery reports of itself, and how far it came;
- *   <li>{@code work SEED TRANSACTIONS}: the records, and then a workload (see Workload), in an
- *       engine that cleans and checkpoints, and has little memory;
- *   <li>{@code node NAME ...}: see Nodes.
+ *   <li>{@code rw}, {@code ro}: what Records is asked for;
+ *   <li>{@code recover [NODE|twice]}: opened to read and write, and closed: what the engine's
+ *       recovery does; with one more checkpoint where it is asked for;
+ *   <li>{@code check}: opened to read: its trees with the data and the obsolete entries verified,
+ *       and its log; and then the records;
+ *   <li>{@code quiet [NODE]}: opened to read and write with each database by the configuration it
+ *       has, and closed; the answer has what recovery reports of itself, and how far it came;
+ *   <li>{@code work SEED TRANSACTIONS [NODE]}: the records, and then a workload (see Workload), in
+ *       an engine that cleans and checkpoints, and has little memory; a node leads its group.
  * </ul>
  *
  * <p>An answer has records as those of Records, and lines {@code #problem TAB TEXT}, {@code #report
@@ -55,6 +53,9 @@ public final class Acceptance {
     private Acceptance() {}
 
     public static void main(String[] args) throws Exception {
+        PrintStream answers = System.out;
+        // The engine speaks there too.
+        System.setOut(System.err);
         Records.setClock();
         BufferedReader asked =
                 new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -64,8 +65,8 @@ public final class Acceptance {
             try (PrintWriter out = new PrintWriter(parts[1], StandardCharsets.UTF_8)) {
                 answer(new File(parts[0]), parts[2], Arrays.copyOfRange(parts, 4, parts.length), out);
             }
-            System.out.println(parts[0]);
-            System.out.flush();
+            answers.println(parts[0]);
+            answers.flush();
         }
         // An engine that failed may have threads that never end.
         Runtime.getRuntime().halt(0);
@@ -76,23 +77,25 @@ public final class Acceptance {
         try {
             switch (question) {
                 case "rw":
-                    Records.answer(home, false, out);
+                case "ro":
+                    Records.answer(home, question.equals("ro"), out);
                     break;
                 case "recover":
-                    recover(home, arguments.length > 0);
+                    recover(home, arguments);
                     break;
                 case "check":
                     check(home, out);
                     break;
                 case "quiet":
-                    openQuietly(home, out);
+                    openQuietly(home, out, arguments);
                     break;
                 case "work":
                     long seed = Long.parseLong(arguments[0]);
-                    new Workload(home, seed, out).run(Integer.parseInt(arguments[1]));
+                    String node = arguments.length > 2 ? arguments[2] : null;
+                    new Workload(home, node, seed, out).run(Integer.parseInt(arguments[1]));
                     break;
                 default:
-                    node(home, question, arguments, out);
+                    throw new IllegalArgumentException(question);
             }
         } catch (Exception | Error thrown) {
             Records.refuse(out, question, thrown);
@@ -112,8 +115,13 @@ public final class Acceptance {
         return String.valueOf(text).replaceAll("\\s+", " ").trim();
     }
 
-    private static void recover(File home, boolean twice) {
-        try (Environment env = new Environment(home, finishing())) {
+    private static void recover(File home, String[] arguments) {
+        boolean twice = Arrays.asList(arguments).contains("twice");
+        boolean isNode = arguments.length > 0 && !twice;
+        try (Environment env =
+                isNode
+                        ? Nodes.open(home, finishing(), arguments[0], false)
+                        : new Environment(home, finishing())) {
             if (twice) {
                 env.checkpoint(new CheckpointConfig().setForce(true));
             }
@@ -164,9 +172,13 @@ public final class Acceptance {
         }
     }
 
-    private static void openQuietly(File home, PrintWriter out) {
+    private static void openQuietly(File home, PrintWriter out, String[] node) {
         EnvironmentConfig config = finishing();
         reportTo(config, out);
+        if (node.length > 0) {
+            Nodes.open(home, config, node[0], false).close();
+            return;
+        }
         try (Environment env = new Environment(home, config)) {
             for (String name : env.getDatabaseNames()) {
                 openAsItIs(env, name).close();
@@ -218,18 +230,5 @@ public final class Acceptance {
                 };
         handler.setLevel(Level.ALL);
         config.setLoggingHandler(handler);
-    }
-
-    /** Nodes of groups are asked for by name: engines without replication have not the class. */
-    private static void node(File home, String question, String[] arguments, PrintWriter out)
-            throws Exception {
-        Class<?>[] types = {File.class, String.class, String[].class, PrintWriter.class};
-        try {
-            Class.forName("Nodes")
-                    .getMethod("answer", types)
-                    .invoke(null, home, question, arguments, out);
-        } catch (InvocationTargetException thrown) {
-            throw (Exception) thrown.getCause();
-        }
     }
 }

@@ -3,6 +3,7 @@ import com.sleepycat.je.Cursor;
 import com.sleepycat.je.Database;
 import com.sleepycat.je.DatabaseConfig;
 import com.sleepycat.je.DatabaseEntry;
+import com.sleepycat.je.Durability;
 import com.sleepycat.je.Environment;
 import com.sleepycat.je.EnvironmentConfig;
 import com.sleepycat.je.LockConflictException;
@@ -30,19 +31,26 @@ import java.util.TreeSet;
  * with an order of their own are left alone.
  */
 final class Workload {
+    static final Durability UNSYNCED =
+            new Durability(
+                    Durability.SyncPolicy.NO_SYNC,
+                    Durability.SyncPolicy.NO_SYNC,
+                    Durability.ReplicaAckPolicy.NONE);
     private static final int ROUNDS = 2;
     private static final int MOST_OPERATIONS = 12;
     private static final int PAUSES = 4;
     private static final int MOST_CLEANED = 60;
 
     private final File home;
+    private final String node;
     private final Random random;
     private final PrintWriter out;
     private final Map<String, Table> tables = new TreeMap<>();
     private Environment env;
 
-    Workload(File home, long seed, PrintWriter out) {
+    Workload(File home, String node, long seed, PrintWriter out) {
         this.home = home;
+        this.node = node;
         this.out = out;
         random = new Random(seed);
     }
@@ -95,7 +103,7 @@ final class Workload {
         Records.set(config, "je.env.runVerifier", "false");
         // A close can wait ten seconds for the thread that does this.
         Records.set(config, "je.env.runExtinctRecordScanner", "false");
-        env = new Environment(home, config);
+        env = node == null ? new Environment(home, config) : Nodes.open(home, config, node, true);
     }
 
     private void close() {
@@ -154,7 +162,7 @@ final class Workload {
                 commits = false;
             }
             if (commits) {
-                txn.commitNoSync();
+                txn.commit(UNSYNCED);
             } else {
                 txn.abort();
                 undo.forEach(Runnable::run);

@@ -135,6 +135,7 @@ def write_and_judge(
     written: Path,
     now_ms: int,
     seconds: Counter[str] | None = None,
+    node: str | None = None,
 ) -> Verdict:
     """Have a copy of a crashed environment written, and judge it.
 
@@ -145,6 +146,7 @@ def write_and_judge(
         written: where the copy goes, and stays.
         now_ms: the time by which records expire.
         seconds: gets how long it took.
+        node: which node of a group it is, as `node_of`.
     """
     started = time.perf_counter()
     shutil.copytree(crashed, written)
@@ -154,7 +156,7 @@ def write_and_judge(
     except WriteRefusedError as error:
         refusal = str(error)
     between = time.perf_counter()
-    verdict = judge.verdict(crashed, written, now_ms, refused=refusal)
+    verdict = judge.verdict(crashed, written, now_ms, refused=refusal, node=node)
     if seconds is not None:
         seconds["write"] += between - started
         seconds["judge"] += time.perf_counter() - between

@@ -23,6 +23,7 @@ from tests.engine.acceptance import (
     WriteRefusedError,
     compare_told,
     fingerprint,
+    node_of,
 )
 from tests.engine.acceptances import Command, run_acceptances, write_and_judge
 from tests.engine.jars import JE_5, JE_18
@@ -32,6 +33,7 @@ from tests.truth.log_end import read_log
 
 CRASHED = FIXTURES / "v17-crash-txn" / "env"
 OLD_CRASHED = FIXTURES / "v8-crash-txn-ckpt" / "env"
+NODE = FIXTURES / "v17-rep-uncommitted-before" / "node1"
 CKPT_START, CKPT_END, DB_TREE = 19, 20, 16
 KNOWN_DELETED = 1
 DELETED = KNOWN_DELETED | 8
@@ -51,10 +53,12 @@ def old_judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
         yield made
 
 
-def broken_rules(judge: Judge, crashed: Path, folder: Path, write: Any) -> set[str]:
+def broken_rules(
+    judge: Judge, crashed: Path, folder: Path, write: Any, node: str | None = None
+) -> set[str]:
     now_ms = time.time_ns() // 1_000_000
     before = fingerprint(crashed)
-    verdict = write_and_judge(judge, write, crashed, folder / "written", now_ms)
+    verdict = write_and_judge(judge, write, crashed, folder / "written", now_ms, node=node)
     print(*verdict.notes, *verdict.problems, sep="\n")
     assert fingerprint(crashed) == before
     return {problem.rule for problem in verdict.problems}
@@ -203,6 +207,22 @@ def test_a_refusal_is_wrong_where_something_can_be_recovered(judge: Judge, tmp_p
             file.write(b"\0")
 
     assert broken_rules(judge, rootless, tmp_path / "third", append) == {"refusal"}
+
+
+@pytest.mark.engine
+def test_nodes_of_groups(judge: Judge, tmp_path: Path) -> None:
+    """One that was killed with a transaction open, and is to lead without the others."""
+    node = node_of(NODE, "node1")
+    assert node == "group/node1/localhost:5011"
+    engine = tmp_path / "engine"
+
+    def write(home: Path) -> None:
+        judge.write_as_engine(home, node)
+
+    assert not broken_rules(judge, NODE, engine, write, node)
+    assert broken_rules(judge, NODE, tmp_path / "no", nothing, node) == {"quiet", "replay"}
+    rules = broken_rules(judge, NODE, tmp_path / "none", checkpoint_without_nodes, node)
+    assert rules >= {"records", "work", "vlsn"}
 
 
 @pytest.mark.engine
