@@ -1,7 +1,8 @@
 """Has many crashed environments written by us, and the engine judge each.
 
 `python -m tests.engine.acceptances [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` does it with
-`je-tools recover --apply`, `... DIR NOW_MS [COORDINATE]` for one crashed log that it has kept.
+`je-tools recover --apply`, `... corpus [COORDINATE]` for the environments of fixtures/ and of the
+corpus, `... DIR NOW_MS [COORDINATE]` for one crashed log that it has kept.
 Behind `--` may stand another command, which gets the directory as its last argument; `engine` and
 `nothing` are writers that are known to be accepted and not to be.
 """
@@ -19,11 +20,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.engine.acceptance import Judge, Verdict, WriteRefusedError
+from tests.corpus import Environment, environments
+from tests.engine.acceptance import Judge, Verdict, WriteRefusedError, log_files, node_of
 from tests.engine.campaign import DAY_MS, HOUR_MS, MOST_KEPT, MOST_SHOWN, Case
-from tests.engine.crashes import Source, make_crash, read_source, write_crash
+from tests.engine.crashes import Crash, Source, make_crash, read_source, write_crash
 from tests.engine.jars import JE_5, JE_18
 from tests.engine.workloads import sessions_of, write_environment
+
+READ_BY = {JE_18: ("v8-", "v15-", "v17-"), JE_5: ("v8-",)}
+"""How the names of environments begin that an engine reads."""
 
 REFUSED = (4, 6)
 """Exit codes of a command that has left an environment as it was."""
@@ -50,6 +55,14 @@ class Report:
     notes: Counter[str] = field(default_factory=Counter)
     refused: list[Refused] = field(default_factory=list)
     seconds: Counter[str] = field(default_factory=Counter)
+
+    def add(self, case: Case, verdict: Verdict) -> None:
+        """One more crash point."""
+        self.cases += 1
+        self.kinds[case.crash.kind] += 1
+        self.notes.update(verdict.notes)
+        if verdict.problems:
+            self.refused.append(Refused(case, verdict))
 
     def __str__(self) -> str:
         accepted = self.cases - len(self.refused)
@@ -113,16 +126,50 @@ def run_acceptances(
     return report
 
 
+def run_corpus(judge: Judge, write: Write, chosen: Sequence[Environment]) -> Report:
+    """Write a copy of each environment, and judge; those of replicated nodes as nodes.
+
+    Args:
+        judge: says what is accepted.
+        write: what is judged.
+        chosen: the environments, of log versions that the engine reads.
+    """
+    report = Report(f"{len(chosen)} environments")
+    for each in chosen:
+        crashed, written = (judge.folder / name / each.name for name in ("found", "written"))
+        crashed.mkdir(parents=True)
+        for path in log_files(each.home):
+            shutil.copyfile(path, crashed / path.name)
+        now_ms = time.time_ns() // 1_000_000
+        node = node_at(crashed)
+        verdict = write_and_judge(judge, write, crashed, written, now_ms, report.seconds, node)
+        report.add(Case(0, report.cases, Crash("as it is", each.name, {}), now_ms), verdict)
+        if not verdict.problems:
+            shutil.rmtree(written)
+            shutil.rmtree(crashed)
+    return report
+
+
+def node_at(home: Path) -> str | None:
+    """Which node of a group it is, by the name of its folder."""
+    return node_of(home, home.name) if home.name.startswith("node") else None
+
+
+def write_by_engine(judge: Judge) -> Write:
+    """The writer that is known to be accepted."""
+
+    def write(home: Path) -> None:
+        judge.write_as_engine(home, node_at(home))
+
+    return write
+
+
 def _try(report: Report, judge: Judge, write: Write, source: Source, case: Case) -> None:
     crashed = judge.folder / f"crash-{case.seed}-{case.number}"
     write_crash(source, case.crash, crashed)
     written = crashed.with_name(crashed.name + "-written")
     verdict = write_and_judge(judge, write, crashed, written, case.now_ms, report.seconds)
-    report.cases += 1
-    report.kinds[case.crash.kind] += 1
-    report.notes.update(verdict.notes)
-    if verdict.problems:
-        report.refused.append(Refused(case, verdict))
+    report.add(case, verdict)
     if not verdict.problems or len(report.refused) > MOST_KEPT:
         shutil.rmtree(crashed)
         shutil.rmtree(written)
@@ -185,10 +232,19 @@ class Command:
             raise RuntimeError(f"{home}: exit code {done.returncode}\n{done.stderr}")
 
 
+def _leave(home: Path) -> None:
+    """Write nothing."""
+
+
 def ours() -> Command:
     """The command that is judged when no other is named."""
     beside = Path(sys.executable).with_name("je-tools")
     return Command([beside, "recover", "--apply"])
+
+
+def read_by(coordinate: str) -> list[Environment]:
+    """The environments at hand that an engine reads."""
+    return [each for each in environments() if each.name.startswith(READ_BY[coordinate])]
 
 
 def main(arguments: list[str]) -> int:
@@ -201,12 +257,16 @@ def main(arguments: list[str]) -> int:
     with Judge.of(coordinate, folder) as judge:
         write: Write = Command(command) if command else ours()
         if command in (["engine"], ["nothing"]):
-            write = judge.write_as_engine if command == ["engine"] else lambda _: None
+            write = write_by_engine(judge) if command == ["engine"] else _leave
         if arguments and Path(arguments[0]).is_dir():
             crashed, now_ms = Path(arguments[0]), int(arguments[1])
             verdict = write_and_judge(judge, write, crashed, folder / "written", now_ms)
             print(*verdict.notes, *verdict.problems, sep="\n")
             return int(bool(verdict.problems))
+        if arguments == ["corpus"]:
+            report = run_corpus(judge, write, read_by(coordinate))
+            print(f"{coordinate}, {report}")
+            return int(bool(report.refused))
         numbers = [int(each) for each in arguments]
         seed, workloads, crashes = [*numbers, *(1, 10, 20)[len(numbers) :]]
         seeds = range(seed, seed + workloads)

@@ -25,7 +25,14 @@ from tests.engine.acceptance import (
     fingerprint,
     node_of,
 )
-from tests.engine.acceptances import Command, run_acceptances, write_and_judge
+from tests.engine.acceptances import (
+    Command,
+    read_by,
+    run_acceptances,
+    run_corpus,
+    write_and_judge,
+    write_by_engine,
+)
 from tests.engine.jars import JE_5, JE_18
 from tests.engine.workloads import HALT, sessions_of, write_environment
 from tests.truth.contents import Contents, Refusal
@@ -251,6 +258,18 @@ def test_many_crash_points_recovered_by_the_engine(coordinate: str, tmp_path: Pa
         )
     print(report)
     assert report.cases == 200
+    assert not report.refused, report
+
+
+@pytest.mark.exhaustive
+@pytest.mark.engine
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("coordinate", [JE_18, JE_5])
+def test_environments_recovered_by_the_engine(coordinate: str, tmp_path: Path) -> None:
+    with Judge.of(coordinate, tmp_path / "judge") as judge:
+        report = run_corpus(judge, write_by_engine(judge), read_by(coordinate))
+    print(report)
+    assert report.cases
     assert not report.refused, report
 
 
