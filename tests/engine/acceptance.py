@@ -5,6 +5,7 @@ the judge wherever the engine's own recovery passes with them, the other does no
 
 | rule | what is wrong when it is broken |
 |---|---|
+| `writer` | the writer failed |
 | `refusal` | we wrote where nothing can be recovered, or refused where something can |
 | `records` | the engine, reading only, finds other records than behind its own recovery |
 | `verify` | its verification of trees, of obsolete entries or of the log is not content |

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.corpus import Environment, environments
-from tests.engine.acceptance import Judge, Verdict, WriteRefusedError, log_files, node_of
+from tests.engine.acceptance import Judge, Problem, Verdict, WriteRefusedError, log_files, node_of
 from tests.engine.campaign import DAY_MS, HOUR_MS, MOST_KEPT, MOST_SHOWN, Case
 from tests.engine.crashes import Crash, Source, make_crash, read_source, write_crash
 from tests.engine.jars import JE_5, JE_18
@@ -202,6 +202,8 @@ def write_and_judge(
         write(written)
     except WriteRefusedError as error:
         refusal = str(error)
+    except RuntimeError as error:
+        return Verdict([Problem("writer", str(error))])
     between = time.perf_counter()
     verdict = judge.verdict(crashed, written, now_ms, refused=refusal, node=node)
     if seconds is not None:

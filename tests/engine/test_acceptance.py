@@ -247,6 +247,11 @@ def test_crash_points_recovered_by_the_engine(
     assert not report.refused, report
 
 
+@pytest.mark.engine
+def test_a_writer_that_fails_is_no_end(judge: Judge, tmp_path: Path) -> None:
+    assert broken_rules(judge, CRASHED, tmp_path, Command(["false"])) == {"writer"}
+
+
 @pytest.mark.exhaustive
 @pytest.mark.engine
 @pytest.mark.timeout(3600)
