@@ -1,0 +1,124 @@
+"""A copy of an environment to be written to, in the place of the environment.
+
+Where the file system can, the copy shares its bytes with the original until either is written to;
+it is never a link to the same file.
+
+Source: ioctl_ficlone(2), copy_file_range(2).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from je_tools.environment import Environment, reopened
+from je_tools.errors import InputError, StoppedError
+from je_tools.properties import FILE_NAME
+from je_tools.sinks.output import PartPath, open_directory, open_part, settle
+
+_FICLONE = 0x40049409
+_PIECE = 16 << 20
+
+
+@contextmanager
+def copied(
+    environment: Environment, target: Path, progress: Callable[[int], None] | None = None
+) -> Iterator[Path]:
+    """A copy of the log files and of je.properties, each as long as when it was opened.
+
+    It gets the name `target` when the body has ended, and is removed where that fails. Files have
+    the mode of the originals and, where that is allowed, their owner.
+
+    Args:
+        environment: a whole one.
+        target: a directory that does not exist.
+        progress: called with the bytes that were copied since the last call.
+
+    Raises:
+        RefusedError: `target` exists, lies inside the environment, or cannot be written.
+        StoppedError: a file became shorter or vanished meanwhile.
+        InputError: one cannot be read.
+    """
+    home = Path(environment.name)
+    with open_directory(target, environment) as folder:
+        for name in environment.folders:
+            (folder / name).mkdir()
+            _give(folder / name, (home / name).stat())
+        for file in environment.files:
+            name = str(file.path.relative_to(home))
+            _copy(file.path, PartPath(folder / name, target / name), file.size, progress)
+        properties = home / FILE_NAME
+        if properties.is_file():
+            size = properties.stat().st_size
+            _copy(properties, PartPath(folder / FILE_NAME, target / FILE_NAME), size, None)
+        _give(folder, home.stat())
+        yield folder
+        for each in (folder, *(folder / name for name in environment.folders)):
+            _settle_names(each)
+
+
+def _copy(path: Path, target: PartPath, size: int, progress: Callable[[int], None] | None) -> None:
+    with reopened(path, size), path.open("rb") as source, open_part(target) as out:
+        _fill(source.fileno(), out, size, path, progress)
+    settle(target)
+    info = path.stat()
+    _give(target.written, info)
+    os.utime(target.written, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def _fill(
+    source: int, out: BinaryIO, size: int, path: Path, progress: Callable[[int], None] | None
+) -> None:
+    """Copy the first bytes of a file.
+
+    Raises:
+        StoppedError: it has less.
+        InputError: they cannot be read.
+        RefusedError: they cannot be written.
+    """
+    target, at = out.fileno(), 0
+    with suppress(OSError):
+        fcntl.ioctl(target, _FICLONE, source)
+        at = min(os.fstat(target).st_size, size)
+        os.ftruncate(target, size)
+    while at < size:
+        done = _copy_range(source, out, min(_PIECE, size - at), at, path)
+        if not done:
+            raise StoppedError(f"{path}: became shorter than {size:,} bytes")
+        at += done
+        if progress is not None:
+            progress(done)
+
+
+def _copy_range(source: int, out: BinaryIO, size: int, offset: int, path: Path) -> int:
+    with suppress(OSError):
+        done = os.copy_file_range(source, out.fileno(), size, offset, offset)
+        if done:
+            return done
+    try:
+        data = os.pread(source, size, offset)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    out.seek(offset)
+    return out.write(data)
+
+
+def _settle_names(folder: Path) -> None:
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _give(path: Path, like: os.stat_result) -> None:
+    """Mode, and where that is allowed the owner, of another file."""
+    have = path.stat()
+    if (have.st_uid, have.st_gid) != (like.st_uid, like.st_gid):
+        with suppress(PermissionError):
+            os.chown(path, like.st_uid, like.st_gid)
+    path.chmod(like.st_mode & 0o7777)

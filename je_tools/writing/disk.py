@@ -1,0 +1,176 @@
+"""The one place from which a disk is changed, so that tests can record, refuse and interrupt it.
+
+Each method is one step that a crash leaves done, or not begun, or, of a write, in parts of 512
+bytes. Nothing is where it stays before `sync` (bytes and size of a file) or `sync_folder` (names
+in a folder) has come back.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+SECTOR = 512
+"""Bytes that a device writes as a whole or not at all."""
+
+
+class Disk:
+    """Files and folders that are changed; files stay open until `close`.
+
+    A file stays open from its first change on, since an error of the device that is met when bytes
+    are brought to where they stay is told to those who have the file open.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Path, int] = {}
+
+    def __enter__(self) -> Disk:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def create(self, path: Path, like: os.stat_result) -> None:
+        """Make an empty file with the owner, group and mode of another.
+
+        Where the file system can, it has them when it gets its name: a file of another owner would
+        stop the engine.
+
+        Raises:
+            OSError: also FileExistsError.
+        """
+        with _named(path):
+            number = _made_whole(path, like)
+            if number is None:
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                number = os.open(path, flags, 0o600)
+                _give(number, like)
+            self._open[path] = number
+
+    def write(self, path: Path, offset: int, data: bytes | memoryview) -> None:
+        """Write bytes, also behind the end."""
+        with _named(path):
+            number = self._number(path)
+            rest = memoryview(data)
+            while rest:
+                done = os.pwrite(number, rest, offset)
+                rest = rest[done:]
+                offset += done
+
+    def truncate(self, path: Path, size: int) -> None:
+        """Cut a file off."""
+        with _named(path):
+            os.ftruncate(self._number(path), size)
+
+    def sync(self, path: Path) -> None:
+        """Bring bytes and size of a file to where they stay."""
+        with _named(path):
+            os.fsync(self._number(path))
+
+    def set_times(self, path: Path, modified_ns: int) -> None:
+        """Say when a file was changed."""
+        with _named(path):
+            os.utime(path, ns=(modified_ns, modified_ns))
+
+    def rename(self, path: Path, target: Path) -> None:
+        """Give a file or folder another name; there must be nothing of that name."""
+        self._release(path)
+        with _named(path):
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, "exists", str(target))
+            path.rename(target)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file."""
+        self._release(path)
+        with _named(path):
+            path.unlink()
+
+    def mkdir(self, path: Path, like: os.stat_result) -> None:
+        """Make a folder with the owner, group and mode of another."""
+        with _named(path):
+            path.mkdir(mode=0o700)
+            number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                _give(number, like)
+            finally:
+                os.close(number)
+
+    def rmdir(self, path: Path) -> None:
+        """Remove an empty folder."""
+        with _named(path):
+            path.rmdir()
+
+    def sync_folder(self, path: Path) -> None:
+        """Bring the names in a folder to where they stay."""
+        with _named(path):
+            number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(number)
+            finally:
+                os.close(number)
+
+    def close(self) -> None:
+        """Close all files."""
+        for path in list(self._open):
+            self._release(path)
+
+    def _number(self, path: Path) -> int:
+        if path not in self._open:
+            self._open[path] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return self._open[path]
+
+    def _release(self, path: Path) -> None:
+        number = self._open.pop(path, None)
+        if number is not None:
+            with suppress(OSError):
+                os.close(number)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What the system says of a descriptor, as an error that names the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None and not str(error.filename).startswith("/proc/"):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _made_whole(path: Path, like: os.stat_result) -> int | None:
+    """A new file that gets its name when it has its owner; None where there can be none such."""
+    try:
+        number = os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    try:
+        _give(number, like)
+        os.link(f"/proc/self/fd/{number}", path, follow_symlinks=True)
+    except FileExistsError:
+        os.close(number)
+        raise
+    except OSError:
+        os.close(number)
+        return None
+    return number
+
+
+def _give(number: int, like: os.stat_result) -> None:
+    """Give a new file or folder the owner, group and mode of another.
+
+    Raises:
+        OSError: it would belong to somebody else than its neighbours.
+    """
+    have = os.fstat(number)
+    if have.st_uid != like.st_uid:
+        os.fchown(number, like.st_uid, like.st_gid)
+    elif have.st_gid != like.st_gid:
+        # The engine runs as the owner; another group is given by those who are in it.
+        with suppress(PermissionError):
+            os.fchown(number, -1, like.st_gid)
+    os.fchmod(number, stat.S_IMODE(like.st_mode))

@@ -1,0 +1,294 @@
+"""The engine's lock on an environment: taken for writing, and looked at.
+
+An engine that writes holds byte 0 of je.lck for as long as its environment is open, one that reads
+shares byte 1. Java's file locks are fcntl's, and those that belong to an open file description meet
+the same conflicts, and are not lost when anything else in this process closes the file.
+
+Source: FileManager.lockEnvironment, checkEnvHomePermissions, JE 7.5.11; fcntl(2), proc_locks(5).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from je_tools.errors import InputError, RefusedError
+from je_tools.plain import printable
+from je_tools.writing.disk import Disk
+
+FILE_NAME = "je.lck"
+
+_FLOCK = struct.Struct("hhqqi4x")
+"""`struct flock` of 64-bit Linux: type, whence, start, length, pid."""
+
+_WRITER, _READER = 0, 1
+_UNHELD = {errno.EACCES, errno.EAGAIN}
+
+
+class Mode(StrEnum):
+    """What somebody who holds the lock does with the environment."""
+
+    READ_WRITE = "read-write"
+    """An engine that has it open to write, or a command of ours that writes."""
+    READ_ONLY = "read-only"
+    """An engine that has it open to read."""
+    NO_READERS = "no-readers"
+    """An engine that is about to remove files, and keeps readers out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Somebody who holds a part of the lock.
+
+    Attributes:
+        mode: which part.
+        pid: of the process; None where the system does not tell it.
+        command: what the process was started as; None where that is not told.
+    """
+
+    mode: Mode
+    pid: int | None
+    command: str | None
+
+    @property
+    def text(self) -> str:
+        """Who it is, in words."""
+        if self.pid is None:
+            return "a process that cannot be seen from here (another user's, or container's)"
+        return f"process {self.pid}" + (f" ({self.command})" if self.command else "")
+
+
+def find_holders(home: Path) -> tuple[Holder, ...]:
+    """Who holds the lock of an environment, without taking it; nobody where it has none.
+
+    Processes of other pid namespaces (containers) are held by None: that they hold it is
+    told, and not which they are.
+
+    Raises:
+        InputError: the lock file cannot be opened.
+    """
+    try:
+        number = os.open(home / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise InputError(f"{home / FILE_NAME}: {error.strerror}") from error
+    try:
+        return _holders(number)
+    finally:
+        os.close(number)
+
+
+class EnvironmentLock:
+    """The lock of an engine that writes, held from `__enter__` to `__exit__`.
+
+    Nothing may be forked while it is held: a child would hold it on. Children that are started by
+    `subprocess` do not, since the file is closed in them.
+
+    Attributes:
+        readers: who had the environment open to read when the lock was taken.
+    """
+
+    def __init__(self, home: Path, disk: Disk | None = None) -> None:
+        self.home = home
+        self.readers: tuple[Holder, ...] = ()
+        self._disk = disk or Disk()
+        self._number: int | None = None
+
+    def __enter__(self) -> EnvironmentLock:
+        """Take it.
+
+        Raises:
+            RefusedError: somebody else has it, or it cannot be taken.
+        """
+        path = self.home / FILE_NAME
+        try:
+            while self._number is None:
+                self._number = self._taken(path)
+        except OSError as error:
+            raise RefusedError(f"{path}: cannot be locked: {error.strerror}") from error
+        self.readers = tuple(h for h in _holders(self._number) if h.mode is not Mode.READ_WRITE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        number, self._number = self._number, None
+        if number is not None:
+            os.close(number)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held now."""
+        return self._number is not None
+
+    def _taken(self, path: Path) -> int | None:
+        """The locked file; None where it was replaced meanwhile."""
+        number = self._opened(path)
+        try:
+            fcntl.fcntl(number, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, _WRITER))
+            if os.path.samestat(os.fstat(number), path.stat()):
+                return number
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            found = _holders(number) if error.errno in _UNHELD else ()
+            os.close(number)
+            if error.errno in _UNHELD:
+                raise _held(self.home, found) from error
+            raise
+        os.close(number)
+        return None
+
+    def _opened(self, path: Path) -> int:
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            return os.open(path, flags)
+        except FileNotFoundError:
+            # The engine never removes it, and must be able to open it.
+            with suppress(FileExistsError), self._disk:
+                self._disk.create(path, _neighbour(self.home))
+            return os.open(path, flags)
+
+
+def _neighbour(home: Path) -> os.stat_result:
+    """A file of the environment, whose owner, group and mode a new one gets."""
+    with os.scandir(home) as entries:
+        found = sorted(each.name for each in entries if each.name.endswith(".jdb"))
+    if found:
+        return (home / found[-1]).stat()
+    below = sorted(home.glob("data[0-9][0-9][0-9]/*.jdb"))
+    if not below:
+        raise InputError(f"{home}: no .jdb files here")
+    return below[-1].stat()
+
+
+def _held(home: Path, found: tuple[Holder, ...]) -> RefusedError:
+    writers = [each.text for each in found if each.mode is Mode.READ_WRITE]
+    who = " and ".join(writers) or "somebody"
+    return RefusedError(
+        f"{home / FILE_NAME}: {who} has the environment open to write; stop that first, or work "
+        "on a copy (--output DIR). `je-tools lock` tells who holds it"
+    )
+
+
+def _flock(kind: int, start: int) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, start, 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Conflict:
+    """A lock that would be in the way.
+
+    Attributes:
+        is_exclusive: no other can hold it too.
+        pid: of who holds it; None where that is not told.
+    """
+
+    is_exclusive: bool
+    pid: int | None
+
+
+def _conflict(number: int, start: int) -> _Conflict | None:
+    """The lock that keeps a byte from being locked; None where none does."""
+    asked = _flock(fcntl.F_WRLCK, start)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(number, fcntl.F_OFD_GETLK, asked))
+    if kind == fcntl.F_UNLCK:
+        return None
+    return _Conflict(kind == fcntl.F_WRLCK, pid if pid > 0 else None)
+
+
+def _holders(number: int) -> tuple[Holder, ...]:
+    """Who holds parts of an open lock file, but for this very descriptor."""
+    listed = set(_listed(number))
+    found: set[tuple[Mode, int | None]] = set()
+    for start in (_WRITER, _READER):
+        conflict = _conflict(number, start)
+        if conflict is None:
+            continue
+        kinds = {(kind, pid) for kind, pid, at in listed if at == start}
+        if not kinds:
+            kinds = {(conflict.is_exclusive, conflict.pid)}
+        found |= {(_mode(start, is_exclusive), pid) for is_exclusive, pid in kinds}
+    ordered = sorted(found, key=lambda each: (list(Mode).index(each[0]), each[1] or 0))
+    return tuple(Holder(mode, pid, _command(pid)) for mode, pid in ordered)
+
+
+def _mode(start: int, is_exclusive: bool) -> Mode:
+    if start == _WRITER:
+        return Mode.READ_WRITE
+    return Mode.NO_READERS if is_exclusive else Mode.READ_ONLY
+
+
+_LOCK = re.compile(
+    r"\d+: (?P<kind>POSIX|OFDLCK) +\S+ +(?P<mode>READ|WRITE) +(?P<pid>-?\d+) "
+    r"(?P<file>[0-9a-f]+:[0-9a-f]+:\d+) (?P<start>\d+) (?P<stop>\d+|EOF)"
+)
+"""A lock in /proc/locks and in fdinfo; one that somebody waits for has `->` there."""
+
+
+def _listed(number: int) -> Iterator[tuple[bool, int | None, int]]:
+    """Locks on a file as /proc/locks tells them: whether exclusive, pid, byte.
+
+    A lock of an open file description has no pid: those who have the file open are asked.
+    """
+    info = os.fstat(number)
+    file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
+    for lock in _locks(Path("/proc/locks")):
+        if lock["file"] != file:
+            continue
+        is_exclusive = lock["mode"] == "WRITE"
+        pid = int(lock["pid"])
+        pids: list[int | None] = [pid if pid > 0 else None]
+        if lock["kind"] == "OFDLCK":
+            pids = list(_owners(file, lock["mode"], lock["start"])) or [None]
+        for each in pids:
+            for byte in (_WRITER, _READER):
+                if _covers(lock, byte):
+                    yield is_exclusive, each, byte
+
+
+def _covers(lock: re.Match[str], byte: int) -> bool:
+    return int(lock["start"]) <= byte and (lock["stop"] == "EOF" or byte <= int(lock["stop"]))
+
+
+def _locks(path: Path) -> Iterator[re.Match[str]]:
+    with suppress(OSError):
+        for line in path.read_text(encoding="ascii", errors="replace").splitlines():
+            match = _LOCK.fullmatch(line.removeprefix("lock:").strip())
+            if match is not None:
+                yield match
+
+
+def _owners(file: str, mode: str, start: str) -> Iterator[int]:
+    """Processes that have a file open with such a lock, as far as they may be looked at."""
+    for process in Path("/proc").iterdir():
+        if not process.name.isdecimal():
+            continue
+        with suppress(OSError):
+            for info in (process / "fdinfo").iterdir():
+                if any(
+                    (lock["kind"], lock["file"], lock["mode"], lock["start"])
+                    == ("OFDLCK", file, mode, start)
+                    for lock in _locks(info)
+                ):
+                    yield int(process.name)
+                    break
+
+
+def _command(pid: int | None) -> str | None:
+    """What a process was started as: its command line, or its name."""
+    if pid is None:
+        return None
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "backslashreplace")
+        if words:
+            return printable(" ".join(words.rstrip("\0").split("\0")))
+        return printable(Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip())
+    return None

@@ -1,0 +1,610 @@
+"""One operation that changes a log: what it cuts, moves, appends and flips, in an order that lasts.
+
+At every instant a crash leaves a log that the engine opens. What is taken away goes to the undo
+journal first. Bytes are appended in the order of the log, and a file is where it stays before the
+next one is begun; a new file is its header, alone, until that is where it stays, since the engine
+refuses a longer file whose header is not whole. Bits are flipped when all that was appended before
+is where it stays.
+
+Source: FileManager.renameFile, LastFileReader, JE 7.5.11.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from crc32c import crc32c
+
+from je_tools import __version__
+from je_tools.environment import Environment, is_data_directory_name, is_jdb_name
+from je_tools.errors import RefusedError
+from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.properties import DATA_DIRECTORIES, read_settings
+from je_tools.writing.disk import SECTOR, Disk
+from je_tools.writing.journal import (
+    BLOB_MAX,
+    Journal,
+    journal_numbers,
+    kept_path,
+    make_folder,
+    read_journal,
+)
+from je_tools.writing.lock import EnvironmentLock
+
+PENDING_MAX = 8 << 20
+"""Bytes that are kept until the journal knows them: each time costs a wait for the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What tells whether a file is what it was.
+
+    Attributes:
+        size: bytes.
+        device, inode: where it is.
+        modified_ns: when it was changed last, in nanoseconds since 1970.
+    """
+
+    size: int
+    device: int
+    inode: int
+    modified_ns: int
+
+
+def look_at(environment: Environment) -> dict[Path, Seen]:
+    """What the files of a log are now; to be called before the log is read, with the lock held.
+
+    Raises:
+        RefusedError: one has gone.
+    """
+    with refusing():
+        return {file.path: seen_of(file.path) for file in environment.files}
+
+
+def seen_of(path: Path) -> Seen:
+    """What a file is now."""
+    info = path.stat()
+    return Seen(info.st_size, info.st_dev, info.st_ino, info.st_mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes that were written.
+
+    Attributes:
+        path: of the file.
+        offset: in it.
+        size: how many.
+        checksum: CRC-32C of them.
+    """
+
+    path: Path
+    offset: int
+    size: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Flip:
+    path: Path
+    offset: int
+    old: bytes
+    new: bytes
+
+
+class Session:
+    """An operation on a log; nothing is written before the first change.
+
+    Leaving the `with` block without `finish` leaves the log as a crash would at this point: the
+    engine opens it, and `je-tools undo` puts back what was there before.
+
+    Attributes:
+        environment: the log as it was.
+        appended: bytes that were appended.
+        journal_no: of its undo journal; None where there is none, or nothing was begun.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        operation: str,
+        lock: EnvironmentLock | None,
+        *,
+        seen: Mapping[Path, Seen] | None = None,
+        disk: Disk | None = None,
+        undo: bool = True,
+    ) -> None:
+        """Make ready.
+
+        Args:
+            environment: a whole one, opened when the lock was held.
+            operation: what the journal calls it: `checkpoint`.
+            lock: of the environment, held; None for a copy that nobody knows of yet.
+            seen: what the files were when they were read; see `look_at`.
+            disk: that is written to.
+            undo: whether there is to be an undo journal; a copy needs none.
+        """
+        if lock is not None and not lock.is_held:
+            raise ValueError("the lock is not held")
+        self.environment = environment
+        self.appended = 0
+        self.journal_no: int | None = None
+        self._operation = operation
+        self._seen = look_at(environment) if seen is None else dict(seen)
+        self._disk = disk or Disk()
+        self._wants_journal = undo
+        self._journal: Journal | None = None
+        self._begun = self._finished = False
+        self._home = Path(environment.name)
+        self._paths = {file.file_no: file.path for file in environment.files}
+        self._sizes = {file.file_no: file.size for file in environment.files}
+        self._grown: set[int] = set()
+        self._new: set[Path] = set()
+        self._last: int | None = None
+        self._pending: list[tuple[int, int, bytes]] = []
+        self._pending_size = 0
+        self._flips: list[_Flip] = []
+        self._written: list[Piece] = []
+        self._flipped: list[_Flip] = []
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._disk.close()
+
+    def check_space(self, size: int) -> None:
+        """Make sure that there is room for what is going to be written.
+
+        Args:
+            size: bytes that will be appended or cut off; cut-off bytes go to the journal.
+
+        Raises:
+            RefusedError: there is too little.
+        """
+        if self._wants_journal:
+            size += size * 4 // SECTOR
+        folders = {path.parent for path in self._paths.values()} | {self._home}
+        with refusing():
+            for folder in sorted(folders):
+                info = os.statvfs(folder)
+                free = info.f_bavail * info.f_frsize
+                if free < size:
+                    raise RefusedError(
+                        f"{folder}: {free:,} bytes are free, and up to {size:,} would be written; "
+                        "make room, or write to a copy elsewhere (--output DIR)"
+                    )
+
+    # Changes
+
+    def cut(self, file_no: int, size: int) -> None:
+        """Cut a file off; what is behind `size` goes to the journal. It is done when this returns.
+
+        Raises:
+            RefusedError: it cannot be, or the log is not what it was.
+        """
+        before = self._sizes[file_no]
+        if file_no in self._grown or not 0 <= size < before:
+            raise ValueError(f"file {file_no:#x} cannot be cut from {before} to {size} bytes")
+        self.sync()
+        path = self._paths[file_no]
+        with self._changing() as journal:
+            if journal is not None:
+                for at, data in _pieces_of(path, size, before):
+                    journal.add("saved", data, file=self._name(path), offset=at)
+                journal.add("cut", file=self._name(path), size=size, before=before)
+                journal.sync()
+            self._disk.truncate(path, size)
+            self._disk.sync(path)
+            self._sizes[file_no] = size
+
+    def set_aside(self, file_no: int) -> Path:
+        """Rename an unusable file as the engine does: `.bad`, `.bad.1` and so on; gives its path.
+
+        Raises:
+            RefusedError: as `cut`.
+        """
+        path = self._paths[file_no]
+        target, count = path.with_suffix(".bad"), 0
+        while os.path.lexists(target):
+            count += 1
+            target = path.with_name(f"{path.stem}.bad.{count}")
+        self._move(file_no, target)
+        return target
+
+    def remove(self, file_no: int) -> None:
+        """Take a whole file out of the log, into the journal. Take the newest first.
+
+        Raises:
+            RefusedError: as `cut`.
+        """
+        path = self._paths[file_no]
+        if not self._wants_journal:
+            self.sync()
+            with self._changing():
+                self._disk.unlink(path)
+                self._disk.sync_folder(path.parent)
+                self._forget(file_no)
+            return
+        with self._changing() as journal:
+            assert journal is not None
+            target = kept_path(path, journal.number)
+            make_folder(self._disk, target.parent)
+        self._move(file_no, target)
+
+    def append(self, file_no: int, offset: int, data: bytes) -> None:
+        """Write at the end of the log; at offset 0 a new file is begun, with its whole header.
+
+        Bytes are written some time later, in order, and are where they stay after `sync`.
+
+        Raises:
+            RefusedError: they cannot be written, or the log is not what it was.
+        """
+        if self._flips or (self._last is not None and self._last != file_no):
+            self.sync()
+        if offset == 0:
+            self._make_way(file_no, data)
+        if offset != self._sizes.get(file_no):
+            raise ValueError(f"file {file_no:#x} has no end at {offset:#x}")
+        self._last = file_no
+        self._grown.add(file_no)
+        pieces = [(offset, data)]
+        if offset == 0:
+            # The header is a piece of its own, since it is written alone.
+            pieces = [(0, data[:FILE_HEADER_SIZE]), (FILE_HEADER_SIZE, data[FILE_HEADER_SIZE:])]
+        self._pending += [(file_no, at, piece) for at, piece in pieces if piece]
+        self._sizes[file_no] += len(data)
+        self._pending_size += len(data)
+        self.appended += len(data)
+        if self._pending_size >= PENDING_MAX:
+            with self._changing() as journal:
+                self._flush(journal)
+
+    def flip_bits(self, file_no: int, offset: int, old: bytes, new: bytes) -> None:
+        """Change bytes in place, at the next `sync`: behind all that was appended before.
+
+        Args:
+            file_no: of a file that was there before.
+            offset: of the first byte.
+            old, new: what is there, and what will be; of one size.
+        """
+        if len(old) != len(new) or offset + len(old) > self._sizes[file_no]:
+            raise ValueError(f"{old!r} cannot become {new!r} at {file_no:#x}/{offset:#x}")
+        self._flips.append(_Flip(self._paths[file_no], offset, old, new))
+
+    def sync(self) -> None:
+        """Bring all that was appended to where it stays, then the same with flipped bits.
+
+        Raises:
+            RefusedError: it cannot be.
+        """
+        if self._last is None and not self._flips:
+            return
+        with self._changing() as journal:
+            self._flush(journal)
+            if self._last is not None:
+                self._disk.sync(self._paths[self._last])
+                self._last = None
+            if self._flips:
+                self._flip(journal)
+
+    def finish(self) -> None:
+        """Bring all to where it stays, read it again and check it, and end the journal.
+
+        Raises:
+            RefusedError: what was written is not what is read.
+        """
+        self.sync()
+        if not self._begun:
+            return
+        with self._changing() as journal:
+            self._disk.close()
+            self._check()
+            if journal is not None:
+                journal.add("done", time_ms=_now_ms(), files=self._listed())
+                journal.sync()
+                self._disk.close()
+            self._finished = True
+
+    # How
+
+    @contextmanager
+    def _changing(self) -> Iterator[Journal | None]:
+        """Begin the operation where it is not yet, and say what stopped it.
+
+        Raises:
+            RefusedError: a step failed, or the log is not what it was.
+        """
+        with refusing(self.state_text):
+            if not self._begun:
+                self._begin()
+            yield self._journal
+
+    def state_text(self) -> str:
+        """What the log is when the operation ends here: the end of a sentence, or nothing."""
+        if not self._begun:
+            return "; nothing was changed"
+        if self._journal is None or self._finished:
+            return ""
+        return (
+            f"; the {self._operation} is not finished, and the log is as after a crash, which the "
+            f"engine recovers from. `je-tools undo {self._home} --apply` puts back what was there"
+        )
+
+    def _begin(self) -> None:
+        self._check_unchanged()
+        like = self._like()
+        if os.geteuid() not in (0, like.st_uid):
+            raise RefusedError(
+                f"{self._home}: its files belong to user {like.st_uid}, and new ones would not; "
+                "run this as that user"
+            )
+        if self._wants_journal:
+            _check_none_is_put_back(self._home)
+            files = self._listed()
+            journal = Journal.create(self._home, self._disk, like)
+            # From here on there is something to be told of.
+            self._journal, self.journal_no, self._begun = journal, journal.number, True
+            journal.add(
+                "begin",
+                operation=self._operation,
+                tool=__version__,
+                time_ms=_now_ms(),
+                files=files,
+            )
+            journal.sync()
+        self._begun = True
+
+    def _check_unchanged(self) -> None:
+        known = {file.path: file.size for file in self.environment.files}
+        marker = self.environment.marker
+        others = {marker.path} if marker is not None else set()
+        others |= {each.path for each in self.environment.unreadable}
+        for path in log_paths(self._home):
+            if path not in known and path not in others:
+                raise _changed(path, "was not there")
+        for path, size in known.items():
+            if not path.exists():
+                raise _changed(path, "was there")
+            seen = seen_of(path)
+            if seen.size != size:
+                raise _changed(path, f"had {size:,} bytes, and has {seen.size:,}")
+            if seen != self._seen.get(path):
+                raise _changed(path, "was written to or replaced")
+
+    def _like(self) -> os.stat_result:
+        return self.environment.files[-1].path.stat()
+
+    def _listed(self) -> list[tuple[str, int, int]]:
+        """Names, sizes and times of all files of the log."""
+        found = []
+        for path in log_paths(self._home):
+            seen = seen_of(path)
+            found.append((self._name(path), seen.size, seen.modified_ns))
+        return found
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._home).as_posix()
+
+    def _move(self, file_no: int, target: Path) -> None:
+        self.sync()
+        path = self._paths[file_no]
+        with self._changing() as journal:
+            if journal is not None:
+                journal.add("rename", file=self._name(path), target=self._name(target))
+                journal.sync()
+            self._disk.rename(path, target)
+            # A file that is seen to be gone must have been seen elsewhere before.
+            for folder in dict.fromkeys((target.parent, path.parent)):
+                self._disk.sync_folder(folder)
+            self._forget(file_no)
+
+    def _forget(self, file_no: int) -> None:
+        del self._paths[file_no], self._sizes[file_no]
+        self._grown.discard(file_no)
+
+    def _make_way(self, file_no: int, data: bytes) -> None:
+        """Make sure that a file can be begun."""
+        if len(data) < FILE_HEADER_SIZE:
+            raise ValueError(f"file {file_no:#x} is begun with less than its header")
+        size = self._sizes.get(file_no)
+        if size is None:
+            self._paths[file_no] = self._new_path(file_no)
+            self._sizes[file_no] = 0
+            self._new.add(self._paths[file_no])
+        elif size > FILE_HEADER_SIZE or file_no in self._grown:
+            raise ValueError(f"file {file_no:#x} is there already")
+        elif size:
+            # An engine that died when it had begun the file.
+            self.cut(file_no, 0)
+
+    def _new_path(self, file_no: int) -> Path:
+        """Where the engine looks for a file: which directory is its turn.
+
+        Raises:
+            RefusedError: the files there are do not lie where it would look for them.
+        """
+        name = f"{file_no:08x}.jdb"
+        last = self.environment.files[-1]
+        if last.path.parent == self._home:
+            return self._home / name
+        count = read_settings(self._home).number(DATA_DIRECTORIES) or len(self.environment.folders)
+        folders = [self._home / f"data{no % count + 1:03d}" for no in (last.file_no, file_no)]
+        if folders[0] != last.path.parent or not folders[1].is_dir():
+            raise RefusedError(
+                f"{last.path}: with {count} data directories the engine would look for this file "
+                f"in {folders[0].name}; set {DATA_DIRECTORIES} in je.properties to what it is"
+            )
+        return folders[1] / name
+
+    def _flush(self, journal: Journal | None) -> None:
+        """Tell the journal of what is pending, then write it."""
+        pending, self._pending, self._pending_size = self._pending, [], 0
+        if not pending:
+            return
+        pieces = [
+            Piece(self._paths[file_no], at, len(data), crc32c(data))
+            for file_no, at, data in pending
+        ]
+        if journal is not None:
+            sums = b"".join(sector_sums(at, data) for _, at, data in pending)
+            listed = [(self._name(p.path), p.offset, p.size, p.checksum) for p in pieces]
+            journal.add("append", sums, pieces=listed)
+            journal.sync()
+        for piece, (_, _, data) in zip(pieces, pending, strict=True):
+            if piece.offset == 0:
+                self._begin_file(piece.path, data)
+            else:
+                self._disk.write(piece.path, piece.offset, data)
+        self._written += pieces
+
+    def _begin_file(self, path: Path, header: bytes) -> None:
+        if path in self._new:
+            self._disk.create(path, self._like_now())
+        self._disk.write(path, 0, header)
+        self._disk.sync(path)
+        self._disk.sync_folder(path.parent)
+
+    def _like_now(self) -> os.stat_result:
+        there = [path for path in self._paths.values() if path.exists()]
+        return (there[-1] if there else self._home).stat()
+
+    def _flip(self, journal: Journal | None) -> None:
+        flips, self._flips = self._flips, []
+        for flip in flips:
+            found = read_at(flip.path, flip.offset, len(flip.old))
+            if found != flip.old:
+                raise RefusedError(
+                    f"{flip.path} @{flip.offset:#x}: expected {flip.old.hex()}, found {found.hex()}"
+                )
+        if journal is not None:
+            listed = [(self._name(f.path), f.offset, f.old.hex(), f.new.hex()) for f in flips]
+            journal.add("flip", flips=listed)
+            journal.sync()
+        for flip in flips:
+            self._disk.write(flip.path, flip.offset, flip.new)
+        for path in dict.fromkeys(flip.path for flip in flips):
+            self._disk.sync(path)
+        self._flipped += flips
+
+    def _check(self) -> None:
+        """Read what was written by other descriptors, from the device where the system lets us."""
+        for piece in self._written:
+            if crc32c(read_at(piece.path, piece.offset, piece.size, fresh=True)) != piece.checksum:
+                raise _unlike(piece.path, piece.offset)
+        for flip in self._flipped:
+            if read_at(flip.path, flip.offset, len(flip.new), fresh=True) != flip.new:
+                raise _unlike(flip.path, flip.offset)
+        for file_no, path in self._paths.items():
+            if path.stat().st_size != self._sizes[file_no]:
+                raise _unlike(path, self._sizes[file_no])
+
+
+def log_paths(home: Path) -> list[Path]:
+    """The log files of an environment by their names, those of its data directories too."""
+    return [
+        path
+        for folder in log_folders(home)
+        for path in sorted(folder.iterdir())
+        if is_jdb_name(path.name)
+    ]
+
+
+def log_folders(home: Path) -> list[Path]:
+    """The home of an environment, and its data directories."""
+    below = (path for path in home.iterdir() if is_data_directory_name(path.name))
+    return [home, *sorted(path for path in below if path.is_dir())]
+
+
+def read_at(path: Path, offset: int, size: int, *, fresh: bool = False) -> bytes:
+    """Bytes of a file, less at its end.
+
+    Args:
+        path: the file.
+        offset, size: which bytes.
+        fresh: not what the system remembers of it, where it can forget that.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if fresh:
+            os.posix_fadvise(number, offset, size, os.POSIX_FADV_DONTNEED)
+        parts = []
+        while size:
+            part = os.pread(number, size, offset)
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+            size -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(number)
+
+
+def sector_bounds(offset: int, size: int) -> list[int]:
+    """Where the parts of a span begin that lie in one sector of the file each, and the end."""
+    stop = offset + size
+    first = offset // SECTOR * SECTOR + SECTOR
+    return [offset, *range(first, stop, SECTOR), stop]
+
+
+def sector_sums(offset: int, data: bytes) -> bytes:
+    """CRC-32C of each part of `sector_bounds`, as little-endian 32-bit numbers."""
+    view = memoryview(data)
+    bounds = sector_bounds(offset, len(data))
+    sums = [crc32c(view[start - offset : stop - offset]) for start, stop in pairwise(bounds)]
+    return np.array(sums, "<u4").tobytes()
+
+
+def _pieces_of(path: Path, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
+    for at in range(start, stop, BLOB_MAX):
+        data = read_at(path, at, min(BLOB_MAX, stop - at))
+        if len(data) < min(BLOB_MAX, stop - at):
+            raise _changed(path, "became shorter")
+        yield at, data
+
+
+def _check_none_is_put_back(home: Path) -> None:
+    """Refuse to write to a log that is half way back.
+
+    Raises:
+        RefusedError: an undo was interrupted.
+    """
+    for number in journal_numbers(home)[-1:]:
+        if read_journal(home, number).first("undo") is not None:
+            raise RefusedError(
+                f"{home}: undo {number} was interrupted; `je-tools undo {home} --apply` ends it"
+            )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _changed(path: Path, what: str) -> RefusedError:
+    return RefusedError(f"{path}: {what} when the log was read; run the command again")
+
+
+def _unlike(path: Path, offset: int) -> RefusedError:
+    return RefusedError(
+        f"{path} @{offset:#x}: what was written is not what is read: the disk is not to be trusted"
+    )
+
+
+@contextmanager
+def refusing(state_text: Callable[[], str] = str) -> Iterator[None]:
+    """What the system refuses, as what the command refuses; `state_text` tells of the log."""
+    try:
+        yield
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename is not None else ""
+        raise RefusedError(f"{name}{error.strerror}{state_text()}") from error
+    except RefusedError as error:
+        raise RefusedError(f"{error}{state_text()}") from error

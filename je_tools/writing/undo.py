@@ -1,0 +1,497 @@
+"""Takes back what an operation did to a log, by its journal: the newest one first.
+
+The steps of the operation are taken back in the reverse order, each brought to where it stays
+before the next, so that the log goes back through the states that it went through. Each step can be
+done twice, and the journal is told of those that are done, so an undo that was interrupted goes on
+where it was. Nothing is put back where anything else has written since: every sector of what the
+operation appended must hold what it wrote, what was there before, or, after a power cut, zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from crc32c import crc32c
+
+from je_tools.errors import RefusedError
+from je_tools.writing.disk import Disk
+from je_tools.writing.journal import (
+    FOLDER,
+    Frame,
+    Journal,
+    Recorded,
+    dropped_folders,
+    dropped_name,
+    journal_numbers,
+    read_journal,
+)
+from je_tools.writing.session import (
+    Piece,
+    log_folders,
+    log_paths,
+    read_at,
+    refusing,
+    sector_bounds,
+    seen_of,
+)
+
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step back.
+
+    Attributes:
+        what: `cut`, `remove`, `unflip`, `rename` or `restore`.
+        name: of the file, from the home on.
+        offset: where a cut, or what is put back, begins.
+        size: bytes that are cut off, or put back.
+        target: of a rename.
+        frame: what the journal has of it.
+    """
+
+    what: str
+    name: str
+    offset: int = 0
+    size: int = 0
+    target: str = ""
+    frame: Frame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A file that an operation appended to, or began.
+
+    Attributes:
+        base: where what it appended, or cut off, begins.
+        before: bytes that it had; 0 of a file that was begun.
+        pieces: what was appended, in order.
+        sums: CRC-32C of the parts of each piece that lie in one sector.
+        saved: frames with what was cut off.
+    """
+
+    base: int
+    before: int
+    pieces: list[Piece]
+    sums: list[tuple[Frame, int]]
+    saved: list[Frame]
+
+
+class Undo:
+    """A journal, and what it takes to go back.
+
+    Attributes:
+        recorded: the journal.
+        operation: what was done.
+        time_ms: when it began.
+        tool: version of je-tools that did it.
+        is_finished: whether the operation came to its end.
+        is_begun: whether it has been taken back in part.
+        steps: what there is to do, in order.
+    """
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
+        begin = recorded.frames[0].head if recorded.frames else {}
+        self.operation = str(begin.get("operation", "nothing"))
+        self.time_ms: int | None = begin.get("time_ms")
+        self.tool: str | None = begin.get("tool")
+        self.is_finished = recorded.first("done") is not None
+        self.is_begun = recorded.first("undo") is not None
+        self.is_undone = recorded.first("undone") is not None
+        self.before = _files(recorded.frames[0]) if recorded.frames else {}
+        replay = _Replay(self.before)
+        for frame in recorded.frames:
+            replay.take(frame)
+        self._replay = replay
+        self._home = recorded.home
+        self.all_steps = _collapsed(replay.steps[::-1])
+        done = sum(frame.record == "back" for frame in recorded.frames)
+        self.steps = [] if self.is_undone else self.all_steps[done:]
+
+    @property
+    def number(self) -> int:
+        """Of the journal."""
+        return self.recorded.number
+
+    @property
+    def saved_size(self) -> int:
+        """Bytes of the log that the journal holds, files that were taken out with them."""
+        kept = (self._home / target for _, target in self._replay.renamed if FOLDER in target)
+        sizes = [path.stat().st_size for path in kept if path.exists()]
+        blobs = [frame.blob_size for frame in self.recorded.frames if frame.record == "saved"]
+        return sum(sizes) + sum(blobs)
+
+    def check(self, *, any_time: bool = False) -> None:
+        """Make sure that the log is in a state that the operation, or its undo, can have left.
+
+        Args:
+            any_time: files may have other times than they had, as in a copy.
+
+        Raises:
+            RefusedError: anything else has written since.
+        """
+        if self.is_undone or not self.recorded.frames:
+            return
+        with refusing():
+            _Check(self._home, self.recorded, self._replay, self.before, any_time).run()
+
+    def apply(self, disk: Disk) -> None:
+        """Put everything back, and remove the journal; the lock is to be held.
+
+        `check` has to be called before. It can be repeated wherever it was interrupted.
+
+        Raises:
+            RefusedError: a step failed.
+        """
+        journal = Journal(self._home, self.number, disk, self.recorded.size)
+        with refusing(self._state_text):
+            if self.steps:
+                # What a torn frame left must not stand behind one that is whole.
+                disk.truncate(journal.folder / "journal", self.recorded.size)
+                if not self.is_begun:
+                    journal.add("undo")
+                journal.sync()
+            for step in self.steps:
+                self._take_back(step, disk)
+                journal.add("back")
+                journal.sync()
+            if not self.is_undone and self.all_steps:
+                self._set_times(disk)
+                journal.add("undone")
+                journal.sync()
+            disk.close()
+            self._remove(disk)
+
+    def drop(self, disk: Disk) -> None:
+        """Remove the journal, with what it saved.
+
+        Raises:
+            RefusedError: it cannot be removed.
+        """
+        with refusing():
+            self._remove(disk)
+
+    def _state_text(self) -> str:
+        return f"; the undo is not finished: run `je-tools undo {self._home} --apply` again"
+
+    def _set_times(self, disk: Disk) -> None:
+        for name, (_, modified_ns) in self.before.items():
+            path = self._home / name
+            if name in self._replay.touched and path.stat().st_mtime_ns != modified_ns:
+                disk.set_times(path, modified_ns)
+
+    def _take_back(self, step: Step, disk: Disk) -> None:
+        path = self._home / step.name
+        if step.what == "remove":
+            if path.exists():
+                disk.unlink(path)
+                disk.sync_folder(path.parent)
+        elif step.what == "cut":
+            if path.stat().st_size > step.offset:
+                disk.truncate(path, step.offset)
+            disk.sync(path)
+        elif step.what == "unflip":
+            assert step.frame is not None
+            self._unflip(step.frame, disk)
+        elif step.what == "rename":
+            target = self._home / step.target
+            if path.exists():
+                disk.rename(path, target)
+            for folder in dict.fromkeys((target.parent, path.parent)):
+                if folder.is_dir():
+                    disk.sync_folder(folder)
+        else:
+            for frame in self._replay.made[step.name].saved:
+                disk.write(path, frame.head["offset"], self.recorded.blob(frame))
+            disk.sync(path)
+
+    def _unflip(self, frame: Frame, disk: Disk) -> None:
+        paths = []
+        for name, offset, old, _ in frame.head["flips"]:
+            disk.write(self._home / name, offset, bytes.fromhex(old))
+            paths.append(self._home / name)
+        for path in dict.fromkeys(paths):
+            disk.sync(path)
+
+    def _remove(self, disk: Disk) -> None:
+        """Remove the journal: under another name first, so that what is left is no journal."""
+        folder = self.recorded.folder
+        disk.rename(folder, dropped_name(folder))
+        disk.sync_folder(folder.parent)
+        _clear(self._home, disk)
+
+
+def clear_remains(home: Path, disk: Disk) -> None:
+    """Remove what is left of journals whose removal was interrupted, and empty folders.
+
+    Raises:
+        RefusedError: it cannot be removed.
+    """
+    with refusing():
+        _clear(home, disk)
+
+
+def _clear(home: Path, disk: Disk) -> None:
+    folders = [folder for folder in log_folders(home) if (folder / FOLDER).is_dir()]
+    for dropped in dropped_folders(home):
+        # The folder that tells that there is more to be removed goes last.
+        for folder in reversed(folders):
+            _remove_folder(folder / FOLDER / dropped.stem, disk)
+        _remove_folder(dropped, disk)
+    for folder in folders:
+        if not any((folder / FOLDER).iterdir()):
+            disk.rmdir(folder / FOLDER)
+            disk.sync_folder(folder)
+
+
+def _remove_folder(folder: Path, disk: Disk) -> None:
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        disk.unlink(path)
+    disk.rmdir(folder)
+    disk.sync_folder(folder.parent)
+
+
+def list_undos(home: Path) -> list[Undo]:
+    """The journals of an environment, the newest last.
+
+    Raises:
+        RefusedError: one cannot be read.
+    """
+    with refusing():
+        return [Undo(read_journal(home, number)) for number in journal_numbers(home)]
+
+
+def _files(frame: Frame) -> dict[str, tuple[int, int]]:
+    """Sizes and times of files, by name, as a journal has them."""
+    return {name: (size, modified_ns) for name, size, modified_ns in frame.head["files"]}
+
+
+class _Replay:
+    """What the frames of a journal tell together.
+
+    Attributes:
+        steps: how to take back each step, in the order of the operation.
+        made: files that were cut or appended to, as they are now called.
+        begun: names of files that were begun.
+        renamed: names from and to.
+        flips: file, offset, old and new bytes.
+    """
+
+    def __init__(self, before: Mapping[str, tuple[int, int]]) -> None:
+        self.steps: list[Step] = []
+        self.made: dict[str, Made] = {}
+        self.begun: set[str] = set()
+        self.renamed: list[tuple[str, str]] = []
+        self.flips: list[tuple[str, int, bytes, bytes]] = []
+        self._before = before
+        self._there = set(before)
+        self._saved: list[Frame] = []
+
+    @property
+    def touched(self) -> set[str]:
+        """Files that were there and whose bytes were changed."""
+        return {*self.made, *(name for name, *_ in self.flips)}
+
+    def take(self, frame: Frame) -> None:
+        """Add a frame."""
+        head = frame.head
+        if frame.record == "saved":
+            self._saved.append(frame)
+        elif frame.record == "cut":
+            name, size, before = head["file"], head["size"], head["before"]
+            self.made[name] = Made(size, before, [], [], self._saved)
+            self._saved = []
+            self.steps.append(Step("restore", name, size, before - size))
+        elif frame.record == "rename":
+            self._there.discard(head["file"])
+            self.renamed.append((head["file"], head["target"]))
+            self.steps.append(Step("rename", head["target"], target=head["file"]))
+        elif frame.record == "append":
+            self._append(frame)
+        elif frame.record == "flip":
+            for name, offset, old, new in head["flips"]:
+                self.flips.append((name, offset, bytes.fromhex(old), bytes.fromhex(new)))
+            size = sum(len(old) // 2 for _, _, old, _ in head["flips"])
+            names = ", ".join(dict.fromkeys(name for name, *_ in head["flips"]))
+            self.steps.append(Step("unflip", names, size=size, frame=frame))
+
+    def _append(self, frame: Frame) -> None:
+        at = 0
+        for name, offset, size, checksum in frame.head["pieces"]:
+            if name not in self._there:
+                self._there.add(name)
+                self.begun.add(name)
+                self.made[name] = Made(0, 0, [], [], [])
+                self.steps.append(Step("remove", name, 0))
+            elif name not in self.made:
+                self.made[name] = Made(offset, offset, [], [], [])
+            made = self.made[name]
+            made.pieces.append(Piece(Path(name), offset, size, checksum))
+            made.sums.append((frame, at))
+            at += 4 * (len(sector_bounds(offset, size)) - 1)
+            self.steps.append(Step("cut", name, offset, size))
+
+
+def _collapsed(steps: Sequence[Step]) -> list[Step]:
+    """Steps back, those one on which cut one file one after the other as one."""
+    found: list[Step] = []
+    for step in steps:
+        last = found[-1] if found else None
+        is_same = last is not None and last.what == "cut" and last.name == step.name
+        if last is not None and is_same and step.what in ("cut", "remove"):
+            found[-1] = Step(step.what, step.name, step.offset, step.size + last.size)
+        else:
+            found.append(step)
+    return found
+
+
+class _Check:
+    """Holds the files against what a journal says of them."""
+
+    def __init__(
+        self,
+        home: Path,
+        recorded: Recorded,
+        replay: _Replay,
+        before: Mapping[str, tuple[int, int]],
+        any_time: bool,
+    ) -> None:
+        self._home = home
+        self._recorded = recorded
+        self._replay = replay
+        self._before = before
+        self._any_time = any_time
+
+    def run(self) -> None:
+        """Look at all files.
+
+        Raises:
+            RefusedError: one is not what it can be.
+        """
+        there = {path.relative_to(self._home).as_posix() for path in log_paths(self._home)}
+        done = self._recorded.first("done")
+        if done is not None and self._recorded.first("undo") is None:
+            self._check_done(there, _files(done))
+        moved = {source for source, _ in self._replay.renamed}
+        for source, target in self._replay.renamed:
+            self._check_moved(there, source, target)
+        for name in there - set(self._before) - self._replay.begun:
+            raise _written(self._home / name, "was not there")
+        for name, (size, modified_ns) in self._before.items():
+            if name in moved:
+                continue
+            if name not in there:
+                raise _written(self._home / name, "was there")
+            if name not in self._replay.made:
+                is_flipped = any(name == flipped for flipped, *_ in self._replay.flips)
+                self._check_same(name, size, None if is_flipped else modified_ns)
+        for name, made in self._replay.made.items():
+            if name in there and (name not in moved or self._is_kept(name)):
+                self._check_made(name, made)
+        for name, offset, old, new in self._replay.flips:
+            if read_at(self._home / name, offset, len(old)) not in (old, new):
+                raise _written(self._home / name, f"has other bytes at {offset:#x}", "")
+
+    def _check_done(self, there: set[str], files: Mapping[str, tuple[int, int]]) -> None:
+        """Of an operation that came to its end all files are as it left them."""
+        for name in sorted(there ^ set(files)):
+            raise _written(self._home / name, "was there" if name in files else "was not there")
+        for name, (size, modified_ns) in files.items():
+            self._check_same(name, size, modified_ns)
+
+    def _check_same(self, name: str, size: int, modified_ns: int | None) -> None:
+        path = self._home / name
+        seen = seen_of(path)
+        if seen.size != size:
+            raise _written(path, f"had {size:,} bytes, and has {seen.size:,}")
+        if modified_ns is not None and seen.modified_ns != modified_ns and not self._any_time:
+            raise RefusedError(
+                f"{path}: was written to since, or is a copy that has another time; only where "
+                "you know that it is a copy, repeat with --any-time"
+            )
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether a file of this name was moved, and is not back."""
+        targets = [target for source, target in self._replay.renamed if source == name]
+        return any((self._home / target).exists() for target in targets)
+
+    def _check_moved(self, there: set[str], source: str, target: str) -> None:
+        size, modified_ns = self._before[source]
+        if (self._home / target).exists():
+            self._check_same(target, size, modified_ns)
+            if source in there and source not in self._replay.begun:
+                raise _written(self._home / source, "was not there")
+        elif source not in there:
+            raise _written(self._home / source, f"was there, as {target} too")
+        else:
+            self._check_same(source, size, modified_ns)
+
+    def _check_made(self, name: str, made: Made) -> None:
+        """What was appended to a file is ours, or what was cut off, or nothing yet."""
+        path = self._home / name
+        size = path.stat().st_size
+        most = max([made.before, *(p.offset + p.size for p in made.pieces)])
+        if not made.base <= size <= most:
+            raise _written(path, f"has {size:,} bytes", "")
+        for start, stop, at in self._spans(made, size):
+            data = read_at(path, start, stop - start)
+            piece = None if at is None else made.pieces[at]
+            if piece is not None and crc32c(data) == piece.checksum:
+                continue
+            if _is_zero(data) or data == self._old(made, start, stop):
+                continue
+            sums = self._sums(made, at)
+            bounds = sector_bounds(start, stop - start)
+            for number, (a, b) in enumerate(pairwise(bounds)):
+                part = data[a - start : b - start]
+                is_ours = number < len(sums) and crc32c(part) == sums[number]
+                if not (is_ours or _is_zero(part) or part == self._old(made, a, b)):
+                    raise _written(path, f"has other bytes at {a:#x}", "")
+
+    def _spans(self, made: Made, size: int) -> Iterator[tuple[int, int, int | None]]:
+        """Spans of a file up to its size, and the piece that was written to each."""
+        at = made.base
+        for i, piece in enumerate(made.pieces):
+            at = piece.offset + piece.size
+            if piece.offset < size:
+                yield piece.offset, min(at, size), i
+        for start in range(at, size, _PIECE):
+            yield start, min(start + _PIECE, size), None
+
+    def _sums(self, made: Made, at: int | None) -> list[int]:
+        if at is None:
+            return []
+        piece, (frame, start) = made.pieces[at], made.sums[at]
+        stop = start + 4 * (len(sector_bounds(piece.offset, piece.size)) - 1)
+        sums: list[int] = np.frombuffer(self._recorded.blob(frame, start, stop), "<u4").tolist()
+        return sums
+
+    def _old(self, made: Made, start: int, stop: int) -> bytes | None:
+        """What was cut off there; None where that was less."""
+        parts = []
+        for frame in made.saved:
+            first = frame.head["offset"]
+            a, b = max(start, first), min(stop, first + frame.blob_size)
+            if a < b:
+                parts.append(self._recorded.blob(frame, a - first, b - first))
+        found = b"".join(parts)
+        return found if len(found) == stop - start else None
+
+
+def _is_zero(data: bytes) -> bool:
+    return data.count(0) == len(data)
+
+
+def _written(path: Path, what: str, when: str = " when the operation ended") -> RefusedError:
+    return RefusedError(
+        f"{path}: {what}{when}; something else has written to the log since, which the undo would "
+        "destroy. `je-tools undo --drop` removes the journal"
+    )

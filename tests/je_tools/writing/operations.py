@@ -1,0 +1,129 @@
+"""Operations on small logs, as commands that write would do them."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from je_tools.environment import open_environment
+from je_tools.writing.disk import Disk
+from je_tools.writing.session import Session, read_at
+from je_tools.writing.undo import clear_remains, list_undos
+from tests.builders.logs import LogFile, write_log
+from tests.builders.power_cuts import Recorder
+
+
+def small_log(folder: Path, *, data_directories: int = 0) -> Path:
+    """Three files with a torn tail, and one that was only begun."""
+    files = [LogFile(0)]
+    for sizes in ((40, 500, 60), (900, 30, 30, 1000), (100, 2000, 50)):
+        for size in sizes:
+            files[-1].trace(size)
+        files.append(files[-1].follower())
+    del files[-1]
+    files[-1].data += bytes(700) + b"torn"
+    files.append(files[-1].follower())
+    home = write_log(folder, files)
+    for i in range(data_directories):
+        (home / f"data{i + 1:03d}").mkdir()
+    for file in files if data_directories else ():
+        below = home / f"data{file.no % data_directories + 1:03d}"
+        (home / file.name).rename(below / file.name)
+    return home
+
+
+def digests(home: Path) -> dict[str, str]:
+    """What the environment holds, journals too, but for the lock file."""
+    return {
+        path.relative_to(home).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(home.rglob("*"))
+        if path.is_file() and path.name != "je.lck"
+    }
+
+
+def log_of(home: Path) -> dict[str, bytes]:
+    """The log files, in their order."""
+    files = sorted(home.rglob("*.jdb"), key=lambda path: path.name)
+    return {path.name: path.read_bytes() for path in files}
+
+
+def begun_file(no: int) -> bytes:
+    """A file header and entries behind it."""
+    file = LogFile(no)
+    for size in (300, 40, 1400, 10):
+        file.trace(size)
+    return bytes(file.data)
+
+
+def _appended(session: Session, file_no: int, offset: int, count: int, seed: int) -> int:
+    for i in range(count):
+        data = random.Random(f"{seed}/{i}").randbytes(700 + 100 * i)
+        session.append(file_no, offset, data)
+        offset += len(data)
+    return offset
+
+
+def checkpoint(session: Session) -> None:
+    """Cut the torn tail, append, flip to the file that was begun before, and to a new one."""
+    third, fourth = session.environment.files[2:]
+    end = third.size - 704
+    session.cut(third.file_no, end)
+    _appended(session, third.file_no, end, 3, 1)
+    data = begun_file(fourth.file_no)
+    session.append(fourth.file_no, 0, data)
+    _appended(session, fourth.file_no, len(data), 2, 2)
+    session.append(fourth.file_no + 1, 0, begun_file(fourth.file_no + 1))
+
+
+def rollback(session: Session) -> None:
+    """Append, make invisible, append."""
+    first, second, third, fourth = session.environment.files
+    session.set_aside(fourth.file_no)
+    end = third.size - 704
+    session.cut(third.file_no, end)
+    end = _appended(session, third.file_no, end, 2, 3)
+    session.sync()
+    for file in (first, second):
+        for at in (60, file.size // 2, file.size - 5):
+            old = read_at(file.path, at, 1)
+            session.flip_bits(file.file_no, at, old, bytes([old[0] ^ 0x10]))
+    _appended(session, third.file_no, end, 2, 4)
+
+
+def earlier_end(session: Session) -> None:
+    """Remove files, cut the one before, and go on there, into a file of a number that was there."""
+    first, second, third, fourth = session.environment.files
+    session.remove(fourth.file_no)
+    session.remove(third.file_no)
+    session.cut(second.file_no, 900)
+    end = _appended(session, second.file_no, 900, 2, 5)
+    session.sync()
+    old = read_at(first.path, 333, 2)
+    session.flip_bits(first.file_no, 333, old, old[::-1])
+    _appended(session, second.file_no, end, 1, 6)
+    session.append(third.file_no, 0, begun_file(third.file_no))
+
+
+OPERATIONS: dict[str, Callable[[Session], None]] = {
+    "checkpoint": checkpoint,
+    "rollback": rollback,
+    "earlier-end": earlier_end,
+}
+
+
+def operate(home: Path, name: str, disk: Disk | None = None) -> None:
+    """Do one of them."""
+    with Session(open_environment([home]), name, None, disk=disk or Recorder()) as session:
+        OPERATIONS[name](session)
+        session.finish()
+
+
+def put_back(home: Path, disk: Disk | None = None) -> None:
+    """Put the newest journal back."""
+    with disk or Recorder() as used:
+        for undo in list_undos(home)[-1:]:
+            undo.check()
+            undo.apply(used)
+        clear_remains(home, used)

@@ -1,0 +1,115 @@
+"""Whatever a crash leaves of an operation, or of its undo, can be put back."""
+
+from __future__ import annotations
+
+import errno
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from je_tools.errors import RefusedError
+from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
+from tests.je_tools.writing.operations import (
+    OPERATIONS,
+    digests,
+    log_of,
+    operate,
+    put_back,
+    small_log,
+)
+
+COUNT = 4
+"""States of each call beside those that have all, and nothing, of what is not sure."""
+
+each_operation = pytest.mark.parametrize("name", OPERATIONS)
+each_layout = pytest.mark.parametrize("data_directories", [0, 3])
+
+
+def recorded(home: Path, name: str) -> list[Call]:
+    disk = Recorder()
+    operate(home, name, disk)
+    return disk.calls
+
+
+def assert_in_order(state: dict[str, bytes], old: dict[str, bytes], new: dict[str, bytes]) -> None:
+    """Only the last file that is begun may lack anything, and no header of a longer one."""
+    begun = [name for name, data in state.items() if len(data) > 38]
+    for name in begun:
+        assert any(state[name][:38] == log.get(name, b"")[:38] for log in (old, new))
+    for name in begun[:-1]:
+        whole = {log[name] for log in (old, new) if name in log}
+        bits = [
+            [a for a, b in zip(state[name], data, strict=True) if a != b]
+            for data in whole
+            if len(data) == len(state[name])
+        ]
+        assert min(map(len, bits)) <= 3, name
+
+
+@each_layout
+@each_operation
+def test_a_power_cut_in_an_operation(name: str, data_directories: int, tmp_path: Path) -> None:
+    home = small_log(tmp_path / "env", data_directories=data_directories)
+    before, old = digests(home), log_of(home)
+    cuts = PowerCuts(home)
+    calls = recorded(home, name)
+    new = log_of(home)
+    seen = set()
+    states = cuts.states(calls, tmp_path, random.Random(name), COUNT)
+    for at, state in states:
+        found = log_of(state)
+        seen.add(tuple(found.items()))
+        assert_in_order(found, old, new)
+        put_back(state)
+        assert digests(state) == before, (at, calls[at - 1])
+        assert not list(state.rglob(".je-tools-undo"))
+        shutil.rmtree(state)
+    assert len(seen) > 20
+
+
+@each_layout
+@each_operation
+def test_a_power_cut_in_an_undo(name: str, data_directories: int, tmp_path: Path) -> None:
+    home = small_log(tmp_path / "env", data_directories=data_directories)
+    before = digests(home)
+    operate(home, name)
+    cuts = PowerCuts(home)
+    disk = Recorder()
+    put_back(home, disk)
+    for at, state in cuts.states(disk.calls, tmp_path, random.Random(name), COUNT):
+        put_back(state)
+        assert digests(state) == before, (at, disk.calls[at - 1])
+        shutil.rmtree(state)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, None])
+@each_operation
+def test_a_disk_that_fails(name: str, error: int | None, tmp_path: Path) -> None:
+    """At each call of an operation, then at each call of what puts the outcome back."""
+    calls = recorded(small_log(tmp_path / "all"), name)
+    for at in range(len(calls)):
+        home = small_log(tmp_path / f"{at}")
+        before = digests(home)
+        with pytest.raises((RefusedError, KilledError)):
+            operate(home, name, Recorder(at, error))
+        put_back(home)
+        assert digests(home) == before
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, None])
+@each_operation
+def test_a_disk_that_fails_in_an_undo(name: str, error: int | None, tmp_path: Path) -> None:
+    home = small_log(tmp_path / "all")
+    operate(home, name)
+    disk = Recorder()
+    put_back(home, disk)
+    for at in range(len(disk.calls)):
+        home = small_log(tmp_path / f"{at}")
+        before = digests(home)
+        operate(home, name)
+        with pytest.raises((RefusedError, KilledError)):
+            put_back(home, Recorder(at, error))
+        put_back(home)
+        assert digests(home) == before
