@@ -38,6 +38,8 @@ COMMANDS: dict[str, str] = {
     "salvage": "Write the records that are left of a broken log, and a ledger of what is not.",
     "space": "Tell how full each log file is, why it is still there, and what disk limits say.",
     "missing": "Tell what is lost with missing files: databases, keys, and what is left of them.",
+    "lock": "Tell who has an environment open, to write or to read, and by which process.",
+    "undo": "List what commands have changed in a log, and put the newest of it back.",
     "audit": "Verify and count every environment below directories, on Spark: tables, a report.",
     "explain": "Explain an entry type, a finding, an exit code, or one entry byte by byte.",
 }
@@ -70,8 +72,8 @@ class LazyGroup(click.Group):
 def group() -> None:
     """Forensics for write-ahead logs: Berkeley DB Java Edition, log versions 6 to 26.
 
-    Reads .jdb files of StarRocks, Doris, OpenDJ, Oracle NoSQL, Heritrix and others. Takes no
-    lock, writes nothing beside the log, works on damaged logs and beside a running engine.
+    Reads .jdb files of StarRocks, Doris, OpenDJ, Oracle NoSQL, Heritrix and others, damaged ones
+    too, and beside a running engine. What reads takes no lock and writes nothing beside the log.
 
     \b
     Examples:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -15,10 +16,11 @@ import pytest
 from je_tools.commands.dump import db_dump_command
 from je_tools.commands.main import COMMANDS, group
 from je_tools.commands.recover import db_recover_command
-from tests.builders.logs import LogFile, entry, write_log
+from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
 from tests.je_tools.dumped import je_tools
+from tests.je_tools.writing.operations import operate, small_log
 
 GOLDEN = ROOT / "tests" / "golden"
 WIDTH = 100
@@ -101,6 +103,12 @@ COMMAND_LINES = {
     "diff-files": f"je-tools diff {CRASH} {OTHER} --show files",
     "diff-records-since": f"je-tools diff {CRASH} {CRASH} --to-lsn 0x0/0x41800 --show records",
     "diff-wrong": f"je-tools diff {CRASH} {OTHER} --show records --blocks 2",
+    "lock": f"je-tools lock {CRASH}",
+    "lock-jsonl": f"je-tools lock {CRASH} --format jsonl",
+    "undo": "je-tools undo changed",
+    "undo-jsonl": "je-tools undo changed --format jsonl --drop 1",
+    "undo-nothing": f"je-tools undo {CRASH}",
+    "undo-wrong": "je-tools undo changed --drop 7",
     "explain-type": "je-tools explain type:NameLN",
     "explain-exit": "je-tools explain exit:6",
     "explain-finding": "je-tools explain finding:torn-tail",
@@ -123,11 +131,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_log(tmp_path / "damaged", damaged_log())
     write_log(tmp_path / "lost", lost_tail())
     write_log(tmp_path / "refused", refused_log())
+    change_log(small_log(tmp_path / "changed"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TERM", "dumb")
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "LINES"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
+
+
+def change_log(home: Path) -> None:
+    """An operation that an undo journal tells of, at a time that is always the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: CREATED_MS * 1_000_000)
+        operate(home, "earlier-end")
 
 
 def damaged_log() -> list[LogFile]:

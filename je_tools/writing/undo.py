@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,12 +43,41 @@ from je_tools.writing.session import (
 _PIECE = 1 << 20
 
 
+class Way(StrEnum):
+    """How a step is taken back."""
+
+    CUT = "cut-off"
+    """What was appended to a file."""
+    REMOVE = "remove"
+    """A file that was begun."""
+    UNFLIP = "flip-back"
+    """Bits that were changed in place."""
+    RENAME = "rename"
+    """A file that was set aside, or taken out of the log."""
+    RESTORE = "write-back"
+    """What was cut off a file."""
+
+
+class State(StrEnum):
+    """How far an operation, or its undo, has come."""
+
+    NOTHING = "not-begun"
+    """It was stopped before its first change."""
+    UNFINISHED = "unfinished"
+    """It was stopped, by a crash or an error."""
+    FINISHED = "done"
+    HALF_BACK = "half-back"
+    """Its undo was stopped."""
+    BACK = "back"
+    """All but that the journal is still there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step back.
 
     Attributes:
-        what: `cut`, `remove`, `unflip`, `rename` or `restore`.
+        what: how it is taken back.
         name: of the file, from the home on.
         offset: where a cut, or what is put back, begins.
         size: bytes that are cut off, or put back.
@@ -55,7 +85,7 @@ class Step:
         frame: what the journal has of it.
     """
 
-    what: str
+    what: Way
     name: str
     offset: int = 0
     size: int = 0
@@ -127,6 +157,22 @@ class Undo:
         blobs = [frame.blob_size for frame in self.recorded.frames if frame.record == "saved"]
         return sum(sizes) + sum(blobs)
 
+    @property
+    def state(self) -> State:
+        """How far it, or its undo, has come."""
+        if not self.all_steps:
+            return State.NOTHING
+        if self.is_undone:
+            return State.BACK
+        if self.is_begun:
+            return State.HALF_BACK
+        return State.FINISHED if self.is_finished else State.UNFINISHED
+
+    @property
+    def appended_size(self) -> int:
+        """Bytes that the operation appended, or was about to."""
+        return sum(piece.size for made in self._replay.made.values() for piece in made.pieces)
+
     def check(self, *, any_time: bool = False) -> None:
         """Make sure that the log is in a state that the operation, or its undo, can have left.
 
@@ -188,18 +234,18 @@ class Undo:
 
     def _take_back(self, step: Step, disk: Disk) -> None:
         path = self._home / step.name
-        if step.what == "remove":
+        if step.what is Way.REMOVE:
             if path.exists():
                 disk.unlink(path)
                 disk.sync_folder(path.parent)
-        elif step.what == "cut":
+        elif step.what is Way.CUT:
             if path.stat().st_size > step.offset:
                 disk.truncate(path, step.offset)
             disk.sync(path)
-        elif step.what == "unflip":
+        elif step.what is Way.UNFLIP:
             assert step.frame is not None
             self._unflip(step.frame, disk)
-        elif step.what == "rename":
+        elif step.what is Way.RENAME:
             target = self._home / step.target
             if path.exists():
                 disk.rename(path, target)
@@ -309,11 +355,11 @@ class _Replay:
             name, size, before = head["file"], head["size"], head["before"]
             self.made[name] = Made(size, before, [], [], self._saved)
             self._saved = []
-            self.steps.append(Step("restore", name, size, before - size))
+            self.steps.append(Step(Way.RESTORE, name, size, before - size))
         elif frame.record == "rename":
             self._there.discard(head["file"])
             self.renamed.append((head["file"], head["target"]))
-            self.steps.append(Step("rename", head["target"], target=head["file"]))
+            self.steps.append(Step(Way.RENAME, head["target"], target=head["file"]))
         elif frame.record == "append":
             self._append(frame)
         elif frame.record == "flip":
@@ -321,7 +367,8 @@ class _Replay:
                 self.flips.append((name, offset, bytes.fromhex(old), bytes.fromhex(new)))
             size = sum(len(old) // 2 for _, _, old, _ in head["flips"])
             names = ", ".join(dict.fromkeys(name for name, *_ in head["flips"]))
-            self.steps.append(Step("unflip", names, size=size, frame=frame))
+            first = min(offset for _, offset, _, _ in head["flips"])
+            self.steps.append(Step(Way.UNFLIP, names, first, size, frame=frame))
 
     def _append(self, frame: Frame) -> None:
         at = 0
@@ -330,14 +377,14 @@ class _Replay:
                 self._there.add(name)
                 self.begun.add(name)
                 self.made[name] = Made(0, 0, [], [], [])
-                self.steps.append(Step("remove", name, 0))
+                self.steps.append(Step(Way.REMOVE, name, 0))
             elif name not in self.made:
                 self.made[name] = Made(offset, offset, [], [], [])
             made = self.made[name]
             made.pieces.append(Piece(Path(name), offset, size, checksum))
             made.sums.append((frame, at))
             at += 4 * (len(sector_bounds(offset, size)) - 1)
-            self.steps.append(Step("cut", name, offset, size))
+            self.steps.append(Step(Way.CUT, name, offset, size))
 
 
 def _collapsed(steps: Sequence[Step]) -> list[Step]:
@@ -345,8 +392,8 @@ def _collapsed(steps: Sequence[Step]) -> list[Step]:
     found: list[Step] = []
     for step in steps:
         last = found[-1] if found else None
-        is_same = last is not None and last.what == "cut" and last.name == step.name
-        if last is not None and is_same and step.what in ("cut", "remove"):
+        is_same = last is not None and last.what is Way.CUT and last.name == step.name
+        if last is not None and is_same and step.what in (Way.CUT, Way.REMOVE):
             found[-1] = Step(step.what, step.name, step.offset, step.size + last.size)
         else:
             found.append(step)

@@ -13,7 +13,7 @@ from tests.truth.contents import Contents, Refusal, parse_contents
 FOLDER = Path(__file__).parent
 RECORDS, STRESS = FOLDER / "Records.java", FOLDER / "Stress.java"
 PROGRAMS = tuple(
-    FOLDER / f"{name}.java" for name in ("Dumps", "Expiring", "Records", "Stress", "Tools")
+    FOLDER / f"{name}.java" for name in ("Dumps", "Expiring", "Holds", "Records", "Stress", "Tools")
 )
 QUICK_START = (
     "-XX:TieredStopAtLevel=1",

@@ -1,0 +1,50 @@
+"""`je-tools lock`: who has an environment open?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import click
+
+from je_tools.commands._options import format_option, output_option, terminal_width
+from je_tools.commands._snapshot import home_argument, open_home
+
+
+class Options(TypedDict):
+    """What the command line says."""
+
+    path: Path
+    format_: str
+    output: Path | None
+
+
+@click.command("lock")
+@home_argument
+@format_option("table", "jsonl")
+@output_option
+def command(**options: Unpack[Options]) -> None:
+    """Tell who has an environment open: to write, to read, by which process.
+
+    Looks at the engine's lock, je.lck, without taking it, and writes nothing. Processes are told as
+    far as the system tells them: of another container (another pid namespace) it tells that
+    somebody holds the lock, not who. The exit code is 0 whether it is held or not.
+
+    \b
+    Examples:
+      je-tools lock meta/bdb
+      je-tools lock meta/bdb --format jsonl
+    """
+    from je_tools.sinks.output import open_output
+    from je_tools.sinks.sections import write_jsonl, write_table
+    from je_tools.sinks.writing_tables import lock_rows, lock_sections
+    from je_tools.writing.lock import find_holders
+
+    environment = open_home(options["path"], keep_going=True)
+    holders = find_holders(options["path"])
+    with open_output(options["output"], environment) as out:
+        if options["format_"] == "jsonl":
+            write_jsonl(lock_rows(options["path"], holders), out)
+        else:
+            sections = lock_sections(options["path"], holders)
+            write_table(sections, out, terminal_width(options["output"]))

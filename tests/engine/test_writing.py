@@ -1,0 +1,123 @@
+"""The engine and what writes to its environments: whose lock it is, and what it does not see."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from je_tools.environment import open_environment
+from je_tools.errors import RefusedError
+from je_tools.writing.lock import EnvironmentLock, Mode
+from je_tools.writing.session import Session
+from je_tools.writing.undo import list_undos
+from tests.builders.logs import TRACE, entry
+from tests.corpus import environment
+from tests.engine.jars import JE_18
+from tests.engine.recovered import QUICK_START, Engine
+from tests.je_tools.dumped import je_tools
+from tests.je_tools.writing.operations import digests
+from tests.truth.contents import Refusal
+
+pytestmark = pytest.mark.engine
+
+
+@contextmanager
+def opened(java: Path, class_path: str, home: Path, mode: str) -> Iterator[tuple[int, str]]:
+    """An engine that has an environment open; gives its pid, and what it said."""
+    command = [java, *QUICK_START, "-cp", class_path, "Holds", home, mode]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        yield process.pid, process.stdout.readline().strip()
+        process.communicate()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(environment("v17-crash-txn").home, tmp_path / "env"))
+
+
+def test_an_engine_that_writes_keeps_us_out(java: Path, class_path: str, home: Path) -> None:
+    with opened(java, class_path, home, "rw") as (pid, said):
+        assert said == "open"
+        with pytest.raises(RefusedError, match=f"process {pid} "):
+            EnvironmentLock(home).__enter__()
+        done = je_tools("undo", home, "--apply")
+        assert done.code == 6
+        assert f"process {pid} " in done.err
+        told, holder = map(json.loads, je_tools("lock", home, "--format", "jsonl").out.splitlines())
+        assert (told["is_read_write"], told["is_read_only"]) == (True, False)
+        assert (holder["mode"], holder["pid"]) == ("read-write", pid)
+        assert "Holds" in holder["command"]
+    with EnvironmentLock(home):
+        pass
+
+
+def test_an_engine_that_reads_is_told_of(java: Path, class_path: str, home: Path) -> None:
+    with (
+        opened(java, class_path, home, "ro") as (pid, said),
+        EnvironmentLock(home) as lock,
+    ):
+        assert said == "open"
+        assert [(each.mode, each.pid) for each in lock.readers] == [(Mode.READ_ONLY, pid)]
+        done = je_tools("lock", home)
+        assert f"open to read   process {pid} (".encode() in done.out
+
+
+def test_we_keep_an_engine_out(java: Path, class_path: str, home: Path) -> None:
+    with EnvironmentLock(home):
+        with opened(java, class_path, home, "rw") as (_, said):
+            assert said == "EnvironmentLockedException"
+        with opened(java, class_path, home, "ro") as (_, said):
+            assert said == "open"
+    with opened(java, class_path, home, "rw") as (_, said):
+        assert said == "open"
+
+
+@pytest.mark.parametrize("data_directories", [0, 3])
+def test_the_engine_passes_over_journals(
+    data_directories: int, engines: dict[str, Engine], java: Path, je_jar: Path, home: Path
+) -> None:
+    """It opens, recovers, checkpoints, closes and verifies; the journal is what it was."""
+    spread(home, data_directories)
+    expected = engines[JE_18].ask(home, read_only=True)
+    assert not isinstance(expected, Refusal)
+    with Session(open_environment([home]), "test", None) as session:
+        last = session.environment.files[-1]
+        session.append(last.file_no + 1, 0, last.path.read_bytes()[:38])
+        session.finish()
+    with Session(open_environment([home]), "test", None) as session:
+        session.remove(last.file_no + 1)
+        # What follows has the last entry of the file before it.
+        session.append(last.file_no, last.size, entry(TRACE, b"\x7d" + bytes(6) + b"\0", 0x43E3F))
+        session.finish()
+    journals = {name: one for name, one in digests(home).items() if "je-tools" in name}
+    assert sum(name.endswith(".removed") for name in journals) == 1
+    files = {path.name for path in home.rglob("*.jdb")}
+    assert engines[JE_18].ask(home) == expected
+    assert list_undos(home)[-1].is_finished
+    verify = [java, *QUICK_START, "-cp", je_jar, "com.sleepycat.je.util.DbVerify", "-h", home]
+    told = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert told.stderr.endswith("Exit status = true\n"), told
+    assert journals.items() <= digests(home).items()
+    assert files <= {path.name for path in home.rglob("*.jdb")}
+    refused = je_tools("undo", home, "--apply")
+    assert refused.code == 6
+    assert "something else has written to the log since" in refused.err
+    assert je_tools("undo", home, "--drop", "all", "--apply").code == 0
+    assert engines[JE_18].ask(home) == expected
+
+
+def spread(home: Path, count: int) -> None:
+    """Move files to where the engine has them with so many data directories."""
+    for i in range(count):
+        (home / f"data{i + 1:03d}").mkdir()
+        (home / "je.properties").write_text(f"je.log.nDataDirectories={count}\n")
+    for path in sorted(home.glob("*.jdb")) if count else ():
+        path.rename(home / f"data{int(path.stem, 16) % count + 1:03d}" / path.name)
