@@ -49,7 +49,7 @@ from je_tools.recovery.end import (
     find_checkpoint,
     find_end,
 )
-from je_tools.recovery.interval import Interval, LoggedNodes, read_interval
+from je_tools.recovery.interval import COMMITTED, Interval, LoggedNodes, read_interval
 from je_tools.recovery.overlay import Overlay, Rules, decide
 from je_tools.recovery.reading import Reading
 from je_tools.scan import Scanner
@@ -131,6 +131,7 @@ class Snapshot:
         names: of databases by id; also such as have no descriptor.
         lost_names: that are in use, though nobody knows of which database.
         faults: what is wrong with trees, as far as they have been read.
+        kept_txns: ids of transactions without an end that count as committed; see `take_snapshot`.
     """
 
     environment: Environment
@@ -146,6 +147,7 @@ class Snapshot:
     names: dict[int, str] = field(default_factory=dict)
     lost_names: set[str] = field(default_factory=set)
     faults: Faults = field(default_factory=Faults)
+    kept_txns: frozenset[int] = frozenset()
     _overlays: dict[int, Overlay] = field(default_factory=dict)
     _others: list[Image] = field(default_factory=list)
 
@@ -231,10 +233,14 @@ class Snapshot:
 
     def change_count(self, db_id: int) -> int:
         """How many times records of a database were written since the first that is active."""
-        return len(self._lns_by_db.get(db_id, ()))
+        return len(self.changes(db_id))
+
+    def changes(self, db_id: int) -> npt.NDArray[np.int32]:
+        """Rows of the interval's LNs that are of a database, ascending."""
+        return self._lns_by_db.get(db_id, np.empty(0, np.int32))
 
     def _decide(self, db_id: int) -> Overlay:
-        rows = self._lns_by_db.get(db_id, np.empty(0, np.int32))
+        rows = self.changes(db_id)
         database = self.databases[db_id]
         # The engine that knows how to replay old duplicates is too old for all else here.
         if database.root_lsn == NULL_LSN or database.old_duplicates:
@@ -362,7 +368,12 @@ def held_snapshot(
 
 
 def take_snapshot(
-    environment: Environment, scanner: Scanner, *, now_ms: int, to_lsn: int | None = None
+    environment: Environment,
+    scanner: Scanner,
+    *,
+    now_ms: int,
+    to_lsn: int | None = None,
+    as_member: bool = False,
 ) -> Snapshot:
     """Compute what the engine would see; `held_snapshot` is for whoever tells others of it.
 
@@ -371,6 +382,8 @@ def take_snapshot(
         scanner: how it is read.
         now_ms: when records are taken to be read.
         to_lsn: take the log to end with the entry there.
+        as_member: as a member of a replication group sees it, which goes on with transactions of
+            the group that have no end.
 
     Raises:
         InputError: there is no root in what the log holds, so that there is nothing to show; or
@@ -387,7 +400,9 @@ def take_snapshot(
         raise _no_tree(environment, Refusal.NO_ROOT)
     image = _image(end)
     with unchanged(lambda: check_image(image)):
-        return _snapshot_of(environment, end, checkpoint, refusal, image, scanner, now_ms)
+        return _snapshot_of(
+            environment, end, checkpoint, refusal, image, scanner, now_ms, as_member
+        )
 
 
 def _snapshot_of(
@@ -398,6 +413,7 @@ def _snapshot_of(
     image: Image,
     scanner: Scanner,
     now_ms: int,
+    as_member: bool,
 ) -> Snapshot:
     first = _first_lsn(end, checkpoint)
     interval = read_interval(
@@ -434,9 +450,22 @@ def _snapshot_of(
         rules,
         now_ms,
         scanner,
+        kept_txns=_keep_open(interval, rules) if as_member else frozenset(),
     )
     _find_databases(snapshot)
     return snapshot
+
+
+def _keep_open(interval: Interval, rules: Rules) -> frozenset[int]:
+    """Let transactions of the group without an end count as committed; which these are.
+
+    Source: RecoveryManager.resurrect, Replay, JE 18.3.12.
+    """
+    lns, ends = interval.lns, interval.ends
+    kept = rules.is_undone(lns) & (lns.txn_id < 0)
+    kept &= ~np.isin(lns.txn_id, ends.txn_id[~ends.is_commit])
+    lns.flags[kept] |= COMMITTED
+    return frozenset(np.unique(lns.txn_id[kept]).tolist())
 
 
 def _check_highest(environment: Environment) -> None:

@@ -1,0 +1,236 @@
+"""What a checkpoint puts into the slots of a tree: what undo and redo say, and what it has written.
+
+Source: RecoveryManager.redo, abortUndo, BIN.insertEntry, JE 7.5.11 and 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.btree.tree import Tree
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.expirations import expiration_ms
+from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.keysort import equal_keys, group_keys, order_keys, search_sorted
+from je_tools.formats.je.layout import (
+    ABORT_TOMBSTONE,
+    LN_EMBEDDED,
+    LN_TOMBSTONE,
+    SLOT_EMBEDDED,
+    SLOT_NO_DATA,
+)
+from je_tools.formats.je.nodes import PENDING_DELETED, TOMBSTONE, Slots, joined_spans
+from je_tools.formats.je.types import Family
+from je_tools.formats.spans import Spans
+from je_tools.recovery.interval import DELETED, INVISIBLE
+from je_tools.recovery.overlay import Outcome, Overlay, is_open
+from je_tools.snapshot import Snapshot
+
+_FAMILIES = (Family.LN, Family.NAME_LN)
+_LN_FIELDS = frozenset({"flags", "flags2", "expiration", "modified_ms", "created_ms", "data"})
+_ABORT_FIELDS = frozenset(
+    {
+        "flags2",
+        "abort_lsn",
+        "abort_data",
+        "abort_vlsn",
+        "abort_expiration",
+        "abort_modified_ms",
+        "abort_created_ms",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An entry that this checkpoint has written.
+
+    Attributes:
+        lsn: of it.
+        size: of it, header and all, in bytes.
+    """
+
+    lsn: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Keys of a database whose slots change, each once.
+
+    Attributes:
+        key: in the order of the database's keys.
+        outcome: uint8, an `Outcome`.
+        lsn: int64; of the LN that the outcome speaks of.
+        size: int64; of that LN where this checkpoint has written it, 0 where the log has it.
+        is_pending: bool; a deletion by a transaction that goes on, which has a slot until it ends.
+    """
+
+    key: Spans
+    outcome: npt.NDArray[np.uint8]
+    lsn: Ints
+    size: Ints
+    is_pending: Mask
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+    @classmethod
+    def of_overlay(cls, overlay: Overlay) -> Changes:
+        """What undo and redo say."""
+        n = len(overlay)
+        none = np.zeros(n, np.bool_)
+        return cls(overlay.key, overlay.outcome, overlay.lsn, np.zeros(n, np.int64), none)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, tree: Tree) -> Changes:
+        """What recovery changes in a database of an environment, and what has to stay pending."""
+        changes = cls.of_overlay(snapshot.overlay(tree.db_id))
+        if not snapshot.kept_txns:
+            return changes
+        key, lsn = _pending(snapshot, tree)
+        return changes.with_pending(key, lsn, tree)
+
+    @property
+    def has_slot(self) -> Mask:
+        """Which keys have a slot."""
+        there: Mask = (self.outcome != Outcome.NO_RECORD) | self.is_pending
+        return there
+
+    def with_pending(self, key: Spans, lsn: Ints, tree: Tree) -> Changes:
+        """The same and deletions by transactions that go on.
+
+        Args:
+            key: of each, once, in the order of the database's keys.
+            lsn: int64; of the LN that deletes it.
+            tree: of the database.
+        """
+        if not len(key):
+            return self
+        at = search_sorted(key, self.key, two_part=tree.by_parts, fast=tree.fast)
+        at = np.minimum(at, len(key) - 1)
+        same = equal_keys(key.take(at), self.key, fast=tree.fast)
+        both = joined_spans([self.key.take(~same), key])
+        order = order_keys(both, two_part=tree.by_parts, fast=tree.fast)
+        n = len(key)
+        gone = np.full(n, Outcome.NO_RECORD, np.uint8)
+        return Changes(
+            both.take(order),
+            np.append(self.outcome[~same], gone)[order],
+            np.append(self.lsn[~same], lsn)[order],
+            np.append(self.size[~same], np.zeros(n, np.int64))[order],
+            np.append(self.is_pending[~same], np.ones(n, np.bool_))[order],
+        )
+
+    def with_written(self, written: Mapping[bytes, Written | None], *, fast: bool) -> Changes:
+        """The same and what was written since, or removed (None); for databases of the engine."""
+        if not written:
+            return self
+        keys = list(written)
+        stale = {row for row in range(len(self)) if (self.key[row] or b"") in written}
+        kept = np.array([row for row in range(len(self)) if row not in stale], np.int64)
+        new = [written[key] for key in keys]
+        outcome = [Outcome.NO_RECORD if each is None else Outcome.LN for each in new]
+        key = joined_spans([self.key.take(kept), Spans.of(keys)])
+        order = order_keys(key, two_part=False, fast=fast)
+        lsn = np.array([each.lsn if each else NULL_LSN for each in new], np.int64)
+        size = np.array([each.size if each else 0 for each in new], np.int64)
+        return Changes(
+            key.take(order),
+            np.append(self.outcome[kept], np.array(outcome, np.uint8))[order],
+            np.append(self.lsn[kept], lsn)[order],
+            np.append(self.size[kept], size)[order],
+            np.append(self.is_pending[kept], np.zeros(len(keys), np.bool_))[order],
+        )
+
+    def slots(self, tree: Tree, rows: Ints) -> Slots:
+        """The slots of some changes.
+
+        Args:
+            tree: of the database.
+            rows: int64; which changes, all of such as have a slot.
+        """
+        n = len(rows)
+        columns = {f.name: np.zeros(n, np.int64) for f in fields(Slots) if f.name != "key"}
+        columns["data_size"][:] = -1
+        columns["lsn"][:] = self.lsn[rows]
+        columns["logged_size"][:] = self.size[rows]
+        slots = Slots(key=self.key.take(rows), **columns)
+        back = np.flatnonzero(self.outcome[rows] == Outcome.ABORT_VERSION)
+        _fill_abort_versions(tree, back, slots)
+        logged = np.flatnonzero(self.size[rows] == 0)
+        entries = fetch(tree.image, slots.lsn[logged], fast=tree.fast)
+        # An abort version whose file is gone is what the LN that replaced it has kept.
+        good = np.flatnonzero(entries.good)
+        _fill_from_lns(tree, entries.take(good), logged[good], slots)
+        slots.state[self.is_pending[rows]] |= PENDING_DELETED
+        return slots
+
+
+def _pending(snapshot: Snapshot, tree: Tree) -> tuple[Spans, Ints]:
+    """Keys of which the newest LN is a deletion by a transaction that goes on, and its LSN."""
+    lns = snapshot.interval.lns.take(snapshot.changes(tree.db_id))
+    keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
+    order, is_new = group_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+    lns = lns.take(order)
+    counts = (lns.flags & INVISIBLE == 0) & ~is_open(lns.flags)
+    rows = np.where(counts, np.arange(len(lns)), -1)
+    first = np.flatnonzero(is_new)
+    newest = np.maximum.reduceat(rows, first) if len(first) else rows
+    newest = newest[newest >= 0]
+    gone = lns.flags[newest] & DELETED != 0
+    newest = newest[gone & np.isin(lns.txn_id[newest], list(snapshot.kept_txns))]
+    return keys.take(order[newest]), lns.lsn[newest]
+
+
+def _fill_from_lns(tree: Tree, entries: Entries, rows: Ints, slots: Slots) -> None:
+    """Slots as their LNs say."""
+    slots.logged_size[rows] = entries.size
+    slots.state[rows], slots.data_size[rows] = 0, -1
+    for column in (slots.vlsn, slots.expires_ms, slots.created_ms, slots.modified_ms):
+        column[rows] = 0
+    for family in _FAMILIES:
+        wanted = np.flatnonzero(entries.is_family(family))
+        for some, decoded in entries.decode(family, wanted, fast=tree.fast, wanted=_LN_FIELDS):
+            head, to = decoded.fields, rows[some]
+            flags, flags2 = head.known("flags"), head.known("flags2")
+            start, size = head.span("data")
+            embedded = flags & LN_EMBEDDED != 0
+            state = np.where(embedded, SLOT_EMBEDDED, 0)
+            state |= np.where(embedded & (size <= 0), SLOT_NO_DATA, 0)
+            state |= np.where(flags2 & LN_TOMBSTONE != 0, TOMBSTONE, 0)
+            slots.state[to] = state
+            slots.data_start[to] = start
+            slots.data_size[to] = np.where(embedded, np.maximum(size, 0), -1)
+            slots.vlsn[to] = np.where(embedded, np.maximum(entries.vlsn[some], 0), 0)
+            slots.expires_ms[to] = expiration_ms(head.known("expiration"))
+            slots.modified_ms[to] = head.known("modified_ms")
+            slots.created_ms[to] = head.known("created_ms")
+
+
+def _fill_abort_versions(tree: Tree, rows: Ints, slots: Slots) -> None:
+    """Slots as undone LNs have kept what they replaced."""
+    entries = fetch(tree.image, slots.lsn[rows], fast=tree.fast)
+    for family in _FAMILIES:
+        wanted = np.flatnonzero(entries.is_family(family))
+        for some, decoded in entries.decode(family, wanted, fast=tree.fast, wanted=_ABORT_FIELDS):
+            head, to = decoded.fields, rows[some]
+            slots.lsn[to] = head.number("abort_lsn")
+            if head.has("abort_data"):
+                start, size = head.span("abort_data")
+                kept = head.is_present("abort_data")
+                slots.data_start[to] = np.where(kept, start, 0)
+                slots.data_size[to] = np.where(kept, np.maximum(size, 0), -1)
+                state = np.where(kept, SLOT_EMBEDDED, 0)
+                state |= np.where(kept & (size <= 0), SLOT_NO_DATA, 0)
+                slots.state[to] = state
+            slots.state[to] |= np.where(head.known("flags2") & ABORT_TOMBSTONE != 0, TOMBSTONE, 0)
+            slots.vlsn[to] = np.maximum(head.known("abort_vlsn"), 0)
+            slots.expires_ms[to] = expiration_ms(head.known("abort_expiration"))
+            slots.modified_ms[to] = head.known("abort_modified_ms")
+            slots.created_ms[to] = head.known("abort_created_ms")

@@ -1,0 +1,92 @@
+"""What a checkpoint appends to a log, and what it counts of that.
+
+Source: Checkpointer.logSiblings, IN.log, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from je_tools.checkpoint.changes import Written
+from je_tools.checkpoint.sequences import Sequences
+from je_tools.checkpoint.survey import share_of_slots
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.expirations import NEVER
+from je_tools.formats.je.header import MIN_HEADER_SIZE, PROVISIONAL_YES
+from je_tools.formats.je.node_writer import encode_nodes
+from je_tools.formats.je.nodes import BIN_NO, IN_NO, LEVEL_MASK, Nodes
+from je_tools.formats.je.writer import Appender
+from je_tools.formats.source import Bytes
+
+
+@dataclass
+class CheckpointLog:
+    """A log that a checkpoint is appended to.
+
+    Attributes:
+        appender: that puts entries behind each other.
+        data: the bytes in which embedded records lie.
+        sequences: where ids of new nodes come from.
+        fast: use compiled kernels.
+        node_counts, node_sizes: what was written, by database and level.
+        expiring: bytes of what was written by the file and the hour in which they expire.
+    """
+
+    appender: Appender
+    data: Bytes
+    sequences: Sequences
+    fast: bool
+    node_counts: Counter[tuple[int, int]] = field(default_factory=Counter)
+    node_sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    expiring: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+
+    @property
+    def version(self) -> int:
+        """Log version of what is appended."""
+        return self.appender.tail.version
+
+    def nodes(
+        self, nodes: Nodes, *, prefixing: bool, two_part: bool, is_root: bool = False
+    ) -> tuple[Ints, Ints]:
+        """Append nodes of one database and level; LSN and size of each.
+
+        All but roots are provisional, so that a crash before the end of the checkpoint leaves
+        nothing of a split or of a pruning in the tree but all of it.
+        """
+        items = encode_nodes(
+            nodes,
+            self.data,
+            self.version,
+            prefixing=prefixing,
+            two_part=two_part,
+            fast=self.fast,
+        )
+        level = int(nodes.level[0]) & LEVEL_MASK
+        type_no = BIN_NO if level == 1 else IN_NO
+        flags = 0 if is_root else PROVISIONAL_YES
+        lsns = self.appender.append_items(type_no, items, flags=flags)
+        sizes = items.sizes + MIN_HEADER_SIZE
+        key = int(nodes.db_id[0]), level
+        self.node_counts[key] += len(nodes)
+        self.node_sizes[key] += int(sizes.sum())
+        if nodes.slots.expires_ms.any():
+            self._count_expiring(nodes, lsns, sizes)
+        return lsns, sizes
+
+    def _count_expiring(self, nodes: Nodes, lsns: Ints, sizes: Ints) -> None:
+        file_nos = lsns >> 32
+        of_slot = np.repeat(file_nos, np.diff(nodes.first))
+        for file_no in np.unique(file_nos).tolist():
+            own = np.where(of_slot == file_no, nodes.slots.expires_ms, NEVER)
+            of_file = replace(nodes, slots=replace(nodes.slots, expires_ms=own))
+            self.expiring[file_no] += share_of_slots(of_file, sizes)
+
+    def entry(self, name: str, fields: Mapping[str, Any]) -> Written:
+        """Append one entry of a type, by its fields."""
+        lsn = self.appender.append(name, fields)
+        return Written(lsn, self.appender.tail.next_offset - (lsn & 0xFFFFFFFF))

@@ -1,0 +1,156 @@
+"""Records of the engine's own databases that a checkpoint has to bring up to date.
+
+What is missing here the engine adds when it next opens the log, and for a file without a summary it
+refuses to open it read-only. Removing a record takes no entry: its slot is left out.
+
+Source: je-log.md "Databases of the engine"; ExpirationProfile.populateCache,
+UtilizationProfile.populateCache and flushFileSummary, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from je_tools.checkpoint.changes import Written
+from je_tools.checkpoint.log import CheckpointLog
+from je_tools.checkpoint.survey import Survey
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.internal import (
+    EXPIRATION_DB,
+    EXTINCT_SCANS_DB,
+    RESERVED_FILES_DB,
+    UTILIZATION_DB,
+    DatabaseExtinction,
+    Expirations,
+    FileSummaryKey,
+)
+from je_tools.formats.je.tuples import TupleError
+from je_tools.snapshot import Database, Snapshot
+from je_tools.utilization import (
+    FileSummary,
+    expirations,
+    file_summaries,
+    internal_records,
+    record_places,
+    reserved_files,
+)
+
+Records = dict[bytes, Written | None]
+"""What comes into the slots of an internal database, by key; None for a slot that goes."""
+
+_HOURS_A_DAY = 24
+
+NO_LN = {"flags": 0, "flags2": 0, "flags3": 0, "modified_ms": 0}
+"""The fields of an LN outside transactions of which a checkpoint's have nothing to say."""
+
+
+def lacking_summaries(snapshot: Snapshot) -> frozenset[int]:
+    """Files in front of the last that the engine has no summary of, and has not reserved."""
+    known = file_summaries(snapshot).keys() | reserved_files(snapshot).keys()
+    return _complete(snapshot) - known
+
+
+def lacking_expirations(snapshot: Snapshot) -> frozenset[int]:
+    """Files in front of the last of which the engine does not know what expires in them."""
+    if own_database(snapshot, EXPIRATION_DB) is None:
+        return frozenset()
+    return _complete(snapshot) - expirations(snapshot).keys()
+
+
+def _complete(snapshot: Snapshot) -> frozenset[int]:
+    return frozenset(file.file_no for file in snapshot.end.files[:-1])
+
+
+def own_database(snapshot: Snapshot, name: str) -> Database | None:
+    """One of the engine's databases; None where the log has none."""
+    found = [each for each in snapshot.databases.values() if each.name == name]
+    return found[0] if found else None
+
+
+def write_expirations(
+    snapshot: Snapshot, survey: Survey, log: CheckpointLog, last_file_no: int
+) -> Records:
+    """Bring what expires in which file up to date.
+
+    Args:
+        snapshot: the log.
+        survey: what files without a record hold.
+        log: what is appended to.
+        last_file_no: the file that the checkpoint will end in, which has none.
+    """
+    database = own_database(snapshot, EXPIRATION_DB)
+    if database is None:
+        return {}
+    known = expirations(snapshot)
+    first_new = snapshot.end.files[-1].file_no
+    there = _complete(snapshot) | set(range(first_new, last_file_no))
+    records: Records = {
+        Expirations(file_no, False, ()).encode()[0]: None for file_no in known.keys() - there
+    }
+    for file_no in sorted(there - known.keys()):
+        hours = survey.expiring.get(file_no, Counter()) + log.expiring[file_no]
+        key, data = _expirations_of(file_no, hours).encode()
+        fields = NO_LN | {"db_id": database.db_id, "key": key, "data": data}
+        records[key] = log.entry("INS_LN", fields)
+    return records
+
+
+def _expirations_of(file_no: int, hours: Mapping[int, int]) -> Expirations:
+    times = sorted(hour for hour, size in hours.items() if size)
+    in_hours = any(hour % _HOURS_A_DAY for hour in times)
+    unit = 1 if in_hours else _HOURS_A_DAY
+    return Expirations(file_no, in_hours, tuple((time // unit, hours[time]) for time in times))
+
+
+def write_summaries(snapshot: Snapshot, survey: Survey, log: CheckpointLog) -> Records:
+    """Give files a summary that have none, and let go those of files that are gone or reserved."""
+    database = own_database(snapshot, UTILIZATION_DB)
+    if database is None:
+        return {}
+    reserved = reserved_files(snapshot).keys()
+    last_no = snapshot.end.files[-1].file_no
+    there = (_complete(snapshot) | {last_no}) - reserved
+    records: Records = {}
+    known = set()
+    for key, _ in record_places(snapshot, UTILIZATION_DB):
+        try:
+            file_no = FileSummaryKey.decode(key).file_no
+        except TupleError:
+            continue
+        known.add(file_no)
+        if file_no not in there:
+            records[key] = None
+    for file_no in sorted(there - known - {last_no}):
+        key = _summary_key(file_no, survey.summaries[file_no])
+        summary = {"summary": asdict(survey.summaries[file_no]), "obsolete_offsets": ()}
+        fields = NO_LN | {"db_id": database.db_id, "key": key, "data": b"", "anchor_lsn": NULL_LSN}
+        records[key] = log.entry("FileSummaryLN", fields | summary)
+    return records
+
+
+def _summary_key(file_no: int, counts: FileSummary) -> bytes:
+    obsolete = counts.obsolete_in_count + counts.obsolete_ln_count
+    return FileSummaryKey(file_no, counts.total_count + obsolete).encode()
+
+
+def gone_reserved_files(snapshot: Snapshot) -> Records:
+    """Records of reserved files that are not there."""
+    there = {file.file_no for file in snapshot.end.files}
+    reserved = reserved_files(snapshot)
+    return {each.encode()[0]: None for no, each in reserved.items() if no not in there}
+
+
+def finished_removals(snapshot: Snapshot, removed: frozenset[int]) -> Records:
+    """Records of scans for databases whose removal the checkpoint finishes."""
+    scans = internal_records(snapshot, EXTINCT_SCANS_DB)
+    return {
+        scan.encode()[0]: None
+        for scan in scans
+        if isinstance(scan, DatabaseExtinction) and scan.db_id in removed
+    }
+
+
+OWN = (UTILIZATION_DB, EXPIRATION_DB, RESERVED_FILES_DB, EXTINCT_SCANS_DB)
+"""Databases of which a checkpoint changes records, and which are written behind all others."""

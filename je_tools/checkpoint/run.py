@@ -1,0 +1,343 @@
+"""A checkpoint of the environment as recovery leaves it, in the order of the engine's.
+
+Whether it is only planned or written is the business of whoever takes the bytes: the same entries
+are made for both.
+
+Source: je-log.md "Checkpoints"; Checkpointer.doCheckpoint, RecoveryManager.recover, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from je_tools.checkpoint.changes import Changes, Written
+from je_tools.checkpoint.log import CheckpointLog
+from je_tools.checkpoint.own_records import (
+    NO_LN,
+    OWN,
+    Records,
+    finished_removals,
+    gone_reserved_files,
+    lacking_expirations,
+    lacking_summaries,
+    write_expirations,
+    write_summaries,
+)
+from je_tools.checkpoint.survey import Survey, look_at_log
+from je_tools.checkpoint.trees import TreeWriter
+from je_tools.errors import RefusedError
+from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.internal import (
+    EXPIRATION_DB,
+    EXTINCT_SCANS_DB,
+    RESERVED_FILES_DB,
+    UTILIZATION_DB,
+    database_key,
+)
+from je_tools.formats.je.types import CKPT_START_NO
+from je_tools.formats.je.writer import Appender, Tail
+from je_tools.recovery.end import EndReason
+from je_tools.snapshot import (
+    DUPLICATES,
+    ID_DB,
+    NAME_DB,
+    PREFIXING,
+    Database,
+    Snapshot,
+)
+
+Emit = Callable[[int, int, bytes], None]
+
+INVOKER = "je-tools"
+
+_MAX_ENTRIES = 128
+_ROOT_PRESENT = 1
+_REPLICATED_ENV = 1
+_CLEANER_NOTHING: dict[str, Any] = {
+    "cleaner_last_file_no": -1,
+    "cleaner_initial_adjustment_count": 0,
+    "cleaner_adjustment_count": 0,
+    "cleaner_adjustments": (),
+    "completed_scan_count": 0,
+    "completed_scans": (),
+}
+"""What a CkptEnd of some log versions says beside the rest. Source: CheckpointEnd, JE 5.0.73."""
+
+_OLD_RECORD: dict[str, Any] = {
+    "max_dup_entries": _MAX_ENTRIES,
+    "file_count": 0,
+    "file_utilization": (),
+    "trigger_count": 0,
+    "triggers": (),
+}
+"""What a descriptor of another log version may not have."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a checkpoint is written.
+
+    Attributes:
+        file_max: bytes of a file.
+        now_ms: its time.
+    """
+
+    file_max: int
+    now_ms: int
+
+
+@dataclass
+class Checkpoint:
+    """What a checkpoint is made of.
+
+    Attributes:
+        start_lsn, root_lsn, end_lsn: of its CkptStart, DbTree and CkptEnd.
+        first_active_lsn: where the next recovery begins to undo.
+        map_lns: databases whose descriptor is written, by id, and the LSN of the root it names.
+        removed: ids of databases whose removal it finishes.
+        records: what changes of the engine's own databases, by their names.
+        node_counts, node_sizes: nodes that are written, by database and level.
+        entry_counts: entries and bytes, by type.
+        last_file_no: of the file that it ends in.
+    """
+
+    start_lsn: int = NULL_LSN
+    root_lsn: int = NULL_LSN
+    end_lsn: int = NULL_LSN
+    first_active_lsn: int = NULL_LSN
+    map_lns: dict[int, int] = field(default_factory=dict)
+    removed: frozenset[int] = frozenset()
+    records: dict[str, Records] = field(default_factory=dict)
+    node_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    node_sizes: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    entry_counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    last_file_no: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all entries."""
+        return sum(size for _, size in self.entry_counts.values())
+
+
+def is_needed(snapshot: Snapshot) -> bool:
+    """Whether the engine would write anything when it opens and closes the environment."""
+    if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
+        return True
+    if snapshot.end.reason is not EndReason.CLEAN or snapshot.end.skipped:
+        return True
+    return bool(_removed(snapshot) or lacking_summaries(snapshot) or lacking_expirations(snapshot))
+
+
+def check_writable(snapshot: Snapshot) -> None:
+    """Make sure that a checkpoint can be written.
+
+    Raises:
+        RefusedError: with what stands against it, and what to do.
+    """
+    name = snapshot.environment.name
+    for database in snapshot.databases.values():
+        snapshot.overlay(database.db_id)
+    if snapshot.refusals:
+        said = ", ".join(str(each) for each in snapshot.refusals)
+        raise RefusedError(
+            f"{name}: the engine would not open this log ({said}), and a checkpoint would not "
+            "change that. `je-tools recover` tells more."
+        )
+    bad = snapshot.faults.damage
+    if bad:
+        raise RefusedError(
+            f"{name}: the trees are damaged, first at {lsn_text(bad[0].lsn)} ({bad[0].kind}), and "
+            "a checkpoint would make the loss permanent. `je-tools verify --tree` tells what is "
+            "lost, `je-tools salvage` gets the records out."
+        )
+    if snapshot.end.reason is not EndReason.CLEAN or snapshot.end.skipped:
+        raise RefusedError(
+            f"{name}: the log does not end with its last entry; what is behind it has to be cut "
+            "off first. `je-tools recover --apply` does both."
+        )
+    if any(period.end_lsn == NULL_LSN for period in snapshot.interval.periods):
+        raise RefusedError(
+            f"{name}: a rollback has begun and not ended. `je-tools recover --apply` finishes it."
+        )
+
+
+def write_checkpoint(snapshot: Snapshot, settings: Settings, emit: Emit) -> Checkpoint:
+    """Make the entries of a checkpoint behind the end of a log.
+
+    Args:
+        snapshot: the log as recovery leaves it.
+        settings: how.
+        emit: takes number of the file, offset, and bytes, in the order of the log.
+
+    Raises:
+        RefusedError: a tree cannot be written; what was emitted so far does no harm.
+    """
+    return _Checkpointer(snapshot, settings, emit).write()
+
+
+class _Checkpointer:
+    def __init__(self, snapshot: Snapshot, settings: Settings, emit: Emit) -> None:
+        self.snapshot = snapshot
+        self.settings = settings
+        self.emit = emit
+        last = snapshot.end.files[-1]
+        tail = Tail(
+            last.file_no,
+            snapshot.end.next_offset,
+            snapshot.end.last_lsn & 0xFFFFFFFF,
+            last.version,
+        )
+        self.survey = self._look()
+        self.log = self._log_at(tail, emit)
+        self.done = Checkpoint(removed=_removed(snapshot))
+        self.changed_maps: Records = {}
+        self.roots: dict[int, int] = {}
+
+    def _log_at(self, tail: Tail, emit: Emit) -> CheckpointLog:
+        appender = Appender(
+            tail,
+            file_max=self.settings.file_max,
+            created_ms=self.settings.now_ms,
+            emit=emit,
+            fast=self.snapshot.fast,
+        )
+        return CheckpointLog(
+            appender, self.snapshot.image.data, self.survey.sequences, self.snapshot.fast
+        )
+
+    def _look(self) -> Survey:
+        snapshot = self.snapshot
+        last = snapshot.end.files[-1].file_no
+        wanted = lacking_summaries(snapshot) | lacking_expirations(snapshot) | {last}
+        return look_at_log(snapshot, wanted)
+
+    def write(self) -> Checkpoint:
+        """All of it."""
+        snapshot, done = self.snapshot, self.done
+        started = {"time_ms": self.settings.now_ms, "ckpt_id": self._ckpt_id(), "invoker": INVOKER}
+        done.start_lsn = self.log.entry("CkptStart", started).lsn
+        done.first_active_lsn = _first_active(snapshot, done.start_lsn)
+        for db_id, database in snapshot.databases.items():
+            if db_id in (ID_DB, NAME_DB) or db_id in done.removed or database.name in OWN:
+                continue
+            self._write_database(database, {})
+        for db_id in sorted(done.removed):
+            self._write_removal(snapshot.databases[db_id])
+        self._write_own()
+        self._write_end()
+        self.log.appender.flush()
+        done.node_counts, done.node_sizes = self.log.node_counts, self.log.node_sizes
+        done.entry_counts = self.log.appender.counts
+        done.last_file_no = self.log.appender.tail.file_no
+        return done
+
+    def _write_own(self) -> None:
+        """The engine's own records, which are also of the files that these very entries begin."""
+        snapshot, done = self.snapshot, self.done
+        done.records = {
+            RESERVED_FILES_DB: gone_reserved_files(snapshot),
+            EXTINCT_SCANS_DB: finished_removals(snapshot, done.removed),
+            UTILIZATION_DB: write_summaries(snapshot, self.survey, self.log),
+            EXPIRATION_DB: write_expirations(
+                snapshot, self.survey, self.log, self.log.appender.tail.file_no
+            ),
+        }
+        for database in snapshot.databases.values():
+            if database.name in OWN:
+                self._write_database(database, done.records[database.name])
+
+    def _write_database(self, database: Database, records: Records) -> None:
+        """The tree of a database, and its descriptor where that changes."""
+        root_lsn = self._write_tree(database, records)
+        record = database.record
+        stored = int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
+        if root_lsn == stored and record.get("name", database.name) == database.name:
+            return
+        rooted = {"tree_exists": 1, "root_key": b"", "root_lsn": root_lsn, "root_state": 0}
+        self.done.map_lns[database.db_id] = root_lsn
+        self._write_map_ln(database, rooted if root_lsn != NULL_LSN else {}, deleted=False)
+
+    def _write_tree(self, database: Database, records: Records) -> int:
+        snapshot = self.snapshot
+        tree = snapshot.tree(database)
+        changes = Changes.of(snapshot, tree)
+        writer = TreeWriter(
+            tree,
+            changes.with_written(records, fast=snapshot.fast),
+            self.log,
+            prefixing=bool(database.flags & (PREFIXING | DUPLICATES)),
+            max_entries=int(database.record["max_entries"]) or _MAX_ENTRIES,
+        )
+        return writer.write()
+
+    def _write_removal(self, database: Database) -> None:
+        self._write_map_ln(database, {}, deleted=True)
+
+    def _write_map_ln(
+        self, database: Database, rooted: Mapping[str, Any], *, deleted: bool
+    ) -> None:
+        record = {**_OLD_RECORD, **database.record, **rooted}
+        if database.name is not None:
+            record["name"] = database.name
+        key = database_key(database.db_id)
+        fields = NO_LN | {"db_id": ID_DB, "key": key, "database": record}
+        fields |= {"data": None, "deleted": 1} if deleted else {"data": b"", "deleted": 0}
+        written: Written | None = self.log.entry("MapLN", fields)
+        self.changed_maps[key] = None if deleted else written
+
+    def _write_end(self) -> None:
+        """The roots of all databases, and the end."""
+        snapshot, done = self.snapshot, self.done
+        root = snapshot.entry(snapshot.checkpoint.root_lsn)
+        assert root is not None
+        names = self._write_tree(snapshot.databases[NAME_DB], {})
+        ids = self._write_tree(snapshot.databases[ID_DB], self.changed_maps)
+        records = {}
+        for group, db_id, root_lsn in (
+            ("id_database", ID_DB, ids),
+            ("name_database", NAME_DB, names),
+        ):
+            record = snapshot.databases[db_id].record
+            rooted = {"tree_exists": 1, "root_key": b"", "root_lsn": root_lsn, "root_state": 0}
+            records[group] = {**_OLD_RECORD, **record, **rooted}
+        sequences = self.log.sequences.fields
+        last_ids = {name: sequences[name] for name in root.fields if name.startswith("last_")}
+        done.root_lsn = self.log.entry("DbTree", {**root.fields, **records, **last_ids}).lsn
+        fields = {**_CLEANER_NOTHING, **snapshot.checkpoint.fields, **sequences}
+        fields |= {"invoker": INVOKER, "time_ms": self.settings.now_ms, "flags": _ROOT_PRESENT}
+        fields |= {"ckpt_start_lsn": done.start_lsn, "root_lsn": done.root_lsn}
+        fields |= {"first_active_lsn": done.first_active_lsn, "ckpt_id": self._ckpt_id()}
+        done.end_lsn = self.log.entry("CkptEnd", fields).lsn
+
+    def _ckpt_id(self) -> int:
+        """One more than the last."""
+        known = [int(self.snapshot.checkpoint.fields.get("ckpt_id", 0))]
+        known += [
+            int(mark.fields["ckpt_id"])
+            for mark in self.snapshot.end.marks
+            if mark.type_no == CKPT_START_NO and "ckpt_id" in mark.fields
+        ]
+        return max(known) + 1
+
+
+def _first_active(snapshot: Snapshot, start_lsn: int) -> int:
+    """Of the first entry of the oldest transaction that goes on; else where the checkpoint begins.
+
+    What removed a name and goes on may bring it back, so the database is not gone.
+    """
+    lns = snapshot.interval.lns
+    kept = np.isin(lns.txn_id, list(snapshot.kept_txns))
+    return int(lns.lsn[kept].min(initial=start_lsn))
+
+
+def _removed(snapshot: Snapshot) -> frozenset[int]:
+    """Databases to which no name leads: of an unfinished removal, or an undone creation."""
+    return frozenset(
+        db_id
+        for db_id, database in snapshot.databases.items()
+        if database.name is None and db_id not in (ID_DB, NAME_DB)
+    )

@@ -1,0 +1,211 @@
+"""What a checkpoint has to know of a log beside its trees: numbers given, and what files hold.
+
+One walk over the files that recovery reads, and those of which the engine's own databases lack a
+record.
+
+Source: je-log.md "Checkpoints" and "Utilization"; RecoveryManager.readINs, UtilizationTracker,
+ExpirationTracker.track, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from je_tools.btree.tree import NODES_AT_ONCE
+from je_tools.checkpoint.sequences import Sequences
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.expirations import HOUR_MS, NEVER, expiration_ms
+from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.internal import EXTINCT_SCANS_DB, DatabaseExtinction, RecordExtinction
+from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes, read_nodes
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, Family, Group, mask_of
+from je_tools.snapshot import Snapshot
+from je_tools.utilization import FileSummary, internal_records
+
+_IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
+_IS_USER_LN = mask_of(each.no for each in ENTRY_TYPES.values() if each.user_ln)
+_IS_NODE = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.NODE)
+_IS_IN = mask_of(
+    each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
+)
+_IS_BIN = mask_of((BIN_NO, DELTA_NO))
+
+
+@dataclass
+class Survey:
+    """What was found.
+
+    Attributes:
+        sequences: the last numbers given.
+        summaries: of each file that was asked for, without what is obsolete.
+        expiring: of each such file bytes by the hour since 1970 in which they expire.
+    """
+
+    sequences: Sequences
+    summaries: dict[int, FileSummary] = field(default_factory=dict)
+    expiring: dict[int, Counter[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Of some rows of one file.
+
+    Attributes:
+        node_ids: int64; the highest and the lowest of nodes, provisional ones too.
+        totals: as `FileSummary` counts.
+        expiring: bytes of records by the hour in which they expire.
+        bins: int64 LSNs.
+    """
+
+    file_no: int
+    node_ids: Ints
+    totals: Counter[str]
+    expiring: Counter[int]
+    bins: Ints
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Work for a scan.
+
+    Attributes:
+        from_lsn, next_lsn: entries from here to there have given numbers.
+        file_nos: files of which more is to be known.
+        fast: use compiled kernels.
+    """
+
+    from_lsn: int
+    next_lsn: int
+    file_nos: frozenset[int]
+    fast: bool
+
+    def __call__(self, rows: Rows) -> _Piece:
+        rows = rows.take(rows.good & (rows.type != FILE_HEADER_NO) & (rows.lsn < self.next_lsn))
+        ids = self._node_ids(rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
+        if rows.file_no not in self.file_nos:
+            return _Piece(rows.file_no, ids, Counter(), Counter(), _NONE)
+        bins = rows.lsn[_IS_BIN[rows.type]]
+        return _Piece(rows.file_no, ids, _totals(rows), self._expiring(rows), bins)
+
+    def _node_ids(self, rows: Rows) -> Ints:
+        found = [_NONE]
+        for some in _in_parts(rows):
+            decoded = decode(some, Family.NODE, fast=self.fast, wanted=frozenset({"node_id"}))
+            if decoded.fields.has("node_id"):
+                ids = decoded.fields.number("node_id")[~decoded.bad]
+                found += [ids.max(keepdims=True), ids.min(keepdims=True)] if len(ids) else []
+        return np.concatenate(found)
+
+    def _expiring(self, rows: Rows) -> Counter[int]:
+        found: Counter[int] = Counter()
+        for some in _in_parts(rows.take(_IS_USER_LN[rows.type])):
+            decoded = decode(some, Family.LN, fast=self.fast, wanted=frozenset({"expiration"}))
+            found += by_hour(expiration_ms(decoded.fields.known("expiration")), some.size)
+        return found
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def _in_parts(rows: Rows) -> Iterator[Rows]:
+    for first in range(0, len(rows), MAX_ROWS):
+        yield rows.take(np.arange(first, min(first + MAX_ROWS, len(rows))))
+
+
+def _totals(rows: Rows) -> Counter[str]:
+    size = rows.size
+    is_in, is_ln = _IS_IN[rows.type], _IS_LN[rows.type]
+    return Counter(
+        total_count=len(rows),
+        total_size=int(size.sum()),
+        total_in_count=int(np.count_nonzero(is_in)),
+        total_in_size=int(size[is_in].sum()),
+        total_ln_count=int(np.count_nonzero(is_ln)),
+        total_ln_size=int(size[is_ln].sum()),
+        max_ln_size=int(size[is_ln].max(initial=0)),
+    )
+
+
+def by_hour(expires_ms: Ints, sizes: Ints) -> Counter[int]:
+    """Bytes by the hour since 1970 in which they expire.
+
+    Args:
+        expires_ms: int64; when, 0 for never.
+        sizes: int64; bytes of each.
+    """
+    some = np.flatnonzero(expires_ms != NEVER)
+    hours, place = np.unique(expires_ms[some] // HOUR_MS, return_inverse=True)
+    sums = np.bincount(place, weights=sizes[some], minlength=len(hours)).astype(np.int64)
+    return Counter(dict(zip(hours.tolist(), sums.tolist(), strict=True)))
+
+
+def share_of_slots(nodes: Nodes, sizes: Ints) -> Counter[int]:
+    """Bytes of BINs by the hour in which their slots expire, each slot with the same share.
+
+    Args:
+        nodes: BINs or deltas.
+        sizes: int64; bytes of each one's entry.
+    """
+    counts = np.diff(nodes.first)
+    return by_hour(nodes.slots.expires_ms, np.repeat(sizes // np.maximum(counts, 1), counts))
+
+
+def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
+    """Numbers given since the last checkpoint began, and what some files hold.
+
+    Args:
+        snapshot: the log as recovery leaves it.
+        file_nos: the files.
+    """
+    checkpoint = snapshot.checkpoint
+    first_no = min([max(snapshot.first_lsn, 0) >> 32, *file_nos])
+    files = tuple(file for file in snapshot.end.files if file.file_no >= first_no)
+    work = _Look(max(checkpoint.start_lsn, 0), snapshot.end.next_lsn, file_nos, fast=snapshot.fast)
+    survey = Survey(_given(snapshot))
+    totals: dict[int, Counter[str]] = {file_no: Counter() for file_no in file_nos}
+    survey.expiring = {file_no: Counter() for file_no in file_nos}
+    scanner = replace(snapshot.scanner, progress=None, wide=False)
+    for part in scanner.scan(replace(snapshot.environment, files=files), work):
+        for piece in part.results:
+            survey.sequences.saw_all("node", piece.node_ids)
+            if piece.file_no not in file_nos:
+                continue
+            of_file = totals[piece.file_no]
+            largest = max(of_file["max_ln_size"], piece.totals["max_ln_size"])
+            of_file.update(piece.totals)
+            of_file["max_ln_size"] = largest
+            survey.expiring[piece.file_no] += piece.expiring
+            survey.expiring[piece.file_no] += _of_bins(snapshot, piece.bins)
+    survey.summaries = {file_no: FileSummary(**counts) for file_no, counts in totals.items()}
+    return survey
+
+
+def _of_bins(snapshot: Snapshot, lsns: Ints) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for first in range(0, len(lsns), NODES_AT_ONCE):
+        some = lsns[first : first + NODES_AT_ONCE]
+        entries = fetch(snapshot.image, some, fast=snapshot.fast, check=False)
+        found += share_of_slots(read_nodes(entries, fast=snapshot.fast), entries.size)
+    return found
+
+
+def _given(snapshot: Snapshot) -> Sequences:
+    """Numbers that the checkpoint, the root, and what recovery replays tell."""
+    sequences = Sequences()
+    sequences.saw_fields(snapshot.checkpoint.fields)
+    root = snapshot.entry(snapshot.checkpoint.root_lsn)
+    sequences.saw_fields(root.fields if root is not None else {})
+    sequences.saw_all("txn", snapshot.interval.lns.txn_id)
+    sequences.saw_all("txn", snapshot.interval.ends.txn_id)
+    sequences.saw_all("db", np.array(list(snapshot.databases), np.int64))
+    sequences.saw_all("db", snapshot.interval.lns.db_id)
+    for typed in internal_records(snapshot, EXTINCT_SCANS_DB):
+        if isinstance(typed, DatabaseExtinction | RecordExtinction):
+            sequences.saw("extinction", typed.scan_id)
+    return sequences

@@ -1,0 +1,430 @@
+"""A recovered tree is written: the nodes that recovery has changed, from the bottom up.
+
+One way down finds the nodes that hold a changed key, or a node that was logged since the last
+checkpoint, and on the way back each is written once, behind its children. Nothing of it counts
+before the root is there.
+
+Source: je-log.md "Checkpoints"; Checkpointer.flushDirtyNodes, IN.split, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from je_tools.btree.tree import BINS_AT_ONCE, Children, Leaves, Tree, at_once_below
+from je_tools.checkpoint.changes import Changes
+from je_tools.checkpoint.log import CheckpointLog
+from je_tools.errors import RefusedError
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.keysort import equal_keys, order_keys
+from je_tools.formats.je.nodes import (
+    BIN_NO,
+    IN_NO,
+    IS_ROOT,
+    LEVEL_MASK,
+    Nodes,
+    Slots,
+    joined,
+    joined_spans,
+)
+from je_tools.formats.spans import Spans
+from je_tools.recovery.overlay import match
+
+_SLOTS_LEAST = 4
+"""Of what a damaged node says of its size no less is believed."""
+
+
+_LEVELS_OF_MOST = 0x10000
+"""What the levels of nodes have set, but those of the database of ids. Source: IN, JE 7.5.11."""
+
+_ONE, _ZERO = np.ones(1, np.bool_), np.zeros(1, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Upper:
+    """Upper nodes of one level on the way to what changes.
+
+    Attributes:
+        leaves: the nodes.
+        slot: int64; which slot of the nodes above names each.
+        below: int64, ascending; the slots of these nodes through which the way goes on.
+    """
+
+    leaves: Leaves
+    slot: Ints
+    below: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What comes into the place of slots of upper nodes.
+
+    Attributes:
+        replaced: int64, ascending; the slots that go.
+        slot: int64, ascending; for each node that comes the slot in whose place it is. A slot may
+            have none, or several.
+        key, lsn, size: of each.
+    """
+
+    replaced: Ints
+    slot: Ints
+    key: Spans
+    lsn: Ints
+    size: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """Nodes that are written, in the order of their keys.
+
+    Attributes:
+        nodes: as columns; the id of those that are not the first of their node is yet to be given.
+        row: int64; of which node each is the whole, or a part.
+        is_first: bool; whether it goes on as that node.
+    """
+
+    nodes: Nodes
+    row: Ints
+    is_first: Mask
+
+
+@dataclass(frozen=True)
+class TreeWriter:
+    """Writes what changes of one database's tree.
+
+    Attributes:
+        tree: of the database, as recovery leaves it.
+        changes: keys whose slots change.
+        log: what it is appended to.
+        prefixing: whether nodes keep what their keys begin with apart.
+        max_entries: slots of a node, where there are none yet.
+    """
+
+    tree: Tree
+    changes: Changes
+    log: CheckpointLog
+    prefixing: bool
+    max_entries: int
+
+    def write(self) -> int:
+        """Write it; LSN of the root.
+
+        Returns:
+            The root as it is where nothing has to be written; NULL_LSN of a tree without one that
+            gets no record.
+
+        Raises:
+            RefusedError: a node on the way cannot be read, or the order of keys is not known.
+        """
+        if self.tree.root_lsn == NULL_LSN:
+            return self._begin()
+        keys = self._keys()
+        if not len(keys):
+            return self.tree.root_lsn
+        if not self.tree.ordered:
+            raise RefusedError(
+                f"database {self.tree.db_id} has a comparator of its application, so only the "
+                "engine, with the application's classes, can put changed records in order. Open "
+                "the environment with the engine; `je-tools export` reads it as it is."
+            )
+        uppers = self._way_down(keys)
+        named = self._write_bins(uppers[-1])
+        for above, upper in reversed(list(pairwise(uppers))):
+            named = self._write_upper(upper, above.leaves, named)
+        return self._write_root(uppers[0].leaves, named)
+
+    def _keys(self) -> Spans:
+        """Keys that lead to all that has to be looked at, ascending."""
+        entries = fetch(self.tree.image, self.tree.replayed.lsn, fast=self.tree.fast)
+        nodes, _, _ = self.tree.newest_whole(entries.lsn)
+        places = nodes.identifier_key.take(nodes.good & (nodes.identifier_key.sizes >= 0))
+        if not len(places):
+            return self.changes.key
+        keys = joined_spans([self.changes.key, places])
+        return keys.take(order_keys(keys, two_part=self.tree.by_parts, fast=self.tree.fast))
+
+    def _way_down(self, keys: Spans) -> list[_Upper]:
+        uppers: list[_Upper] = []
+        children, slot = self.tree.root(), np.zeros(1, np.int64)
+        while True:
+            leaves = self._read(children)
+            below = self.tree.children_of(leaves)
+            chosen = np.flatnonzero(self.tree.that_hold(below, keys))
+            uppers.append(_Upper(leaves, slot, chosen))
+            if below.level <= 1:
+                return uppers
+            children, slot = below.take(chosen), chosen
+
+    def _read(self, children: Children) -> Leaves:
+        leaves = self.tree.read(children)
+        bad = np.flatnonzero(~leaves.nodes.good)
+        if len(bad):
+            lsn = lsn_text(int(children.lsn[bad[0]]))
+            raise RefusedError(
+                f"database {self.tree.db_id}: the node at {lsn} cannot be read, so its tree "
+                "cannot be written. `je-tools verify --tree` tells what is lost, `je-tools "
+                "salvage` gets the records out."
+            )
+        return leaves
+
+    def _write_bins(self, upper: _Upper) -> _Named:
+        children = self.tree.children_of(upper.leaves)
+        at_once = at_once_below(upper.leaves.nodes, BINS_AT_ONCE)
+        parts = [
+            self._write_some_bins(children, upper, upper.below[first : first + at_once])
+            for first in range(0, len(upper.below), at_once)
+        ]
+        return _joined(parts)
+
+    def _write_some_bins(self, children: Children, upper: _Upper, rows: Ints) -> _Named:
+        tree = self.tree
+        leaves = self._read(children.take(rows))
+        nodes, slots = leaves.nodes, leaves.nodes.slots
+        first, last = self._changes_of(leaves.children)
+        changed = np.arange(first[0], last[-1])
+        inside = tree.are_in_range(leaves)
+        touched = last > first
+        touched |= np.bincount(nodes.slot_node[~inside], minlength=len(nodes)) > 0
+        _, same = match(tree, self.changes.key.take(changed), slots)
+        kept = touched[nodes.slot_node] & inside & ~same
+        kept &= ~slots.deleted & (slots.lsn != NULL_LSN)
+        alive = self.changes.has_slot[changed]
+        new = self.changes.slots(tree, changed[alive])
+        both = joined([self._sized(slots.take(kept)), new])
+        of_new = np.repeat(np.arange(len(nodes)), last - first)[alive]
+        owner = np.concatenate((nodes.slot_node[kept], of_new))
+        order = order_keys(both.key, two_part=tree.by_parts, fast=tree.fast)
+        pieces = _cut(nodes, touched, both.take(order), owner[order], nodes.max_entries)
+        return self._named(leaves, rows, upper.leaves.nodes.slots, touched, pieces)
+
+    def _changes_of(self, children: Children) -> tuple[Ints, Ints]:
+        """The changes of each child: from one row to before another."""
+        key = self.changes.key
+        first = self.tree.before(key, children.low, 0)
+        last = self.tree.before(key, children.high, len(key))
+        if (last < first).any() or (first[1:] != last[:-1]).any():
+            raise RefusedError(
+                f"database {self.tree.db_id}: the keys of its upper nodes are not in order, so "
+                "its tree cannot be written. `je-tools verify --tree` tells more."
+            )
+        return first, last
+
+    def _sized(self, slots: Slots) -> Slots:
+        """The same; sizes of entries that are not stored are read from the entries."""
+        rows = np.flatnonzero((slots.logged_size <= 0) & (slots.data_size < 0))
+        if not len(rows):
+            return slots
+        found = fetch(self.tree.image, slots.lsn[rows], fast=self.tree.fast, check=False)
+        sizes = slots.logged_size.copy()
+        sizes[rows] = np.where(found.good, found.size, 0)
+        return replace(slots, logged_size=sizes)
+
+    def _write_upper(self, upper: _Upper, above: Leaves, named: _Named) -> _Named:
+        nodes = upper.leaves.nodes
+        slots, owner = _put(nodes, named)
+        counts = np.bincount(owner, minlength=len(nodes))
+        touched = np.bincount(nodes.slot_node[named.replaced], minlength=len(nodes)) > 0
+        # The engine splits a node after its child, and needs a free slot for that.
+        limit = np.maximum(nodes.max_entries, _SLOTS_LEAST) - 1
+        touched |= counts > limit
+        kept = touched[owner]
+        pieces = _cut(nodes, touched, slots.take(kept), owner[kept], limit)
+        return self._named(upper.leaves, upper.slot, above.nodes.slots, touched, pieces)
+
+    def _named(
+        self, leaves: Leaves, rows: Ints, above: Slots, touched: Mask, pieces: _Pieces
+    ) -> _Named:
+        """Write nodes; what comes into the place of the slots above that name them.
+
+        Args:
+            leaves: as they were.
+            rows: int64; the slot above of each.
+            above: all slots of the nodes above.
+            touched: which of them are written anew.
+            pieces: what is written.
+        """
+        lsns, sizes = self._append(pieces)
+        # Another version than the slot names was logged since; it stays, and gets named.
+        moved = np.flatnonzero(~touched & (leaves.nodes.lsn != above.lsn[rows]))
+        found = fetch(self.tree.image, leaves.nodes.lsn[moved], fast=self.tree.fast, check=False)
+        of = np.concatenate((pieces.row, moved))
+        first = np.concatenate((pieces.is_first, np.ones(len(moved), np.bool_)))
+        begins = pieces.nodes.slots.key.take(pieces.nodes.first[:-1][~pieces.is_first])
+        own = joined_spans([above.key.take(rows[of]), begins])
+        at = np.where(first, np.arange(len(of)), len(of) - 1 + np.cumsum(~first))
+        order = np.argsort(rows[of], kind="stable")
+        replaced = rows[touched | (leaves.nodes.lsn != above.lsn[rows])]
+        return _Named(
+            replaced,
+            rows[of][order],
+            own.take(at[order]),
+            np.concatenate((lsns, leaves.nodes.lsn[moved]))[order],
+            np.concatenate((sizes, found.size))[order],
+        )
+
+    def _append(self, pieces: _Pieces, *, is_root: bool = False) -> tuple[Ints, Ints]:
+        """Write nodes; LSN and size of each."""
+        none = np.empty(0, np.int64)
+        if not len(pieces.row):
+            return none, none
+        node_id = pieces.nodes.node_id.copy()
+        fresh = np.flatnonzero(~pieces.is_first)
+        node_id[fresh] = self.log.sequences.node_ids(len(fresh))
+        booleans = np.full(len(node_id), IS_ROOT if is_root else 0, np.int64)
+        nodes = replace(pieces.nodes, node_id=node_id, booleans=booleans)
+        return self.log.nodes(
+            replace(nodes, identifier_key=_identifiers(nodes, fast=self.tree.fast)),
+            prefixing=self.prefixing,
+            two_part=self.tree.two_part,
+            is_root=is_root,
+        )
+
+    def _write_root(self, leaves: Leaves, named: _Named) -> int:
+        nodes = leaves.nodes
+        if not len(named.replaced):
+            return int(nodes.lsn[0])
+        slots, _ = _put(nodes, named)
+        return self._write_over(nodes, slots) if len(slots) else self._plant(nodes, slots)
+
+    def _write_over(self, root: Nodes, slots: Slots) -> int:
+        """A root with these slots; one that is too full becomes the children of a new one."""
+        limit = np.maximum(root.max_entries, _SLOTS_LEAST)
+        while len(slots) > limit[0]:
+            pieces = _cut(root, _ONE, slots, np.zeros(len(slots), np.int64), limit - 1)
+            lsns, sizes = self._append(pieces)
+            slots = _slots_of(slots.key.take(pieces.nodes.first[:-1]), lsns, sizes)
+            node_id = self.log.sequences.node_ids(1)
+            root = replace(root, node_id=node_id, level=root.level + 1)
+        pieces = _cut(root, _ONE, slots, np.zeros(len(slots), np.int64), limit)
+        return int(self._append(pieces, is_root=True)[0][0])
+
+    def _plant(self, root: Nodes, slots: Slots) -> int:
+        """A root over new BINs; over an empty one where there are no slots."""
+        bottom = root.level & ~np.int64(LEVEL_MASK) | 1
+        bin_ = replace(root, level=bottom, node_id=self.log.sequences.node_ids(1))
+        pieces = _cut(bin_, _ONE, slots, np.zeros(len(slots), np.int64), root.max_entries)
+        if not len(slots):
+            pieces = _Pieces(_emptied(bin_), _ZERO, _ONE)
+        lsns, sizes = self._append(pieces)
+        key = slots.key.take(pieces.nodes.first[:-1]) if len(slots) else Spans.of([b""])
+        return self._write_over(replace(root, level=bottom + 1), _slots_of(key, lsns, sizes))
+
+    def _begin(self) -> int:
+        """A tree for a database that has none."""
+        rows = np.flatnonzero(self.changes.has_slot)
+        if not len(rows):
+            return NULL_LSN
+        none = np.empty(0, np.int64)
+        root = Nodes(
+            lsn=_ZERO,
+            type=np.zeros(1, np.uint8),
+            db_id=np.full(1, self.tree.db_id, np.int64),
+            node_id=self.log.sequences.node_ids(1),
+            level=np.full(1, _LEVELS_OF_MOST, np.int64),
+            booleans=_ZERO,
+            max_entries=np.full(1, self.max_entries, np.int64),
+            last_full_lsn=_ZERO,
+            expiration_base=_ZERO,
+            identifier_key=Spans.of([b""]),
+            good=_ONE,
+            first=np.zeros(2, np.int64),
+            slots=_slots_of(Spans.of([]), none, none),
+        )
+        return self._plant(root, self.changes.slots(self.tree, rows))
+
+
+def _joined(parts: list[_Named]) -> _Named:
+    return _Named(
+        np.concatenate([part.replaced for part in parts]),
+        np.concatenate([part.slot for part in parts]),
+        joined_spans([part.key for part in parts]),
+        np.concatenate([part.lsn for part in parts]),
+        np.concatenate([part.size for part in parts]),
+    )
+
+
+def _put(nodes: Nodes, named: _Named) -> tuple[Slots, Ints]:
+    """The slots of upper nodes with what comes into the place of some, and the node of each."""
+    kept = np.ones(len(nodes.slots), np.bool_)
+    kept[named.replaced] = False
+    both = joined([nodes.slots.take(kept), _slots_of(named.key, named.lsn, named.size)])
+    place = np.concatenate((np.flatnonzero(kept), named.slot))
+    order = np.argsort(place, kind="stable")
+    return both.take(order), nodes.slot_node[place[order]]
+
+
+def _slots_of(key: Spans, lsn: Ints, size: Ints) -> Slots:
+    """Slots of upper nodes."""
+    zeros = np.zeros(len(lsn), np.int64)
+    return Slots(key, lsn, zeros, size, zeros, zeros, zeros - 1, zeros, zeros, zeros)
+
+
+def _cut(nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Ints) -> _Pieces:
+    """Nodes that are written anew, those with too many slots in parts of about the same size.
+
+    Args:
+        nodes: as they were.
+        touched: which of them are written.
+        slots: what these hold, in their order.
+        owner: int64, ascending; the node of each slot.
+        limit: int64; how many slots each may have.
+
+    Returns:
+        The nodes; none for one that has no slots.
+    """
+    counts = np.where(touched, np.bincount(owner, minlength=len(nodes)), 0)
+    limit = np.maximum(limit, _SLOTS_LEAST)
+    parts = -(-counts // limit)
+    row = np.repeat(np.arange(len(nodes)), parts)
+    behind = np.cumsum(parts)
+    place = np.arange(len(row)) - (behind - parts)[row]
+    share, more = counts[row] // parts[row], counts[row] % parts[row]
+    sizes = share + (place < more)
+    first = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+    columns = {
+        name: getattr(nodes, name)[row]
+        for name in ("lsn", "db_id", "node_id", "level", "booleans", "max_entries")
+    }
+    is_bin = columns["level"] & LEVEL_MASK == 1
+    cut = Nodes(
+        # What was a delta is a whole node now.
+        type=np.where(is_bin, BIN_NO, IN_NO).astype(np.uint8),
+        last_full_lsn=np.full(len(row), NULL_LSN, np.int64),
+        expiration_base=np.full(len(row), -1, np.int64),
+        identifier_key=nodes.identifier_key.take(row),
+        good=np.ones(len(row), np.bool_),
+        first=first,
+        slots=slots,
+        **columns,
+    )
+    return _Pieces(cut, row, place == 0)
+
+
+def _emptied(bin_: Nodes) -> Nodes:
+    """A whole BIN without slots."""
+    return replace(
+        bin_,
+        type=np.full(1, BIN_NO, np.uint8),
+        last_full_lsn=np.full(1, NULL_LSN, np.int64),
+        first=np.zeros(2, np.int64),
+        slots=bin_.slots.take(np.empty(0, np.int64)),
+    )
+
+
+def _identifiers(nodes: Nodes, *, fast: bool) -> Spans:
+    """A key of a slot of each node: the one it had, else the first; of no slots what it had."""
+    key, own = nodes.slots.key, nodes.identifier_key
+    owner = nodes.slot_node
+    same = equal_keys(own.take(owner), key, fast=fast)
+    stays = np.bincount(owner[same], minlength=len(nodes)) > 0
+    stays |= np.diff(nodes.first) == 0
+    changed = np.flatnonzero(~stays)
+    both = joined_spans([own, key.take(nodes.first[changed])])
+    rows = np.arange(len(nodes))
+    rows[changed] = len(nodes) + np.arange(len(changed))
+    return both.take(rows)
