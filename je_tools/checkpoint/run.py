@@ -41,6 +41,7 @@ from je_tools.formats.je.internal import (
 from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Tail
 from je_tools.recovery.end import EndReason
+from je_tools.recovery.interval import DELETED
 from je_tools.snapshot import (
     DUPLICATES,
     ID_DB,
@@ -325,19 +326,27 @@ class _Checkpointer:
 
 
 def _first_active(snapshot: Snapshot, start_lsn: int) -> int:
-    """Of the first entry of the oldest transaction that goes on; else where the checkpoint begins.
-
-    What removed a name and goes on may bring it back, so the database is not gone.
-    """
+    """Of the oldest transaction that goes on; else where the checkpoint begins."""
     lns = snapshot.interval.lns
     kept = np.isin(lns.txn_id, list(snapshot.kept_txns))
     return int(lns.lsn[kept].min(initial=start_lsn))
 
 
 def _removed(snapshot: Snapshot) -> frozenset[int]:
-    """Databases to which no name leads: of an unfinished removal, or an undone creation."""
-    return frozenset(
+    """Databases to which no name leads: of an unfinished removal, or an undone creation.
+
+    A removal that goes on may still be taken back.
+    """
+    nameless = {
         db_id
         for db_id, database in snapshot.databases.items()
         if database.name is None and db_id not in (ID_DB, NAME_DB)
-    )
+    }
+    lns = snapshot.interval.lns
+    open_removals = (lns.db_id == NAME_DB) & (lns.flags & DELETED != 0)
+    open_removals &= np.isin(lns.txn_id, list(snapshot.kept_txns))
+    for lsn in lns.lsn[open_removals].tolist():
+        entry = snapshot.entry(lsn)
+        if entry is not None:
+            nameless.discard(int(entry.fields["name_db_id"]))
+    return frozenset(nameless)
