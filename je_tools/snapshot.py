@@ -353,7 +353,12 @@ class Snapshot:
 
 @contextmanager
 def held_snapshot(
-    environment: Environment, scanner: Scanner, *, now_ms: int, to_lsn: int | None = None
+    environment: Environment,
+    scanner: Scanner,
+    *,
+    now_ms: int,
+    to_lsn: int | None = None,
+    as_member: bool = False,
 ) -> Iterator[Snapshot]:
     """A snapshot of files that must stay what they are while it is in use; see `take_snapshot`.
 
@@ -362,7 +367,9 @@ def held_snapshot(
     Raises:
         StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
     """
-    snapshot = take_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
+    snapshot = take_snapshot(
+        environment, scanner, now_ms=now_ms, to_lsn=to_lsn, as_member=as_member
+    )
     with unchanged(snapshot.check_files):
         yield snapshot
 

@@ -40,7 +40,6 @@ from je_tools.formats.je.internal import (
 )
 from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Tail
-from je_tools.recovery.end import EndReason
 from je_tools.recovery.interval import DELETED
 from je_tools.snapshot import (
     DUPLICATES,
@@ -124,17 +123,26 @@ class Checkpoint:
         return sum(size for _, size in self.entry_counts.values())
 
 
+def is_to_cut(snapshot: Snapshot) -> bool:
+    """Whether something behind the end of the log goes when the engine opens it."""
+    return snapshot.end.cut_size > 0 or any(each.put_aside for each in snapshot.end.skipped)
+
+
 def is_needed(snapshot: Snapshot) -> bool:
-    """Whether the engine would write anything when it opens and closes the environment."""
+    """Whether the engine would write a checkpoint when it opens and closes the environment."""
     if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
         return True
-    if snapshot.end.reason is not EndReason.CLEAN or snapshot.end.skipped:
-        return True
-    return bool(_removed(snapshot) or lacking_summaries(snapshot) or lacking_expirations(snapshot))
+    return bool(
+        _removed(snapshot) or lacking_summaries(snapshot) or lacking_expirations(snapshot)
+    )
 
 
-def check_writable(snapshot: Snapshot) -> None:
+def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
     """Make sure that a checkpoint can be written.
+
+    Args:
+        snapshot: the log as recovery leaves it.
+        cuts: what is behind the end of the log is cut off first.
 
     Raises:
         RefusedError: with what stands against it, and what to do.
@@ -155,7 +163,7 @@ def check_writable(snapshot: Snapshot) -> None:
             "a checkpoint would make the loss permanent. `je-tools verify --tree` tells what is "
             "lost, `je-tools salvage` gets the records out."
         )
-    if snapshot.end.reason is not EndReason.CLEAN or snapshot.end.skipped:
+    if not cuts and is_to_cut(snapshot):
         raise RefusedError(
             f"{name}: the log does not end with its last entry; what is behind it has to be cut "
             "off first. `je-tools recover --apply` does both."

@@ -1,0 +1,206 @@
+"""A checkpoint, planned or written, and the cutting of what a crash has left behind the log.
+
+Source: RecoveryManager.findEndOfLog, FileManager.truncateLog, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from je_tools.checkpoint.run import (
+    Checkpoint,
+    Settings,
+    check_writable,
+    is_needed,
+    is_to_cut,
+    write_checkpoint,
+)
+from je_tools.environment import Environment, open_environment
+from je_tools.errors import RefusedError
+from je_tools.formats.je.header import lsn_text
+from je_tools.properties import FILE_MAX, NUMBERS, read_settings
+from je_tools.scan import Scanner
+from je_tools.snapshot import Snapshot, held_snapshot, take_snapshot
+from je_tools.writing.copying import copied
+from je_tools.writing.lock import EnvironmentLock
+from je_tools.writing.session import Session, look_at
+
+NATIVE_VERSIONS = (8, 17)
+"""Log versions of which the project's tests have the engine judge what is written."""
+
+_VERSION_MIN = 8
+_HELD_MAX = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What is asked for.
+
+    Attributes:
+        cuts: also cut off what is behind the end of the log, as recovery does.
+        file_max: bytes of a file; None for what the environment says.
+    """
+
+    cuts: bool = False
+    file_max: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is written, or would be.
+
+    Attributes:
+        checkpoint: None where none is needed.
+        cut_size: bytes that are cut off the last file.
+        set_aside: names of files that are renamed.
+        journal_no: of the undo journal; None where nothing was written in place.
+    """
+
+    checkpoint: Checkpoint | None
+    cut_size: int
+    set_aside: tuple[str, ...]
+    journal_no: int | None = None
+
+
+def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
+    """What would be written.
+
+    Raises:
+        RefusedError: nothing can be.
+    """
+    return _write(snapshot, orders, None)
+
+
+def apply_checkpoint(home: Path, scanner: Scanner, orders: Orders, now_ms: int) -> Outcome:
+    """Write a checkpoint in place, with the engine's lock held, and an undo journal.
+
+    Raises:
+        RefusedError: the environment is in use, or what is to be written cannot be.
+        InputError: there is no environment, or nothing in it leads to records.
+        StoppedError: a file became shorter meanwhile.
+    """
+    with EnvironmentLock(home) as lock:
+        environment = open_environment([home])
+        seen = look_at(environment)
+        with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
+            _check_version(snapshot)
+            with Session(environment, _operation(orders), lock, seen=seen) as session:
+                return _write_and_check(snapshot, orders, session)
+
+
+def apply_to_copy(
+    environment: Environment, target: Path, scanner: Scanner, orders: Orders, now_ms: int
+) -> Outcome:
+    """Write a checkpoint to a copy of an environment, which gets its name when that is done.
+
+    Raises:
+        RefusedError: the copy cannot be made, or what is to be written cannot be.
+        InputError, StoppedError: as `apply_checkpoint`.
+    """
+    with copied(environment, target) as folder:
+        copy = open_environment([folder])
+        with (
+            held_snapshot(copy, scanner, now_ms=now_ms, as_member=True) as snapshot,
+            Session(copy, _operation(orders), None, undo=False) as session,
+        ):
+            return _write_and_check(snapshot, orders, session)
+
+
+def _operation(orders: Orders) -> str:
+    return "recover" if orders.cuts else "checkpoint"
+
+
+def _check_version(snapshot: Snapshot) -> None:
+    version = snapshot.end.files[-1].version
+    if version not in NATIVE_VERSIONS:
+        said = " and ".join(str(each) for each in NATIVE_VERSIONS)
+        raise RefusedError(
+            f"{snapshot.environment.name}: a log of version {version}; in place only versions "
+            f"{said} are written. --output DIR writes to a copy, for the engine to judge."
+        )
+
+
+def _write_and_check(snapshot: Snapshot, orders: Orders, session: Session) -> Outcome:
+    outcome = _write(snapshot, orders, session)
+    session.finish()
+    if outcome.checkpoint is not None:
+        _check(snapshot, outcome.checkpoint)
+    return Outcome(
+        outcome.checkpoint, outcome.cut_size, outcome.set_aside, journal_no=session.journal_no
+    )
+
+
+def _check(before: Snapshot, checkpoint: Checkpoint) -> None:
+    """Read the log anew, and make sure that it ends with this checkpoint and leaves nothing."""
+    environment = open_environment([Path(before.environment.name)])
+    after = take_snapshot(environment, before.scanner, now_ms=before.now_ms, as_member=True)
+    if after.checkpoint.end_lsn != checkpoint.end_lsn or after.refusals or is_needed(after):
+        raise RefusedError(
+            f"{environment.name}: the checkpoint at {lsn_text(checkpoint.end_lsn)} was written, "
+            "and reading it does not give a log at rest. This is a bug of je-tools; please report "
+            f"it. `je-tools undo {environment.name} --apply` takes the checkpoint back."
+        )
+
+
+def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outcome:
+    end = snapshot.end
+    if end.files[-1].version < _VERSION_MIN:
+        raise RefusedError(
+            f"{snapshot.environment.name}: a log of version {end.files[-1].version}, older than "
+            f"{_VERSION_MIN}, is only read. `je-tools export` gets its records out."
+        )
+    aside = tuple(each.file for each in end.skipped if each.put_aside)
+    if not is_to_cut(snapshot) and not is_needed(snapshot):
+        return Outcome(None, 0, ())
+    check_writable(snapshot, cuts=orders.cuts)
+    if session is not None:
+        for file in reversed(aside):
+            session.set_aside(file.file_no)
+        if end.cut_size:
+            session.cut(end.files[-1].file_no, end.next_offset)
+    checkpoint = None
+    if is_needed(snapshot):
+        held = _Held(session)
+        settings = Settings(_file_max(snapshot, orders), time.time_ns() // 1_000_000)
+        checkpoint = write_checkpoint(snapshot, settings, held)
+        held.let_go()
+    return Outcome(checkpoint, end.cut_size, tuple(file.path.name for file in aside))
+
+
+def _file_max(snapshot: Snapshot, orders: Orders) -> int:
+    """Bytes of a file: as asked, as je.properties says, or as the largest file that is there."""
+    if orders.file_max is not None:
+        return orders.file_max
+    settings = read_settings(Path(snapshot.environment.name))
+    if settings.is_set(FILE_MAX):
+        return settings.number(FILE_MAX)
+    largest = max(file.size for file in snapshot.end.files)
+    return min(max(NUMBERS[FILE_MAX].default, largest), NUMBERS[FILE_MAX].most or largest)
+
+
+class _Held:
+    """Takes what is to be appended, and holds the first of it back to know whether it fits."""
+
+    def __init__(self, session: Session | None) -> None:
+        self._session = session
+        self._pieces: list[tuple[int, int, bytes]] = []
+        self._size = 0
+
+    def __call__(self, file_no: int, offset: int, data: bytes) -> None:
+        if self._session is None:
+            return
+        self._size += len(data)
+        self._pieces.append((file_no, offset, data))
+        if self._size > _HELD_MAX:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Append what is held."""
+        if self._session is None or not self._pieces:
+            return
+        self._session.check_space(sum(len(data) for _, _, data in self._pieces))
+        for piece in self._pieces:
+            self._session.append(*piece)
+        self._pieces.clear()
