@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "verify": "Report every damaged byte range of a log, torn tails told from damage.",
     "files": "List the log files: version, size, LSNs, VLSNs, which JE releases open them.",
     "recover": "Tell what the engine's recovery would do with a log: its end, losses, passes.",
+    "checkpoint": "Write the checkpoint that a crashed log lacks, so that it opens at once.",
     "databases": "List the databases: id, flags, records, depth, nodes, bytes, comparators.",
     "count": "Count the records of each database, as they are after recovery.",
     "export": "Write records of databases as DbDump's text, JSON lines, CSV or Parquet.",

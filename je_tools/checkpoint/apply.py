@@ -63,6 +63,11 @@ class Outcome:
     set_aside: tuple[str, ...]
     journal_no: int | None = None
 
+    @property
+    def changes(self) -> bool:
+        """Whether anything is written, cut or renamed."""
+        return self.checkpoint is not None or bool(self.cut_size or self.set_aside)
+
 
 def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
     """What would be written.
@@ -73,8 +78,13 @@ def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
     return _write(snapshot, orders, None)
 
 
-def apply_checkpoint(home: Path, scanner: Scanner, orders: Orders, now_ms: int) -> Outcome:
+def apply_checkpoint(
+    home: Path, scanner: Scanner, orders: Orders, now_ms: int
+) -> tuple[Snapshot, Outcome]:
     """Write a checkpoint in place, with the engine's lock held, and an undo journal.
+
+    Returns:
+        The log as it was, and what was written.
 
     Raises:
         RefusedError: the environment is in use, or what is to be written cannot be.
@@ -87,13 +97,16 @@ def apply_checkpoint(home: Path, scanner: Scanner, orders: Orders, now_ms: int) 
         with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
             _check_version(snapshot)
             with Session(environment, _operation(orders), lock, seen=seen) as session:
-                return _write_and_check(snapshot, orders, session)
+                return snapshot, _write_and_check(snapshot, orders, session)
 
 
 def apply_to_copy(
     environment: Environment, target: Path, scanner: Scanner, orders: Orders, now_ms: int
-) -> Outcome:
+) -> tuple[Snapshot, Outcome]:
     """Write a checkpoint to a copy of an environment, which gets its name when that is done.
+
+    Returns:
+        As `apply_checkpoint`.
 
     Raises:
         RefusedError: the copy cannot be made, or what is to be written cannot be.
@@ -105,7 +118,7 @@ def apply_to_copy(
             held_snapshot(copy, scanner, now_ms=now_ms, as_member=True) as snapshot,
             Session(copy, _operation(orders), None, undo=False) as session,
         ):
-            return _write_and_check(snapshot, orders, session)
+            return snapshot, _write_and_check(snapshot, orders, session)
 
 
 def _operation(orders: Orders) -> str:

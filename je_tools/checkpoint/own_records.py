@@ -104,8 +104,17 @@ def _expirations_of(file_no: int, hours: Mapping[int, int]) -> Expirations:
     return Expirations(file_no, in_hours, tuple((time // unit, hours[time]) for time in times))
 
 
-def write_summaries(snapshot: Snapshot, survey: Survey, log: CheckpointLog) -> Records:
-    """Give files a summary that have none, and let go those of files that are gone or reserved."""
+def write_summaries(
+    snapshot: Snapshot, survey: Survey, log: CheckpointLog, start_lsn: int
+) -> Records:
+    """Give files a summary that have none, and let go those of files that are gone or reserved.
+
+    Args:
+        snapshot: the log.
+        survey: what files without a summary hold.
+        log: what is appended to.
+        start_lsn: of the CkptStart; files in front of its own need one.
+    """
     database = own_database(snapshot, UTILIZATION_DB)
     if database is None:
         return {}
@@ -122,7 +131,8 @@ def write_summaries(snapshot: Snapshot, survey: Survey, log: CheckpointLog) -> R
         known.add(file_no)
         if file_no not in there:
             records[key] = None
-    for file_no in sorted(there - known - {last_no}):
+    needing = {file_no for file_no in there - known if file_no < start_lsn >> 32}
+    for file_no in sorted(needing):
         key = _summary_key(file_no, survey.summaries[file_no])
         summary = {"summary": asdict(survey.summaries[file_no]), "obsolete_offsets": ()}
         fields = NO_LN | {"db_id": database.db_id, "key": key, "data": b"", "anchor_lsn": NULL_LSN}

@@ -132,9 +132,7 @@ def is_needed(snapshot: Snapshot) -> bool:
     """Whether the engine would write a checkpoint when it opens and closes the environment."""
     if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
         return True
-    return bool(
-        _removed(snapshot) or lacking_summaries(snapshot) or lacking_expirations(snapshot)
-    )
+    return bool(_removed(snapshot) or lacking_summaries(snapshot) or lacking_expirations(snapshot))
 
 
 def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
@@ -250,7 +248,7 @@ class _Checkpointer:
         done.records = {
             RESERVED_FILES_DB: gone_reserved_files(snapshot),
             EXTINCT_SCANS_DB: finished_removals(snapshot, done.removed),
-            UTILIZATION_DB: write_summaries(snapshot, self.survey, self.log),
+            UTILIZATION_DB: write_summaries(snapshot, self.survey, self.log, done.start_lsn),
             EXPIRATION_DB: write_expirations(
                 snapshot, self.survey, self.log, self.log.appender.tail.file_no
             ),

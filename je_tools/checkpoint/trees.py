@@ -19,6 +19,7 @@ from je_tools.checkpoint.changes import Changes
 from je_tools.checkpoint.log import CheckpointLog
 from je_tools.errors import RefusedError
 from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.keysort import equal_keys, order_keys
@@ -32,6 +33,7 @@ from je_tools.formats.je.nodes import (
     joined,
     joined_spans,
 )
+from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import match
 
@@ -41,6 +43,9 @@ _SLOTS_LEAST = 4
 
 _LEVELS_OF_MOST = 0x10000
 """What the levels of nodes have set, but those of the database of ids. Source: IN, JE 7.5.11."""
+
+_FAR_MS = 1_000_000 * HOUR_MS
+"""An expiration behind is looked up in the entry: hours since 1970 up to the year 2084."""
 
 _ONE, _ZERO = np.ones(1, np.bool_), np.zeros(1, np.int64)
 
@@ -195,7 +200,7 @@ class TreeWriter:
         kept &= ~slots.deleted & (slots.lsn != NULL_LSN)
         alive = self.changes.has_slot[changed]
         new = self.changes.slots(tree, changed[alive])
-        both = joined([self._sized(slots.take(kept)), new])
+        both = joined([self._mended(slots.take(kept)), new])
         of_new = np.repeat(np.arange(len(nodes)), last - first)[alive]
         owner = np.concatenate((nodes.slot_node[kept], of_new))
         order = order_keys(both.key, two_part=tree.by_parts, fast=tree.fast)
@@ -214,15 +219,26 @@ class TreeWriter:
             )
         return first, last
 
-    def _sized(self, slots: Slots) -> Slots:
-        """The same; sizes of entries that are not stored are read from the entries."""
-        rows = np.flatnonzero((slots.logged_size <= 0) & (slots.data_size < 0))
-        if not len(rows):
-            return slots
-        found = fetch(self.tree.image, slots.lsn[rows], fast=self.tree.fast, check=False)
-        sizes = slots.logged_size.copy()
-        sizes[rows] = np.where(found.good, found.size, 0)
-        return replace(slots, logged_size=sizes)
+    def _mended(self, slots: Slots) -> Slots:
+        """The same with what engines up to 18.3 have lost: sizes of entries, units of expirations.
+
+        An expiration that was taken for days too often is far off, and the record stays while the
+        cleaner, which asks the entry, takes its file away.
+        """
+        sizes, expires = slots.logged_size.copy(), slots.expires_ms.copy()
+        lacking = np.flatnonzero((sizes <= 0) & (slots.data_size < 0))
+        found = fetch(self.tree.image, slots.lsn[lacking], fast=self.tree.fast, check=False)
+        sizes[lacking] = np.where(found.good, found.size, 0)
+        far = np.flatnonzero(expires > _FAR_MS)
+        entries = fetch(self.tree.image, slots.lsn[far], fast=self.tree.fast)
+        for some, decoded in entries.decode(
+            Family.LN,
+            np.flatnonzero(entries.is_family(Family.LN)),
+            fast=self.tree.fast,
+            wanted=frozenset({"expiration"}),
+        ):
+            expires[far[some]] = expiration_ms(decoded.fields.known("expiration"))
+        return replace(slots, logged_size=sizes, expires_ms=expires)
 
     def _write_upper(self, upper: _Upper, above: Leaves, named: _Named) -> _Named:
         nodes = upper.leaves.nodes

@@ -1,0 +1,174 @@
+"""What a checkpoint writes, or would write, as tables and as rows of JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from je_tools.checkpoint.apply import Outcome
+from je_tools.checkpoint.run import Checkpoint
+from je_tools.field_texts import null_or_lsn
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.sinks.sections import Column, Kind, Section, section_of
+from je_tools.snapshot import Snapshot
+
+_FACT = (Column("what", "checkpoint", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
+_NODES = (
+    Column("db_id", "id", Kind.ID),
+    Column("name", "database", Kind.TEXT),
+    Column("level", "level", Kind.ID),
+    Column("node_count", "nodes"),
+    Column("size", "bytes"),
+    Column("provisional", "provisional", Kind.TEXT, rank=2),
+)
+_DESCRIPTORS = (
+    Column("db_id", "id", Kind.ID),
+    Column("name", "database", Kind.TEXT),
+    Column("old_root_lsn", "root", Kind.LSN, rank=2),
+    Column("new_root_lsn", "becomes", Kind.LSN),
+    Column("why", "why", Kind.TEXT, rank=3),
+)
+_RECORDS = (
+    Column("name", "database", Kind.TEXT),
+    Column("written_count", "written"),
+    Column("removed_count", "removed"),
+)
+_ENTRIES = (
+    Column("type", "type", Kind.TEXT),
+    Column("entry_count", "entries"),
+    Column("size", "bytes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeRow:
+    db_id: int
+    name: str | None
+    level: int
+    node_count: int
+    size: int
+    provisional: str
+
+
+@dataclass(frozen=True, slots=True)
+class _DescriptorRow:
+    db_id: int
+    name: str | None
+    old_root_lsn: int
+    new_root_lsn: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordRow:
+    name: str
+    written_count: int
+    removed_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _EntryRow:
+    type: str
+    entry_count: int
+    size: int
+
+
+def checkpoint_sections(snapshot: Snapshot, outcome: Outcome) -> list[Section]:
+    """Tables for people; those without rows are left out."""
+    facts = [[name, value] for name, value in _facts(snapshot, outcome)]
+    tables = [Section("", "", _FACT, facts), *checkpoint_lists(snapshot, outcome)]
+    return [table for table in tables if table.rows]
+
+
+def checkpoint_lists(snapshot: Snapshot, outcome: Outcome) -> list[Section]:
+    """The lists, whole; none where no checkpoint is written."""
+    checkpoint = outcome.checkpoint
+    if checkpoint is None:
+        return []
+    entries = [_EntryRow(name, *both) for name, both in sorted(checkpoint.entry_counts.items())]
+    records = [
+        _RecordRow(
+            name, sum(each is not None for each in found), sum(each is None for each in found)
+        )
+        for name, found in ((n, list(r.values())) for n, r in checkpoint.records.items())
+        if found
+    ]
+    return [
+        section_of("nodes", "Nodes", _NODES, list(_nodes(snapshot, checkpoint))),
+        section_of(
+            "descriptors", "Descriptors", _DESCRIPTORS, list(_descriptors(snapshot, checkpoint))
+        ),
+        section_of("own_records", "The engine's own records", _RECORDS, records),
+        section_of("entries", "Entries", _ENTRIES, entries),
+    ]
+
+
+def _nodes(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_NodeRow]:
+    highest: dict[int, int] = {}
+    for db_id, level in checkpoint.node_counts:
+        highest[db_id] = max(highest.get(db_id, 0), level)
+    for db_id, level in sorted(checkpoint.node_counts):
+        yield _NodeRow(
+            db_id,
+            snapshot.databases[db_id].name,
+            level,
+            checkpoint.node_counts[db_id, level],
+            checkpoint.node_sizes[db_id, level],
+            "no" if level == highest[db_id] else "yes",
+        )
+
+
+def _descriptors(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_DescriptorRow]:
+    for db_id, root_lsn in sorted(checkpoint.map_lns.items()):
+        database = snapshot.databases[db_id]
+        record = database.record
+        old = int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
+        why = "root" if root_lsn != old else "name"
+        yield _DescriptorRow(db_id, database.name, old, root_lsn, why)
+    for db_id in sorted(checkpoint.removed):
+        yield _DescriptorRow(db_id, None, NULL_LSN, NULL_LSN, "removed: no name leads to it")
+
+
+def _facts(snapshot: Snapshot, outcome: Outcome) -> Iterator[tuple[str, str]]:
+    if outcome.cut_size:
+        last = snapshot.end.files[-1].path.name
+        yield "cut off", f"{outcome.cut_size:,} bytes of {last}"
+    if outcome.set_aside:
+        yield "renamed to .bad", ", ".join(outcome.set_aside)
+    checkpoint = outcome.checkpoint
+    if checkpoint is None:
+        yield "nothing to write", "the log ends with its checkpoint, and nothing is left to do"
+        return
+    yield "from", null_or_lsn(checkpoint.start_lsn)
+    yield "to", null_or_lsn(checkpoint.end_lsn)
+    yield "bytes", f"{checkpoint.size:,}"
+    new = checkpoint.last_file_no - snapshot.end.files[-1].file_no
+    if new:
+        yield "new files", f"{new:,}, the last {checkpoint.last_file_no:08x}.jdb"
+    yield "first active entry", null_or_lsn(checkpoint.first_active_lsn)
+    if snapshot.kept_txns:
+        yield "transactions that go on", f"{len(snapshot.kept_txns):,}, of the group"
+
+
+def checkpoint_rows(
+    snapshot: Snapshot, outcome: Outcome, *, applied: bool
+) -> Iterator[dict[str, Any]]:
+    """The row of the whole, for JSON lines."""
+    checkpoint = outcome.checkpoint
+    yield {
+        "section": "checkpoint",
+        "env": snapshot.environment.name,
+        "applied": applied,
+        "needed": checkpoint is not None,
+        "cut_size": outcome.cut_size,
+        "set_aside": list(outcome.set_aside),
+        "start_lsn": null_or_lsn(checkpoint.start_lsn) if checkpoint else None,
+        "end_lsn": null_or_lsn(checkpoint.end_lsn) if checkpoint else None,
+        "root_lsn": null_or_lsn(checkpoint.root_lsn) if checkpoint else None,
+        "first_active_lsn": null_or_lsn(checkpoint.first_active_lsn) if checkpoint else None,
+        "size": checkpoint.size if checkpoint else 0,
+        "last_file_no": checkpoint.last_file_no if checkpoint else None,
+        "kept_txns": sorted(snapshot.kept_txns),
+        "journal_no": outcome.journal_no,
+    }
