@@ -153,12 +153,15 @@ def gone_reserved_files(snapshot: Snapshot) -> Records:
 
 
 def finished_removals(snapshot: Snapshot, removed: frozenset[int]) -> Records:
-    """Records of scans for databases whose removal the checkpoint finishes."""
-    scans = internal_records(snapshot, EXTINCT_SCANS_DB)
+    """Records of scans for databases of which nothing is left when the checkpoint is there.
+
+    The scan would count what their trees hold as obsolete, and trees are not looked for any more.
+    """
+    left = snapshot.databases.keys() - removed
     return {
         scan.encode()[0]: None
-        for scan in scans
-        if isinstance(scan, DatabaseExtinction) and scan.db_id in removed
+        for scan in internal_records(snapshot, EXTINCT_SCANS_DB)
+        if isinstance(scan, DatabaseExtinction) and scan.db_id not in left
     }
 
 

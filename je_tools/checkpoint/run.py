@@ -36,6 +36,7 @@ from je_tools.formats.je.internal import (
     EXTINCT_SCANS_DB,
     RESERVED_FILES_DB,
     UTILIZATION_DB,
+    VLSN_MAP_DB,
     database_key,
 )
 from je_tools.formats.je.types import CKPT_START_NO
@@ -53,6 +54,9 @@ from je_tools.snapshot import (
 Emit = Callable[[int, int, bytes], None]
 
 INVOKER = "je-tools"
+
+_LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)
+"""Databases to which the engine's own checkpoints write when their trees are written already."""
 
 _MAX_ENTRIES = 128
 _ROOT_PRESENT = 1
