@@ -133,10 +133,29 @@ def is_to_cut(snapshot: Snapshot) -> bool:
 
 
 def is_needed(snapshot: Snapshot) -> bool:
-    """Whether the engine would write a checkpoint when it opens and closes the environment."""
+    """Whether a checkpoint would leave less to do for the engine when it opens the environment.
+
+    The engine writes none where one was the last that it wrote, though transactions that were open
+    then may be left to be undone, each time anew.
+    """
     if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
         return True
-    return bool(_removed(snapshot) or lacking_summaries(snapshot) or lacking_expirations(snapshot))
+    removed = _removed(snapshot)
+    if removed or finished_removals(snapshot, removed):
+        return True
+    if lacking_summaries(snapshot) or lacking_expirations(snapshot):
+        return True
+    return any(
+        len(snapshot.overlay(db_id)) or database.root_lsn != _stored_root(database)
+        for db_id, database in snapshot.databases.items()
+        if database.name not in _LEFT_BY_ALL and db_id != ID_DB
+    )
+
+
+def _stored_root(database: Database) -> int:
+    """The root that the descriptor names."""
+    record = database.record
+    return int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
 
 
 def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
@@ -264,9 +283,8 @@ class _Checkpointer:
     def _write_database(self, database: Database, records: Records) -> None:
         """The tree of a database, and its descriptor where that changes."""
         root_lsn = self._write_tree(database, records)
-        record = database.record
-        stored = int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
-        if root_lsn == stored and record.get("name", database.name) == database.name:
+        named = database.record.get("name", database.name)
+        if root_lsn == _stored_root(database) and named == database.name:
             return
         rooted = {"tree_exists": 1, "root_key": b"", "root_lsn": root_lsn, "root_state": 0}
         self.done.map_lns[database.db_id] = root_lsn
