@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, BinaryIO, TypedDict, cast
 
 import click
 
@@ -64,7 +64,7 @@ def run_checkpoint(options: WritingOptions, label: str, *, cuts: bool) -> int:
         else:
             snapshot, outcome = apply_checkpoint(options["path"], scanner, orders, now_ms)
     with click.open_file("-", "wb") as out:
-        write_outcome(snapshot, outcome, options, out)
+        write_outcome(snapshot, outcome, options, cast(BinaryIO, out))
     if not options["apply"] and outcome.changes:
         say("je-tools: this was a dry run, and nothing was written; --apply writes it")
     elif outcome.journal_no is not None:
@@ -73,7 +73,7 @@ def run_checkpoint(options: WritingOptions, label: str, *, cuts: bool) -> int:
 
 
 def write_outcome(
-    snapshot: Snapshot, outcome: Outcome, options: WritingOptions, out: IO[Any]
+    snapshot: Snapshot, outcome: Outcome, options: WritingOptions, out: BinaryIO
 ) -> None:
     """Tell what was written, or would be."""
     from je_tools.sinks.checkpoint_tables import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from je_tools.checkpoint.changes import Written
 from je_tools.checkpoint.log import CheckpointLog
@@ -163,6 +163,52 @@ def finished_removals(snapshot: Snapshot, removed: frozenset[int]) -> Records:
         for scan in internal_records(snapshot, EXTINCT_SCANS_DB)
         if isinstance(scan, DatabaseExtinction) and scan.db_id not in left
     }
+
+
+_REPLICATED_ENV = 1
+_MAX_ENTRIES = 128
+
+_NEEDED_SINCE = {
+    UTILIZATION_DB: 0,
+    RESERVED_FILES_DB: 15,
+    EXPIRATION_DB: 12,
+    EXTINCT_SCANS_DB: 17,
+}
+"""Databases that the engine makes when it opens an environment without them, and since which log
+version. Source: DbTree, DbType, JE 7.5.11 and 18.3.12."""
+
+
+def with_own_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ...]]:
+    """The same with the databases that the engine would make, which have no tree yet; and those.
+
+    A crash while an environment is made leaves it without some.
+    """
+    version = snapshot.end.files[-1].version
+    root = snapshot.entry(snapshot.checkpoint.root_lsn)
+    fields = root.fields if root is not None else {}
+    db_id = max([int(fields.get("last_local_db_id", 0)), *snapshot.databases])
+    made = []
+    for name, since in _NEEDED_SINCE.items():
+        # In a group the first removal makes it, for all members.
+        by_group = name == EXTINCT_SCANS_DB and fields.get("flags", 0) & _REPLICATED_ENV
+        if version < since or by_group or own_database(snapshot, name) is not None:
+            continue
+        db_id += 1
+        record = {
+            "id": db_id,
+            "name": name,
+            "tree_exists": 0,
+            "db_flags": 0,
+            "btree_comparator": b"",
+            "dup_comparator": b"",
+            "max_entries": _MAX_ENTRIES,
+            "created_at_log_version": version,
+        }
+        made.append(Database(db_id, name, record, NULL_LSN, NULL_LSN, version))
+    if not made:
+        return snapshot, ()
+    databases = snapshot.databases | {each.db_id: each for each in made}
+    return replace(snapshot, databases=databases), tuple(made)
 
 
 OWN = (UTILIZATION_DB, EXPIRATION_DB, RESERVED_FILES_DB, EXTINCT_SCANS_DB)

@@ -24,6 +24,7 @@ from je_tools.checkpoint.own_records import (
     gone_reserved_files,
     lacking_expirations,
     lacking_summaries,
+    with_own_databases,
     write_expirations,
     write_summaries,
 )
@@ -141,7 +142,7 @@ def is_needed(snapshot: Snapshot) -> bool:
     if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
         return True
     removed = _removed(snapshot)
-    if removed or finished_removals(snapshot, removed):
+    if removed or finished_removals(snapshot, removed) or with_own_databases(snapshot)[1]:
         return True
     if lacking_summaries(snapshot) or lacking_expirations(snapshot):
         return True
@@ -211,6 +212,7 @@ def write_checkpoint(snapshot: Snapshot, settings: Settings, emit: Emit) -> Chec
 
 class _Checkpointer:
     def __init__(self, snapshot: Snapshot, settings: Settings, emit: Emit) -> None:
+        snapshot, self.made = with_own_databases(snapshot)
         self.snapshot = snapshot
         self.settings = settings
         self.emit = emit
@@ -225,7 +227,7 @@ class _Checkpointer:
         self.log = self._log_at(tail, emit)
         self.done = Checkpoint(removed=_removed(snapshot))
         self.changed_maps: Records = {}
-        self.roots: dict[int, int] = {}
+        self.changed_names: Records = {}
 
     def _log_at(self, tail: Tail, emit: Emit) -> CheckpointLog:
         appender = Appender(
@@ -257,6 +259,8 @@ class _Checkpointer:
             self._write_database(database, {})
         for db_id in sorted(done.removed):
             self._write_removal(snapshot.databases[db_id])
+        for database in self.made:
+            self._write_name(database)
         self._write_own()
         self._write_end()
         self.log.appender.flush()
@@ -284,7 +288,8 @@ class _Checkpointer:
         """The tree of a database, and its descriptor where that changes."""
         root_lsn = self._write_tree(database, records)
         named = database.record.get("name", database.name)
-        if root_lsn == _stored_root(database) and named == database.name:
+        stays = root_lsn == _stored_root(database) and named == database.name
+        if stays and database not in self.made:
             return
         rooted = {"tree_exists": 1, "root_key": b"", "root_lsn": root_lsn, "root_state": 0}
         self.done.map_lns[database.db_id] = root_lsn
@@ -302,6 +307,13 @@ class _Checkpointer:
             max_entries=int(database.record["max_entries"]) or _MAX_ENTRIES,
         )
         return writer.write()
+
+    def _write_name(self, database: Database) -> None:
+        """The name of a database that was made."""
+        key = (database.name or "").encode()
+        fields = NO_LN | {"db_id": NAME_DB, "key": key, "data": b"", "operation": 0}
+        fields |= {"name_db_id": database.db_id, "deleted": 0}
+        self.changed_names[key] = self.log.entry("NameLN", fields)
 
     def _write_removal(self, database: Database) -> None:
         self._write_map_ln(database, {}, deleted=True)
@@ -323,7 +335,7 @@ class _Checkpointer:
         snapshot, done = self.snapshot, self.done
         root = snapshot.entry(snapshot.checkpoint.root_lsn)
         assert root is not None
-        names = self._write_tree(snapshot.databases[NAME_DB], {})
+        names = self._write_tree(snapshot.databases[NAME_DB], self.changed_names)
         ids = self._write_tree(snapshot.databases[ID_DB], self.changed_maps)
         records = {}
         for group, db_id, root_lsn in (
