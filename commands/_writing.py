@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypedDict, cast
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import click
 
-from je_tools.commands._options import progress_bar, say, terminal_width
-from je_tools.commands._snapshot import open_home
-from je_tools.errors import EXIT_OK, UsageError
+from je_tools.commands._options import say, terminal_width
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.apply import Outcome
+    from je_tools.checkpoint.apply import Orders, Outcome, Tell
+    from je_tools.environment import Environment
+    from je_tools.scan import Scanner
     from je_tools.snapshot import Snapshot
 
 
@@ -33,6 +33,10 @@ apply_option = click.option(
     "--apply", is_flag=True, help="Write it; without, only what would be written is told."
 )
 
+force_option = click.option(
+    "--force", is_flag=True, help="Also cut off what a replication group has."
+)
+
 file_max_option = click.option(
     "--file-max",
     type=click.IntRange(1_000_000, 1 << 30),
@@ -41,35 +45,31 @@ file_max_option = click.option(
 )
 
 
-def run_checkpoint(options: WritingOptions, label: str, *, cuts: bool) -> int:
-    """Plan or write a checkpoint; the exit code."""
-    from je_tools.checkpoint.apply import Orders, apply_checkpoint, apply_to_copy, plan_checkpoint
-    from je_tools.scan import Scanner
-    from je_tools.snapshot import held_snapshot
+def run_checkpoint(
+    environment: Environment,
+    options: WritingOptions,
+    orders: Orders,
+    scanner: Scanner,
+    tell: Tell | None = None,
+) -> tuple[Snapshot, Outcome]:
+    """Write a checkpoint, in place or to a copy, and say how it is taken back.
 
-    if options["output"] is not None and not options["apply"]:
-        raise UsageError("--output DIR is where --apply writes a copy; add --apply")
-    orders = Orders(cuts=cuts, file_max=options["file_max"])
+    Args:
+        environment: the log.
+        options: of the command line.
+        orders: what is asked for.
+        scanner: how the log is read.
+        tell: told of the log as it will be, before anything is written.
+    """
+    from je_tools.checkpoint.apply import apply_checkpoint, apply_to_copy
+
     now_ms = time.time_ns() // 1_000_000
-    environment = open_home(options["path"])
-    with progress_bar(environment.size, label) as progress:
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
-        if not options["apply"]:
-            with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
-                outcome = plan_checkpoint(snapshot, orders)
-        elif options["output"] is not None:
-            snapshot, outcome = apply_to_copy(
-                environment, options["output"], scanner, orders, now_ms
-            )
-        else:
-            snapshot, outcome = apply_checkpoint(options["path"], scanner, orders, now_ms)
-    with click.open_file("-", "wb") as out:
-        write_outcome(snapshot, outcome, options, cast(BinaryIO, out))
-    if not options["apply"] and outcome.changes:
-        say("je-tools: this was a dry run, and nothing was written; --apply writes it")
-    elif outcome.journal_no is not None:
+    if options["output"] is not None:
+        return apply_to_copy(environment, options["output"], scanner, orders, now_ms, tell)
+    done = apply_checkpoint(options["path"], scanner, orders, now_ms, tell)
+    if done[1].journal_no is not None:
         say(f"je-tools: `je-tools undo {options['path']} --apply` takes it back")
-    return EXIT_OK
+    return done
 
 
 def write_outcome(

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Unpack
 
 import click
 
-from je_tools.commands._options import CONTEXT, format_option, threads_option
-from je_tools.commands._snapshot import home_argument
+from je_tools.commands._options import (
+    CONTEXT,
+    format_option,
+    progress_bar,
+    say,
+    threads_option,
+)
+from je_tools.commands._snapshot import home_argument, open_home
 from je_tools.commands._writing import (
     WritingOptions,
     apply_option,
     file_max_option,
     run_checkpoint,
+    write_outcome,
 )
+from je_tools.errors import EXIT_OK, UsageError
 
 
 @click.command("checkpoint", context_settings=CONTEXT)
@@ -46,4 +55,25 @@ def command(**options: Unpack[WritingOptions]) -> int:
       je-tools checkpoint meta/bdb --apply
       je-tools checkpoint meta/bdb --apply --output /backup/bdb
     """
-    return run_checkpoint(options, "checkpoint", cuts=False)
+    from je_tools.checkpoint.apply import Orders, plan_checkpoint
+    from je_tools.scan import Scanner
+    from je_tools.sinks.output import open_output
+    from je_tools.snapshot import held_snapshot
+
+    if options["output"] is not None and not options["apply"]:
+        raise UsageError("--output DIR is where --apply writes a copy; add --apply")
+    environment = open_home(options["path"])
+    orders = Orders(file_max=options["file_max"])
+    with progress_bar(environment.size, "checkpoint") as progress:
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+        if options["apply"]:
+            snapshot, outcome = run_checkpoint(environment, options, orders, scanner)
+        else:
+            now_ms = time.time_ns() // 1_000_000
+            with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
+                outcome = plan_checkpoint(snapshot, orders)
+    with open_output(None) as out:
+        write_outcome(snapshot, outcome, options, out)
+    if not options["apply"] and outcome.changes:
+        say("je-tools: nothing was written; --apply writes it")
+    return EXIT_OK

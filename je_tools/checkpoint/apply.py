@@ -6,9 +6,11 @@ Source: RecoveryManager.findEndOfLog, FileManager.truncateLog, JE 18.3.12.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from je_tools.checkpoint.cutting import check_cut, files_behind
 from je_tools.checkpoint.run import (
     Checkpoint,
     Settings,
@@ -17,7 +19,7 @@ from je_tools.checkpoint.run import (
     is_to_cut,
     write_checkpoint,
 )
-from je_tools.environment import Environment, open_environment
+from je_tools.environment import Environment, LogFile, open_environment
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import lsn_text
 from je_tools.properties import FILE_MAX, NUMBERS, read_settings
@@ -26,6 +28,8 @@ from je_tools.snapshot import Snapshot, held_snapshot, take_snapshot
 from je_tools.writing.copying import copied
 from je_tools.writing.lock import EnvironmentLock
 from je_tools.writing.session import Session, look_at
+
+Tell = Callable[[Snapshot], None]
 
 NATIVE_VERSIONS = (8, 17)
 """Log versions of which the project's tests have the engine judge what is written."""
@@ -41,10 +45,14 @@ class Orders:
     Attributes:
         cuts: also cut off what is behind the end of the log, as recovery does.
         file_max: bytes of a file; None for what the environment says.
+        to_lsn: cut back to the entry there; None for the end of the log.
+        force: also cut off what a replication group has.
     """
 
     cuts: bool = False
     file_max: int | None = None
+    to_lsn: int | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,18 +63,20 @@ class Outcome:
         checkpoint: None where none is needed.
         cut_size: bytes that are cut off the last file.
         set_aside: names of files that are renamed.
+        removed: names of files that are taken out of the log, as they lie behind its end.
         journal_no: of the undo journal; None where nothing was written in place.
     """
 
     checkpoint: Checkpoint | None
     cut_size: int
     set_aside: tuple[str, ...]
+    removed: tuple[str, ...] = ()
     journal_no: int | None = None
 
     @property
     def changes(self) -> bool:
         """Whether anything is written, cut or renamed."""
-        return self.checkpoint is not None or bool(self.cut_size or self.set_aside)
+        return self.checkpoint is not None or bool(self.cut_size or self.set_aside or self.removed)
 
 
 def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
@@ -79,9 +89,16 @@ def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
 
 
 def apply_checkpoint(
-    home: Path, scanner: Scanner, orders: Orders, now_ms: int
+    home: Path, scanner: Scanner, orders: Orders, now_ms: int, tell: Tell | None = None
 ) -> tuple[Snapshot, Outcome]:
     """Write a checkpoint in place, with the engine's lock held, and an undo journal.
+
+    Args:
+        home: the environment.
+        scanner: how it is read.
+        orders: what is asked for.
+        now_ms: the time.
+        tell: told of the log as it will be, before anything is written.
 
     Returns:
         The log as it was, and what was written.
@@ -94,16 +111,29 @@ def apply_checkpoint(
     with EnvironmentLock(home) as lock:
         environment = open_environment([home])
         seen = look_at(environment)
-        with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
+        with held_snapshot(
+            environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
+        ) as snapshot:
             _check_version(snapshot)
+            _check_and_tell(snapshot, orders, tell)
             with Session(environment, _operation(orders), lock, seen=seen) as session:
                 return snapshot, _write_and_check(snapshot, orders, session)
 
 
 def apply_to_copy(
-    environment: Environment, target: Path, scanner: Scanner, orders: Orders, now_ms: int
+    environment: Environment,
+    target: Path,
+    scanner: Scanner,
+    orders: Orders,
+    now_ms: int,
+    tell: Tell | None = None,
 ) -> tuple[Snapshot, Outcome]:
     """Write a checkpoint to a copy of an environment, which gets its name when that is done.
+
+    Args:
+        environment: the original, which stays as it is.
+        target: the copy's name.
+        scanner, orders, now_ms, tell: as for `apply_checkpoint`.
 
     Returns:
         As `apply_checkpoint`.
@@ -115,10 +145,20 @@ def apply_to_copy(
     with copied(environment, target) as folder:
         copy = open_environment([folder])
         with (
-            held_snapshot(copy, scanner, now_ms=now_ms, as_member=True) as snapshot,
+            held_snapshot(
+                copy, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
+            ) as snapshot,
             Session(copy, _operation(orders), None, undo=False) as session,
         ):
+            _check_and_tell(snapshot, orders, tell)
             return snapshot, _write_and_check(snapshot, orders, session)
+
+
+def _check_and_tell(snapshot: Snapshot, orders: Orders, tell: Tell | None) -> None:
+    if orders.to_lsn is not None:
+        check_cut(snapshot, force=orders.force)
+    if tell is not None:
+        tell(snapshot)
 
 
 def _operation(orders: Orders) -> str:
@@ -140,9 +180,7 @@ def _write_and_check(snapshot: Snapshot, orders: Orders, session: Session) -> Ou
     session.finish()
     if outcome.checkpoint is not None:
         _check(snapshot, outcome.checkpoint)
-    return Outcome(
-        outcome.checkpoint, outcome.cut_size, outcome.set_aside, journal_no=session.journal_no
-    )
+    return replace(outcome, journal_no=session.journal_no)
 
 
 def _check(before: Snapshot, checkpoint: Checkpoint) -> None:
@@ -164,13 +202,18 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
             f"{snapshot.environment.name}: a log of version {end.files[-1].version}, older than "
             f"{_VERSION_MIN}, is only read. `je-tools export` gets its records out."
         )
-    aside = tuple(each.file for each in end.skipped if each.put_aside)
     if not is_to_cut(snapshot) and not is_needed(snapshot):
         return Outcome(None, 0, ())
     check_writable(snapshot, cuts=orders.cuts)
+    aside = tuple(each.file for each in end.skipped if each.put_aside)
+    behind: tuple[LogFile, ...] = ()
+    if orders.to_lsn is not None:
+        aside, behind = (), files_behind(snapshot)
     if session is not None:
         for file in reversed(aside):
             session.set_aside(file.file_no)
+        for file in reversed(behind):
+            session.remove(file.file_no)
         if end.cut_size:
             session.cut(end.files[-1].file_no, end.next_offset)
     checkpoint = None
@@ -179,7 +222,12 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
         settings = Settings(_file_max(snapshot, orders), time.time_ns() // 1_000_000)
         checkpoint = write_checkpoint(snapshot, settings, held)
         held.let_go()
-    return Outcome(checkpoint, end.cut_size, tuple(file.path.name for file in aside))
+    return Outcome(
+        checkpoint,
+        end.cut_size,
+        tuple(file.path.name for file in aside),
+        tuple(file.path.name for file in behind),
+    )
 
 
 def _file_max(snapshot: Snapshot, orders: Orders) -> int:

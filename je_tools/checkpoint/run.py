@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from je_tools.checkpoint.changes import Changes, Written
+from je_tools.checkpoint.cutting import files_behind
 from je_tools.checkpoint.log import CheckpointLog
 from je_tools.checkpoint.own_records import (
     NO_LN,
@@ -42,6 +43,7 @@ from je_tools.formats.je.internal import (
 )
 from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Tail
+from je_tools.recovery.end import EndReason
 from je_tools.recovery.interval import DELETED
 from je_tools.snapshot import (
     DUPLICATES,
@@ -130,6 +132,8 @@ class Checkpoint:
 
 def is_to_cut(snapshot: Snapshot) -> bool:
     """Whether something behind the end of the log goes when the engine opens it."""
+    if snapshot.end.reason is EndReason.CHOSEN and files_behind(snapshot):
+        return True
     return snapshot.end.cut_size > 0 or any(each.put_aside for each in snapshot.end.skipped)
 
 

@@ -134,6 +134,8 @@ def _facts(snapshot: Snapshot, outcome: Outcome) -> Iterator[tuple[str, str]]:
     if outcome.cut_size:
         last = snapshot.end.files[-1].path.name
         yield "cut off", f"{outcome.cut_size:,} bytes of {last}"
+    if outcome.removed:
+        yield "taken out of the log", ", ".join(outcome.removed)
     if outcome.set_aside:
         yield "renamed to .bad", ", ".join(outcome.set_aside)
     checkpoint = outcome.checkpoint
@@ -163,6 +165,7 @@ def checkpoint_rows(
         "needed": checkpoint is not None,
         "cut_size": outcome.cut_size,
         "set_aside": list(outcome.set_aside),
+        "removed": list(outcome.removed),
         "start_lsn": null_or_lsn(checkpoint.start_lsn) if checkpoint else None,
         "end_lsn": null_or_lsn(checkpoint.end_lsn) if checkpoint else None,
         "root_lsn": null_or_lsn(checkpoint.root_lsn) if checkpoint else None,
