@@ -46,10 +46,15 @@ NO_LN = {"flags": 0, "flags2": 0, "flags3": 0, "modified_ms": 0}
 """The fields of an LN outside transactions of which a checkpoint's have nothing to say."""
 
 
-def lacking_summaries(snapshot: Snapshot) -> frozenset[int]:
-    """Files in front of the last that the engine has no summary of, and has not reserved."""
+def lacking_summaries(snapshot: Snapshot, start_lsn: int) -> frozenset[int]:
+    """Files that the engine has no summary of, and has not reserved.
+
+    Args:
+        snapshot: the log.
+        start_lsn: of a CkptStart; only files in front of its own need one.
+    """
     known = file_summaries(snapshot).keys() | reserved_files(snapshot).keys()
-    return _complete(snapshot) - known
+    return frozenset(no for no in _complete(snapshot) - known if no < start_lsn >> 32)
 
 
 def lacking_expirations(snapshot: Snapshot) -> frozenset[int]:

@@ -148,7 +148,7 @@ def is_needed(snapshot: Snapshot) -> bool:
     removed = _removed(snapshot)
     if removed or finished_removals(snapshot, removed) or with_own_databases(snapshot)[1]:
         return True
-    if lacking_summaries(snapshot) or lacking_expirations(snapshot):
+    if lacking_summaries(snapshot, snapshot.checkpoint.start_lsn) or lacking_expirations(snapshot):
         return True
     return any(
         len(snapshot.overlay(db_id)) or database.root_lsn != _stored_root(database)
@@ -248,7 +248,11 @@ class _Checkpointer:
     def _look(self) -> Survey:
         snapshot = self.snapshot
         last = snapshot.end.files[-1].file_no
-        wanted = lacking_summaries(snapshot) | lacking_expirations(snapshot) | {last}
+        wanted = (
+            lacking_summaries(snapshot, snapshot.end.next_lsn)
+            | lacking_expirations(snapshot)
+            | {last}
+        )
         return look_at_log(snapshot, wanted)
 
     def write(self) -> Checkpoint:
