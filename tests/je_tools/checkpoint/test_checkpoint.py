@@ -1,0 +1,112 @@
+"""A checkpoint changes no record, leaves nothing to be done, and is taken back byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from je_tools.btree.check_findings import open_trees, tree_findings
+from je_tools.checkpoint.apply import Orders, apply_checkpoint, apply_to_copy
+from je_tools.checkpoint.run import is_needed
+from je_tools.environment import open_environment
+from je_tools.errors import RefusedError
+from je_tools.findings import Severity
+from je_tools.scan import Scanner
+from je_tools.snapshot import Snapshot, take_snapshot
+from je_tools.writing.disk import Disk
+from je_tools.writing.undo import list_undos
+from tests.corpus import FIXTURES, Environment
+from tests.je_tools.corpus_snapshots import newest_ms
+from tests.je_tools.snapshots import records_of
+
+CRASHED = FIXTURES / "v17-crash-txn" / "env"
+OLDEST_WRITTEN = 8
+FILE_MAX = 60_000
+Content = dict[str, list[tuple[bytes, bytes]]]
+
+
+def copied(home: Path, folder: Path) -> Path:
+    """A copy of an environment's log that may be written to."""
+    target = folder / "env"
+    shutil.copytree(home, target)
+    for path in (target, *target.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return target
+
+
+def hashes(home: Path) -> dict[str, str]:
+    """What the files of the log hold."""
+    return {path.name: sha256(path.read_bytes()).hexdigest() for path in home.glob("*.jdb")}
+
+
+def snapshot_of(home: Path, now_ms: int) -> Snapshot:
+    """As a member of a group sees it, if it is one."""
+    scanner = Scanner(threads=1)
+    return take_snapshot(open_environment([home]), scanner, now_ms=now_ms, as_member=True)
+
+
+def content_of(snapshot: Snapshot) -> Content:
+    """The records of all databases of applications."""
+    return {
+        each.name: records_of(snapshot, each)
+        for each in snapshot.databases.values()
+        if each.name is not None and not each.is_internal
+    }
+
+
+def test_of_every_log(environment: Environment, tmp_path: Path) -> None:
+    now_ms = newest_ms(environment.home)
+    before = snapshot_of(environment.home, now_ms)
+    content = content_of(before)
+    opened = open_environment([environment.home])
+    orders = Orders(cuts=True, file_max=FILE_MAX)
+    target = tmp_path / "copy"
+    if before.end.files[-1].version < OLDEST_WRITTEN or before.refusals:
+        with pytest.raises(RefusedError):
+            apply_to_copy(opened, target, Scanner(threads=1), orders, now_ms)
+        assert not target.exists()
+        return
+    _, outcome = apply_to_copy(opened, target, Scanner(threads=1), orders, now_ms)
+    after = snapshot_of(target, now_ms)
+    assert content_of(after) == content
+    assert not is_needed(after)
+    assert not after.faults.damage
+    if outcome.checkpoint is not None:
+        assert after.checkpoint.end_lsn == after.end.last_lsn == outcome.checkpoint.end_lsn
+    scanner = Scanner(threads=1)
+    found = tree_findings(
+        after.environment, scanner, lambda: open_trees(after.environment, scanner, now_ms)
+    )
+    known = {each.code for each in found if each.severity is Severity.ERROR}
+    assert not known
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_twice_and_back(fast: bool, tmp_path: Path) -> None:
+    home = copied(CRASHED, tmp_path)
+    scanner = Scanner(threads=1, fast=fast)
+    before = hashes(home)
+    _, outcome = apply_checkpoint(home, scanner, Orders(file_max=FILE_MAX), 0)
+    assert outcome.checkpoint is not None
+    written = hashes(home)
+    assert written != before
+    _, again = apply_checkpoint(home, scanner, Orders(file_max=FILE_MAX), 0)
+    assert again.checkpoint is None
+    assert again.journal_no is None
+    assert hashes(home) == written
+    (undo,) = list_undos(home)
+    undo.apply(Disk())
+    assert hashes(home) == before
+
+
+def test_both_forms_write_the_same(tmp_path: Path) -> None:
+    sizes = []
+    for fast in (False, True):
+        home = copied(CRASHED, tmp_path / str(fast))
+        apply_checkpoint(home, Scanner(threads=1, fast=fast), Orders(), 0)
+        log = (home / "00000000.jdb").read_bytes()
+        sizes.append(len(log))
+    assert sizes[0] == sizes[1]
