@@ -20,7 +20,7 @@ from je_tools.checkpoint.run import (
     write_checkpoint,
 )
 from je_tools.environment import Environment, LogFile, open_environment
-from je_tools.errors import RefusedError
+from je_tools.errors import InputError, RefusedError
 from je_tools.formats.je.header import lsn_text
 from je_tools.properties import FILE_MAX, NUMBERS, read_settings
 from je_tools.scan import Scanner
@@ -84,6 +84,7 @@ def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
 
     Raises:
         RefusedError: nothing can be.
+        InputError: the log is of a version that is only read.
     """
     return _write(snapshot, orders, None)
 
@@ -198,7 +199,7 @@ def _check(before: Snapshot, checkpoint: Checkpoint) -> None:
 def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outcome:
     end = snapshot.end
     if end.files[-1].version < _VERSION_MIN:
-        raise RefusedError(
+        raise InputError(
             f"{snapshot.environment.name}: a log of version {end.files[-1].version}, older than "
             f"{_VERSION_MIN}, is only read. `je-tools export` gets its records out."
         )

@@ -1,6 +1,6 @@
 """What may be cut off a log, and what that takes away.
 
-Source: DbTruncateLog, CommitFreezeLatch and dtvlsn, JE 18.3.12; je-log.md "Transactions".
+Source: DbTruncateLog, VLSNIndex and TxnCommit's dtvlsn, JE 18.3.12.
 """
 
 from __future__ import annotations
