@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import statistics
 import subprocess
@@ -21,11 +22,13 @@ class Command:
     """A process to measure. Stdout goes to `output`, else to /dev/null.
 
     `writes` is a file or directory that the process makes itself; it is removed before each run.
+    With `copies` it is a copy of that directory instead, which the process changes.
     """
 
     argv: Sequence[str]
     output: Path | None = None
     writes: Path | None = None
+    copies: Path | None = None
 
 
 @dataclass
@@ -71,6 +74,9 @@ def _prepared(command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         if command.writes.is_dir():
             shutil.rmtree(command.writes)
         command.writes.unlink(missing_ok=True)
+        if command.copies:
+            shutil.copytree(command.copies, command.writes)
+            os.sync()
     with (
         Path(command.output or "/dev/null").open("wb") as stdout,
         tempfile.TemporaryFile() as stderr,

@@ -8,9 +8,11 @@ runs. The engine opens logs read-only, so that they stay as they are.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from bench import logs, report
@@ -19,10 +21,12 @@ from bench.report import Row
 from bench.run import Bench, options
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
+from tests.engine.recovered import compile_java
 
 PEER = Path(__file__).parent / "make" / "Peer.java"
 BYTES_PER_LN = 150
 EXPORT_MEMORY = 500e6
+WRITTEN = 1.1
 
 
 def measure(bench: Bench) -> None:
@@ -47,13 +51,38 @@ def measure(bench: Bench) -> None:
     _compare(bench, "count", full, 4, bench.ours(home, "count", *db), count)
     torn = bench.folder / crashed
     _compare(bench, "recover", crashed, 3, bench.ours(torn, "recover"), _peer(bench, torn))
+    _measure_writing(bench, torn)
     _memory(bench, "export dump", full, bench.ours(home, "export", *db, writes=text))
     _memory(bench, "export parquet", full, table)
     _memory_of_recovery(bench, torn)
+    _memory_of_writing(bench, torn)
+
+
+def _measure_writing(bench: Bench, crashed: Path) -> None:
+    """Recovery written, beside the engine's opening and closing of the same log."""
+    mine, theirs = bench.output / "written", bench.output / "opened"
+    ours = Command([bench.je_tools, "recover", str(mine), "--apply"], writes=mine, copies=crashed)
+    engine = replace(_peer(bench, theirs, "--close"), writes=theirs, copies=crashed)
+    _compare(bench, "recover --apply", crashed.name, 1.5, ours, engine)
+    before = _log_size(crashed)
+    sizes = [_log_size(home) - before for home in (mine, theirs)]
+    share = sizes[0] / sizes[1]
+    told = (*(f"{size:,} bytes" for size in sizes), f"{share:.2f} ×")
+    what = "recover --apply, what is written"
+    bench.add(Row(what, crashed.name, *told, f"≤ {WRITTEN:g} ×", share <= WRITTEN))
+
+
+def _log_size(home: Path) -> int:
+    return sum(path.stat().st_size for path in home.glob("*.jdb"))
 
 
 def _peer(bench: Bench, home: Path, *arguments: str) -> Command:
-    return Command([str(bench.java), "-cp", str(bench.jar), str(PEER), str(home), *arguments])
+    """The engine; compiled before, so that its time is not that of a compiler."""
+    classes = bench.output / "classes"
+    if not classes.exists():
+        compile_java(bench.java, bench.jar, classes, [PEER])
+    path = f"{bench.jar}{os.pathsep}{classes}"
+    return Command([str(bench.java), "-cp", path, "Peer", str(home), *arguments])
 
 
 def _compare(
@@ -83,6 +112,19 @@ def _memory_of_recovery(bench: Bench, home: Path) -> None:
     is_met = not code and not other and each <= BYTES_PER_LN
     target = f"≤ {BYTES_PER_LN} bytes an LN"
     bench.add(Row("recover, peak memory", home.name, told, "", "", target, is_met))
+
+
+def _memory_of_writing(bench: Bench, home: Path) -> None:
+    """As recovery's, and the nodes that are written beside."""
+    small, mine = bench.folder / logs.MB_64.name, bench.output / "written"
+    code, idle = peak_anonymous_bytes(bench.ours(small, "recover"))
+    argv = [bench.je_tools, "recover", str(mine), "--apply"]
+    other, peak = peak_anonymous_bytes(Command(argv, writes=mine, copies=home))
+    limit = BYTES_PER_LN * logs.CRASHED_1M.writes + _log_size(mine) - _log_size(home)
+    is_met = not code and not other and peak - idle <= limit
+    told = f"{(peak - idle) / 1e6:.0f} MB" if not code and not other else "failed"
+    target = f"≤ {limit / 1e6:.0f} MB"
+    bench.add(Row("recover --apply, peak memory", home.name, told, "", "", target, is_met))
 
 
 def main() -> int:

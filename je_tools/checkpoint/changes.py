@@ -83,9 +83,15 @@ class Changes:
     @classmethod
     def of_overlay(cls, overlay: Overlay) -> Changes:
         """What undo and redo say."""
-        n = len(overlay)
-        none = np.zeros(n, np.bool_)
-        return cls(overlay.key, overlay.outcome, overlay.lsn, np.zeros(n, np.int64), none)
+        # As large as the overlay is, what is the same for all takes no memory.
+        size = np.broadcast_to(np.int64(0), len(overlay))
+        return cls(
+            overlay.key,
+            overlay.outcome,
+            overlay.lsn,
+            size,
+            np.broadcast_to(np.bool_(False), len(overlay)),
+        )
 
     @classmethod
     def of(cls, snapshot: Snapshot, tree: Tree) -> Changes:

@@ -27,6 +27,7 @@ from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, Family, Group, mask_of
 from je_tools.snapshot import Snapshot
 from je_tools.utilization import FileSummary, internal_records
+from je_tools.workers import give_back_memory
 
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 _IS_USER_LN = mask_of(each.no for each in ENTRY_TYPES.values() if each.user_ln)
@@ -182,6 +183,8 @@ def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
             of_file["max_ln_size"] = largest
             survey.expiring[piece.file_no] += piece.expiring
             survey.expiring[piece.file_no] += _of_bins(snapshot, piece.bins)
+    # What threads have read with is free, and kept by malloc.
+    give_back_memory()
     survey.summaries = {file_no: FileSummary(**counts) for file_no, counts in totals.items()}
     return survey
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from je_tools.btree.tree import BINS_AT_ONCE, Children, Leaves, Tree, at_once_below
+from je_tools.btree.tree import NODES_AT_ONCE, Children, Leaves, Tree, at_once_below
 from je_tools.checkpoint.changes import Changes
 from je_tools.checkpoint.log import CheckpointLog
 from je_tools.errors import RefusedError
@@ -179,7 +179,7 @@ class TreeWriter:
 
     def _write_bins(self, upper: _Upper) -> _Named:
         children = self.tree.children_of(upper.leaves)
-        at_once = at_once_below(upper.leaves.nodes, BINS_AT_ONCE)
+        at_once = at_once_below(upper.leaves.nodes, NODES_AT_ONCE)
         parts = [
             self._write_some_bins(children, upper, upper.below[first : first + at_once])
             for first in range(0, len(upper.below), at_once)
