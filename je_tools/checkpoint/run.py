@@ -8,6 +8,7 @@ Source: je-log.md "Checkpoints"; Checkpointer.doCheckpoint, RecoveryManager.reco
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -269,24 +270,44 @@ class _Checkpointer:
             self._write_removal(snapshot.databases[db_id])
         for database in self.made:
             self._write_name(database)
-        self._write_own()
-        self._write_end()
+        self._write_rest(self._last_file_no())
         self.log.appender.flush()
         done.node_counts, done.node_sizes = self.log.node_counts, self.log.node_sizes
         done.entry_counts = self.log.appender.counts
         done.last_file_no = self.log.appender.tail.file_no
         return done
 
-    def _write_own(self) -> None:
-        """The engine's own records, which are also of the files that these very entries begin."""
+    def _last_file_no(self) -> int:
+        """The file that all will end in, by writing the rest for nobody until that is known.
+
+        The engine's own records are also of the files that these very entries complete.
+        """
+        guess, found = -1, self.log.appender.tail.file_no
+        while found != guess:
+            guess = found
+            trial = copy.copy(self)
+            trial.done = copy.deepcopy(self.done)
+            trial.changed_maps = dict(self.changed_maps)
+            trial.changed_names = dict(self.changed_names)
+            trial.log = self._log_at(self.log.appender.tail, _nowhere)
+            trial.log.sequences = copy.deepcopy(self.log.sequences)
+            trial.log.expiring = copy.deepcopy(self.log.expiring)
+            trial._write_rest(guess)
+            found = trial.log.appender.tail.file_no
+        return found
+
+    def _write_rest(self, last_file_no: int) -> None:
+        self._write_own(last_file_no)
+        self._write_end()
+
+    def _write_own(self, last_file_no: int) -> None:
+        """The engine's own records."""
         snapshot, done = self.snapshot, self.done
         done.records = {
             RESERVED_FILES_DB: gone_reserved_files(snapshot),
             EXTINCT_SCANS_DB: finished_removals(snapshot, done.removed),
             UTILIZATION_DB: write_summaries(snapshot, self.survey, self.log, done.start_lsn),
-            EXPIRATION_DB: write_expirations(
-                snapshot, self.survey, self.log, self.log.appender.tail.file_no
-            ),
+            EXPIRATION_DB: write_expirations(snapshot, self.survey, self.log, last_file_no),
         }
         for database in snapshot.databases.values():
             if database.name in OWN:
@@ -378,6 +399,10 @@ def _first_active(snapshot: Snapshot, start_lsn: int) -> int:
     lns = snapshot.interval.lns
     kept = np.isin(lns.txn_id, list(snapshot.kept_txns))
     return int(lns.lsn[kept].min(initial=start_lsn))
+
+
+def _nowhere(_file_no: int, _offset: int, _data: bytes) -> None:
+    """Takes what is only to be counted."""
 
 
 def _removed(snapshot: Snapshot) -> frozenset[int]:
