@@ -324,10 +324,13 @@ class TreeWriter:
         bottom = root.level & ~np.int64(LEVEL_MASK) | 1
         bin_ = replace(root, level=bottom, node_id=self.log.sequences.node_ids(1))
         pieces = _cut(bin_, _ONE, slots, np.zeros(len(slots), np.int64), root.max_entries)
-        if not len(slots):
-            pieces = _Pieces(_emptied(bin_), _ZERO, _ONE)
+        if len(slots):
+            key = slots.key.take(pieces.nodes.first[:-1])
+        else:
+            # Keys of two parts must be such also where they stand for all keys.
+            key = root.slots.key.take(_ZERO)
+            pieces = _Pieces(replace(_emptied(bin_), identifier_key=key), _ZERO, _ONE)
         lsns, sizes = self._append(pieces)
-        key = slots.key.take(pieces.nodes.first[:-1]) if len(slots) else Spans.of([b""])
         return self._write_over(replace(root, level=bottom + 1), _slots_of(key, lsns, sizes))
 
     def _begin(self) -> int:
