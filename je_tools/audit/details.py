@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from je_tools.audit.fleet import (
     ONE,
-    SCAN,
     SEVERITIES,
     EnvironmentRow,
     FleetSummary,
     open_table,
+    rows_in_parts,
     severity_rank,
     summed,
 )
@@ -49,7 +49,7 @@ TYPES_MAX_EACH = 8
 FILES_AT_ONCE = 200_000
 """Rows of `files` that are held at a time."""
 
-_FILE_COLUMNS = (
+_FILE_COLUMNS = [
     "env",
     "file_no",
     "name",
@@ -61,7 +61,7 @@ _FILE_COLUMNS = (
     "first_vlsn",
     "last_vlsn",
     "old_delta_count",
-)
+]
 
 Row = dict[str, Any]
 PerFile = dict[tuple[str, int], int]
@@ -107,9 +107,8 @@ def pick_findings(directory: Path, summary: FleetSummary) -> Picked:
     quotas = _quotas(summary)
     kept = FINDINGS.schema.empty_table()
     if quotas:
-        # Threads would read ahead of what is done with the batches, however little they may.
-        for batch in open_table(directory, FINDINGS).to_batches(use_threads=False, **SCAN):
-            kept = _first_of_each(pa.concat_tables([kept, pa.table(batch)]), quotas)
+        for part in rows_in_parts(open_table(directory, FINDINGS), FINDINGS.schema.names):
+            kept = _first_of_each(pa.concat_tables([kept, part]), quotas)
     rows: dict[str, list[Row]] = {}
     for row in kept.to_pylist():
         rows.setdefault(row["env"], []).append(row)
@@ -174,7 +173,12 @@ class _Part:
     def __init__(self, directory: Path, rows: Sequence[EnvironmentRow]) -> None:
         names = pa.array([row.env for row in rows], pa.string())
         only = pc.field("env").isin(names)
-        files = open_table(directory, FILES).to_table(list(_FILE_COLUMNS), filter=only, **SCAN)
+        files = pa.concat_tables(
+            [
+                FILES.schema.empty_table().select(_FILE_COLUMNS),
+                *rows_in_parts(open_table(directory, FILES), _FILE_COLUMNS, only),
+            ]
+        )
         keys = [(name, "ascending") for name in FILES.order]
         self._files = files.sort_by(keys)
         self._first, self._count = _runs(self._files["env"])

@@ -6,13 +6,12 @@ an environment, or one an environment and finding code, is held.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.acero as acero
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
@@ -192,11 +191,26 @@ _TIMES_OF_ENDS = ("committed", "aborted")
 
 def open_table(directory: Path, table: Table) -> Any:
     """A table below `directory` as a pyarrow Dataset; without rows where nothing was written."""
-    folder = directory / table.name
-    paths = [str(path) for path in sorted(folder.glob("[!._]*.parquet"))]
-    if not paths:
-        return ds.dataset(table.schema.empty_table())
-    return ds.dataset(paths, schema=table.schema, format="parquet")
+    paths = sorted((directory / table.name).glob("[!._]*.parquet"))
+    return ds.dataset(list(map(str, paths)), schema=table.schema, format="parquet")
+
+
+def rows_in_parts(
+    data: Any, columns: list[str] | dict[str, Any], only: Any = None
+) -> Iterator[pa.Table]:
+    """The rows of a Dataset, one row group of a file after the other; nothing is read ahead.
+
+    A scan of all would read on in threads of its own while somebody works on what it gave, as far
+    as it gets, and so hold a table of any size on a machine that is busy.
+
+    Args:
+        data: a Dataset of Parquet files.
+        columns: names, or name to expression.
+        only: an expression that rows must fulfil.
+    """
+    for file in data.get_fragments():
+        for group in file.split_by_row_group(schema=data.schema):
+            yield group.to_table(data.schema, columns, only, use_threads=False)
 
 
 def summed(
@@ -205,29 +219,34 @@ def summed(
     sums: Mapping[str, tuple[Any, str]],
     only: Any = None,
 ) -> pa.Table:
-    """Rows of a Dataset summed up in one streaming pass.
+    """Rows of a Dataset summed up in one pass; of the rows only some are held at a time.
 
     Args:
-        data: a Dataset.
+        data: a Dataset of Parquet files.
         keys: name to expression; there is one row for each combination that occurs.
-        sums: name to an expression, and how it is summed (`sum`, `max`, `min`, `count`).
+        sums: name to an expression, and how it is summed (`sum`, `max`, `min`).
         only: an expression that rows must fulfil.
     """
-    names = [*keys, *sums]
-    expressions = [*keys.values(), *(expression for expression, _ in sums.values())]
-    used: dict[str, Any] = SCAN if only is None else SCAN | {"filter": only}
-    steps = [acero.Declaration("scan", acero.ScanNodeOptions(data, **used))]
-    if only is not None:
-        steps.append(acero.Declaration("filter", acero.FilterNodeOptions(only)))
-    steps.append(acero.Declaration("project", acero.ProjectNodeOptions(expressions, names)))
-    aggregates = [(name, f"hash_{how}", None, name) for name, (_, how) in sums.items()]
-    options = acero.AggregateNodeOptions(aggregates, keys=list(keys))
-    steps.append(acero.Declaration("aggregate", options))
-    return acero.Declaration.from_sequence(steps).to_table()
+    columns = {**keys, **{name: expression for name, (expression, _) in sums.items()}}
+    aggregates = [(name, how) for name, (_, how) in sums.items()]
+
+    def added(tables: Sequence[pa.Table]) -> pa.Table:
+        grouped = pa.concat_tables(tables).group_by(list(keys), use_threads=False)
+        return grouped.aggregate(aggregates).rename_columns(list(columns))
+
+    empty = ds.dataset(data.schema.empty_table()).to_table(columns)
+    known, new, new_count = added([empty]), [], 0
+    for part in rows_in_parts(data, columns, only):
+        new.append(added([part]))
+        new_count += len(new[-1])
+        # As many as are known, so that each is added up but a few times.
+        if new_count > max(len(known), _SUMS_MIN):
+            known, new, new_count = added([known, *new]), [], 0
+    return added([known, *new])
 
 
-SCAN: dict[str, int] = {"batch_size": 32_768, "batch_readahead": 2, "fragment_readahead": 1}
-"""Options of every scan: pyarrow reads far ahead otherwise."""
+_SUMS_MIN = 1 << 16
+"""New sums that may be held beside those that are known."""
 
 ONE = pc.scalar(1)
 """What is summed up to count rows."""
