@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -91,6 +92,8 @@ def run(**options: Unpack[Options]) -> int:
     from je_tools.audit.report import write_reports
     from je_tools.audit.run import Job, Ran, run_audit
 
+    # Py4J tells the root logger of an interrupt, at length.
+    logging.getLogger().addHandler(logging.NullHandler())
     started = time.time()
     job = Job(options["roots"], options["output"], options["master"], _settings(options))
     summaries: list[FleetSummary] = []

@@ -29,7 +29,10 @@ EXIT_MEANINGS: dict[int, str] = {
         "The input is missing, is not this format, or has an unsupported version; or there is "
         "nothing of the key (`get`)."
     ),
-    EXIT_STOPPED: "Stopped early: a file shrank, vanished or was replaced while it was read.",
+    EXIT_STOPPED: (
+        "Stopped early: a file shrank, vanished or was replaced while it was read; or Spark gave "
+        "up or ended (`audit`)."
+    ),
     EXIT_REFUSED: (
         "Refused: something is locked, an output exists or cannot be written, or a confirmation "
         "is missing."
@@ -59,7 +62,7 @@ class InputError(JeToolsError):
 
 
 class StoppedError(JeToolsError):
-    """The input changed while it was read."""
+    """The input changed while it was read, or what reads it has ended."""
 
     exit_code = EXIT_STOPPED
 

@@ -24,10 +24,10 @@ from je_tools.audit.staging import (
     TableWriter,
     ordered,
 )
-from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage
+from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage, why_unread
 from je_tools.checkpoints import CheckpointPart, Interval, intervals
 from je_tools.environment import Environment, LogFile
-from je_tools.errors import InputError, StoppedError
+from je_tools.errors import InputError
 from je_tools.files import FileRow, Listing
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import lsn_of
@@ -233,8 +233,8 @@ class _Judging:
             file = self.environment.files[index]
             try:
                 self._take_file(file, index, list(of_file))
-            except (StoppedError, InputError) as error:
-                found = unread(self.env, clean_text(str(error)), file.file_no)
+            except Exception as error:
+                found = unread(self.env, why_unread(error), file.file_no)
                 self._find([found])
                 self._listing.pass_over(file)
                 self._listing.rows[-1].tell([found], 1)

@@ -7,26 +7,26 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from je_tools.audit import tables as t
+from je_tools.audit.attempts import leave_what_counts
 from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.audit.frames import spark_schema, transactions
 from je_tools.audit.judging import SCHEMAS, Staged, fact_row, finding_row, judge_all, unread
 from je_tools.audit.plan import plan_tasks
-from je_tools.audit.session import Spark, open_spark, tracked
-from je_tools.audit.staging import FACTS, PARTS, SEGMENTS, WHOLE_TXNS
+from je_tools.audit.session import STAGING, Spark, is_of_spark, open_spark, tracked, why_failed
+from je_tools.audit.staging import FACTS, PARTS, SEGMENTS
 from je_tools.audit.sums import sum_up
 from je_tools.audit.work import scan_task
-from je_tools.errors import InputError, JeToolsError, RefusedError
+from je_tools.errors import InputError, JeToolsError, RefusedError, StoppedError
 from je_tools.sinks.output import check_outside
 
 MARK = "audit.json"
@@ -75,6 +75,7 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
         InputError: a root is not there, there is nothing below the roots, Spark does not start.
         RefusedError: the output lies beside a log that is read, or is something else, or there is
             no space for it.
+        StoppedError: Spark has given up, or ended; its log is left beside the output.
     """
     step = step or (lambda _: nullcontext())
     with step("looking for environments"):
@@ -83,11 +84,12 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
         roots = ", ".join(map(str, job.roots))
         raise InputError(f"no .jdb files below {roots}")
     check_outside(job.output, fleet.environments)
-    with told_when_full(job.output), _replacing(job.output) as folder, ExitStack() as stack:
-        staging = folder / ".staging"
+    with _replacing(job.output) as folder, ExitStack() as stack:
+        log = folder / "spark.log"
+        stack.enter_context(failures_told(job.output, log))
+        staging = folder / STAGING
         staging.mkdir()
         with step("starting Spark"):
-            log = folder / "spark.log"
             spark = stack.enter_context(open_spark(staging, log, job.master, job.settings))
         with step("reading logs") as tell, tracked(spark.context, tell):
             _scan_and_judge(spark.context, fleet, staging, folder)
@@ -116,39 +118,11 @@ def _scan_and_judge(context: Any, fleet: Fleet, staging: Path, folder: Path) -> 
     for name in _JOINED:
         kept = [Path(paths[name]) for paths in written if name in paths]
         _keep(staging / name, kept, SCHEMAS[name])
-    _publish(t.TXNS, _leave_what_counts(staging), folder)
+    _publish(t.TXNS, leave_what_counts(staging), folder)
 
 
 _JOINED = ("taken", "facts", t.TXN_STATS.name)
 """What is staged by executors, and read again."""
-
-
-def _leave_what_counts(staging: Path) -> list[str]:
-    """Leave, of what belongs to transactions, what pieces that count wrote; the whole ones."""
-    taken = pq.read_table(staging / "taken").to_pylist()
-    pieces: dict[str, list[dict[str, Any]]] = {}
-    for piece in taken:
-        pieces.setdefault(piece["attempt"], []).append(piece)
-    for folder, place in ((WHOLE_TXNS, _place_of_whole), (PARTS, _place_of_part)):
-        for path in (staging / folder).glob("*.parquet"):
-            counting = pieces.get(path.stem, [])
-            if not counting:
-                path.unlink()
-            elif len(counting) < counting[0]["piece_count"]:
-                places = {place(piece) for piece in counting}
-                table = pq.read_table(path)
-                keep = [place(row) in places for row in table.to_pylist()]
-                pq.write_table(table.filter(pa.array(keep, pa.bool_())), path)
-    return sorted(map(str, (staging / WHOLE_TXNS).glob("*.parquet")))
-
-
-def _place_of_part(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["env_no"], row["file_index"], row["cut"]
-
-
-def _place_of_whole(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    file_no = row["begin_lsn"] >> 32 & 0xFFFFFFFF if "begin_lsn" in row else row["file_no"]
-    return row["env"], file_no
 
 
 def _stage_problems(fleet: Fleet, staging: Path) -> dict[str, str]:
@@ -208,11 +182,16 @@ ROWS_PER_TASK = 250_000
 
 
 @contextmanager
-def told_when_full(output: Path) -> Iterator[None]:
-    """Tell that there is no space, wherever that was found out: an executor's error is a text.
+def failures_told(output: Path, log: Path) -> Iterator[None]:
+    """Tell that there is no space, or that Spark has failed: an executor's error is a text.
+
+    Args:
+        output: the folder that the audit was to become.
+        log: of Spark; when Spark has failed it is moved beside `output`.
 
     Raises:
         RefusedError: there is no space for the output, or for what Spark keeps meanwhile.
+        StoppedError: Spark has given up, or ended.
     """
     try:
         yield
@@ -221,10 +200,17 @@ def told_when_full(output: Path) -> Iterator[None]:
     except Exception as error:
         reasons = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
         found = next((reason for reason in reasons if reason in str(error)), None)
-        if found is None:
+        if found is not None:
+            places = f"{output}, or where Spark keeps its own files ({tempfile.gettempdir()})"
+            raise RefusedError(f"{places}: {found}") from error
+        if not is_of_spark(error):
             raise
-        places = f"{output}, or where Spark keeps its own files ({tempfile.gettempdir()})"
-        raise RefusedError(f"{places}: {found}") from error
+        kept = output.with_name(f"{output.name}.spark.log")
+        with suppress(OSError):
+            log.replace(kept)
+        raise StoppedError(
+            f"Spark ended before the audit did: {why_failed(error)}; {kept} has what it said"
+        ) from error
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -24,6 +25,9 @@ from je_tools.errors import InputError
 
 JAVA_MIN = 17
 """The oldest Java that Spark 4 runs on. Source: docs of Spark 4.0, "Spark Runs On"."""
+
+STAGING = ".staging"
+"""The folder below an output in which executors write."""
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -97,13 +101,50 @@ class Spark:
         return self._made.result()
 
     def stop(self) -> None:
-        """Stop Spark."""
-        # A context that is stopped while its session is being made leaves half of one.
-        failure = self._made.exception()
-        if failure is None:
-            self.session().stop()
-        else:
-            self.context.stop()
+        """Stop Spark, if it still runs.
+
+        A thread of its own has its own connection to Java: whoever was interrupted while Java
+        answered has left the answer in his.
+        """
+        thread = threading.Thread(target=self._stop)
+        thread.start()
+        thread.join()
+
+    def _stop(self) -> None:
+        # What was asked of Spark is done or has failed, and is told by whoever asked. Java that has
+        # ended cannot be stopped, of which PySpark would warn.
+        with warnings.catch_warnings(), suppress(Exception):
+            warnings.simplefilter("ignore")
+            # A context that is stopped while its session is being made leaves half of one.
+            made = self._made.exception() is None
+            (self.session() if made else self.context).stop()
+
+
+def is_of_spark(error: Exception) -> bool:
+    """Whether it tells that Spark, or what was done in it, has failed."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    # The others come from the connection to a Java that has ended.
+    return isinstance(error, Py4JError | PySparkException | ConnectionError | EOFError)
+
+
+def why_failed(error: Exception) -> str:
+    """Of an error `is_of_spark` the line that says why."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    if isinstance(error, Py4JJavaError):
+        return failure_in(str(error.java_exception))
+    if isinstance(error, Py4JError | ConnectionError | EOFError):
+        return "its Java has ended"
+    return failure_in(str(error))
+
+
+def failure_in(said: str) -> str:
+    """Of the text of a failed job the line that says why, Python's where it comes from there."""
+    told = [*_OF_PYTHON.finditer(said), *_OF_WORKER.finditer(said)]
+    reason = told[-1][1] if told else _THROWN_BY.sub("", _OF_TASK.sub("", first_words(said)))
+    return reason + next((f"; {hint}" for words, hint in _HINTS.items() if words in said), "")
 
 
 @contextmanager
@@ -179,18 +220,22 @@ def _safe_path(is_wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Hold an interrupt back until the end: around a fork Python would print and forget it."""
+    """Hold what would end this process back until the end: around a fork Python forgets it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     held: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    handlers = {
+        each: signal.signal(each, lambda number, _: held.append(number))
+        for each in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
-        if held:
-            signal.raise_signal(signal.SIGINT)
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+        for number in held[:1]:
+            signal.raise_signal(number)
 
 
 def check_java() -> None:
@@ -265,10 +310,17 @@ def _settings(
     return settings | chosen
 
 
+_HINTS = {
+    "No module named 'je_tools": "executors need je-tools in the Python that PYSPARK_PYTHON names",
+    f"/{STAGING}/": "every machine must reach the output by the same path",
+}
 _NOISE = re.compile(
     r"\s*$|\s+at |\s*\.\.\. \d+ more|WARNING: |Using Spark's|Setting default log level"
     r"|To adjust logging level|\d{4}-\d\d-\d\dT\S+ (WARN|INFO) |Picked up "
 )
+_OF_PYTHON = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+_OF_WORKER = re.compile(r"Error from python worker:\n\s*(.*)")
+_OF_TASK = re.compile(r"^Job aborted due to stage failure: .*?most recent failure: .*?\): ")
 _THROWN_BY = re.compile(r'^(Exception in thread "[^"]*" )?([\w$]+\.)*[\w$]*(Exception|Error): ')
 
 

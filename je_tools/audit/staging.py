@@ -103,7 +103,7 @@ class TableWriter:
     """Writes one Parquet file, row by row or by columns; there is no file without rows.
 
     Args:
-        folder: where to; made if need be.
+        folder: where to; made if need be, but not what it lies in: that must be the driver's.
         schema: of the file.
         name: of the file; otherwise it gets one of its own.
     """
@@ -144,7 +144,7 @@ class TableWriter:
 
     def _open(self) -> Any:
         if self._writer is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(exist_ok=True)
             self._writer = pq.ParquetWriter(self._half, self._schema, **_encodings(self._schema))
         return self._writer
 

@@ -6,11 +6,13 @@ to the staging folder in columns.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from je_tools.audit.plan import Piece, Task
 from je_tools.audit.staging import WHOLE, Ended, SegmentWriter
@@ -99,15 +101,47 @@ def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned | Environ
         folder: where segments are staged.
     """
     fast = sum(piece.size for piece in task) > PLAIN_LIMIT
-    together = [piece for piece in task if piece.cut[1] == 1]
-    # A range of a file may turn out not to count: what is in it must be by itself.
-    for group in [together, *([piece] for piece in task if piece.cut[1] > 1)]:
+    for group in _groups(task):
         writer = SegmentWriter(folder, len(group))
         for piece in group:
             if piece.environment is not None:
                 yield piece.env_no, piece.environment
             yield piece.env_no, _scan(piece, writer, fast)
         writer.close()
+
+
+def _groups(task: Task) -> list[list[Piece]]:
+    """Pieces whose segments can share files, since what counts of these can be told apart.
+
+    A range of a file may turn out not to count, whichever ranges do; of two files with one number
+    whole transactions are alike.
+    """
+    together: dict[tuple[int, int], Piece] = {}
+    alone = []
+    for piece in task:
+        place = piece.env_no, piece.file.file_no
+        if piece.cut[1] > 1 or place in together:
+            alone.append([piece])
+        else:
+            together[place] = piece
+    return [list(together.values()), *alone]
+
+
+def why_unread(error: Exception) -> str:
+    """Why a file could not be read, for its finding. A bug of ours costs the file, not the audit.
+
+    Nothing that the log holds is told of a bug, for it may be anything.
+
+    Raises:
+        Exception: the error, where the machine is to blame that was to read the file.
+    """
+    if isinstance(error, StoppedError | InputError):
+        return clean_text(str(error))
+    if isinstance(error, OSError | MemoryError | pa.ArrowException):
+        raise error
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    traceback.print_tb(error.__traceback__)
+    return f"a bug of je-tools: {type(error).__name__} in {Path(at.filename).name}:{at.lineno}"
 
 
 def scanner_of(cuts: int, fast: bool) -> Scanner:
@@ -146,5 +180,5 @@ def _scan(piece: Piece, writer: SegmentWriter, fast: bool) -> Scanned:
             sizes = f"from {piece.file.size} to {end.size} bytes"
             raise StoppedError(f"{piece.file.path}: shrank {sizes} before it was read")
         return replace(scanned, parts=tuple(parts))
-    except (StoppedError, InputError) as error:
-        return replace(scanned, failure=clean_text(str(error)))
+    except Exception as error:
+        return replace(scanned, failure=why_unread(error))

@@ -16,12 +16,21 @@ import pyspark
 import pytest
 
 from je_tools.audit.tables import TABLES
-from je_tools.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, EXIT_USAGE
+from je_tools.errors import (
+    EXIT_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_REFUSED,
+    EXIT_STOPPED,
+    EXIT_TERMINATED,
+    EXIT_USAGE,
+)
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES, ROOT
 from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import states
 from tests.engine.java import find_java
+from tests.je_tools.audit.auditing import below
 from tests.je_tools.dumped import Done, je_tools, strict_json
 from tests.spark.session import QUICK_JAVA
 
@@ -108,22 +117,76 @@ def test_what_fails_is_chosen(
     assert audit(tmp_path / "out", fleet / name, "--fail-on", fail_on).code == code
 
 
-@pytest.mark.spark
-def test_nothing_is_left_of_an_interrupted_audit(tmp_path: Path) -> None:
-    """Not even of an earlier one is anything changed."""
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    """An audit of the night before, alone in its folder."""
     output = tmp_path / "audits" / "out"
-    output.mkdir(parents=True)
-    (output / "audit.json").touch()
-    before = states(output)
+    for name in NAMES:
+        (output / name).mkdir(parents=True)
+    (output / "audit.json").rmdir()
+    (output / "audit.json").write_text('{"format": 1,\n')
+    return output
+
+
+def reading(output: Path) -> subprocess.Popen[str]:
+    """An audit that has begun to read."""
     command = [TOOL, "audit", "run", FIXTURES, "--output", output, "--master", "local[2]"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
-        while running.poll() is None and not list(output.parent.glob(".*/.staging/*")):
-            time.sleep(0.02)
-        running.send_signal(signal.SIGINT)
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while running.poll() is None and not list(output.parent.glob(".*/.staging/*/*")):
+        time.sleep(0.02)
+    return running
+
+
+ENDED = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("sent", ENDED)
+def test_nothing_is_left_of_an_interrupted_audit(earlier: Path, sent: signal.Signals) -> None:
+    """Not even of an earlier one is anything changed; `timeout` and cron send SIGTERM."""
+    before = states(earlier)
+    with reading(earlier) as running:
+        running.send_signal(sent)
         told, _ = running.communicate()
-    assert running.returncode == EXIT_INTERRUPTED, told
-    assert names_in(output.parent) == {"out"}
-    assert states(output) == before
+    assert running.returncode == ENDED[sent], told
+    assert "Traceback" not in told
+    assert names_in(earlier.parent) == {"out"}
+    assert states(earlier) == before
+
+
+@pytest.mark.spark
+def test_an_audit_whose_java_is_killed(earlier: Path) -> None:
+    """As the kernel does where memory is short: one line tells, and Spark's log is left."""
+    before = states(earlier)
+    with reading(earlier) as running:
+        for java in below(running.pid, "org.apache.spark.deploy.SparkSubmit"):
+            os.kill(java, signal.SIGKILL)
+        told, _ = running.communicate()
+    assert running.returncode == EXIT_STOPPED, told
+    log_file = earlier.parent / "out.spark.log"
+    assert told == (
+        "je-tools: Spark ended before the audit did: its Java has ended; "
+        f"{log_file} has what it said\n"
+    )
+    assert names_in(earlier.parent) == {"out", "out.spark.log"}
+    assert states(earlier) == before
+
+
+@pytest.mark.spark
+def test_executors_without_je_tools(home: Path, tmp_path: Path) -> None:
+    """As on a cluster on whose machines it is not installed."""
+    (tmp_path / "bin").mkdir()
+    other = tmp_path / "bin" / "python3"
+    other.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    other.chmod(0o755)
+    environment = {**os.environ, "PYSPARK_PYTHON": str(other)}
+    command = [TOOL, "audit", "run", home, "--output", tmp_path / "out", "--master", "local[1]"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_STOPPED
+    assert "No module named 'je_tools'" in done.stderr
+    assert "in the Python that PYSPARK_PYTHON names" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert names_in(tmp_path) == {"env", "bin", "out.spark.log"}
 
 
 @pytest.mark.spark

@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from je_tools.audit.attempts import leave_what_counts
 from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.audit.judging import judge_all
 from je_tools.audit.plan import plan_tasks
-from je_tools.audit.run import _leave_what_counts as leave_what_counts
 from je_tools.audit.tables import TABLES
 from je_tools.audit.work import scan_task
 from je_tools.environment import open_environment
@@ -53,6 +53,7 @@ def audit_here(roots: Sequence[Path], folder: Path, cores: int = 2) -> Tables:
 
 
 def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
+    folder.mkdir(exist_ok=True)
     grouped: dict[int, list[Any]] = defaultdict(list)
     for task in plan_tasks(fleet, cores):
         for number, scanned in scan_task(pickle.loads(pickle.dumps(task)), folder):
@@ -154,3 +155,25 @@ def lsn_said(text: str | None) -> int | None:
 def signed(lsn: int) -> int:
     """An LSN in 64 bits with a sign."""
     return lsn - (1 << 64) if lsn >= 1 << 63 else lsn
+
+
+def below(pid: int, text: str) -> list[int]:
+    """Processes started by a process, or by one of these, whose command line has the text."""
+    parents: dict[int, list[int]] = defaultdict(list)
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(fields[1])].append(int(folder.name))
+    found, waiting = [], [pid]
+    while waiting:
+        for child in parents[waiting.pop()]:
+            waiting.append(child)
+            try:
+                line = Path(f"/proc/{child}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if text.encode() in line:
+                found.append(child)
+    return found

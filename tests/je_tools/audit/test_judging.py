@@ -5,19 +5,26 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import tracemalloc
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 
 from je_tools.audit import plan
+from je_tools.audit.attempts import leave_what_counts
 from je_tools.audit.discover import find_fleet
-from je_tools.audit.run import told_when_full
-from je_tools.audit.staging import TableWriter
-from je_tools.errors import RefusedError
+from je_tools.audit.run import failures_told
+from je_tools.audit.staging import PARTS, SEGMENTS, TAKEN, WHOLE_TXNS, SegmentWriter, TableWriter
+from je_tools.audit.tables import TXNS
+from je_tools.audit.work import scan_task
+from je_tools.errors import RefusedError, StoppedError
 from je_tools.formats import source
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
@@ -54,9 +61,9 @@ def circle(path: Path) -> None:
     path.symlink_to(path.name)
 
 
-def audited_after(change: Change, path: Path, folder: Path) -> Tables:
+def audited_after(change: Change, path: Path, folder: Path, root: Path | None = None) -> Tables:
     """An audit during which a file changes, between the look for it and the reading."""
-    fleet = find_fleet([path.parent])
+    fleet = find_fleet([root or path.parent])
     change(path)
     return audit_fleet(fleet, folder)
 
@@ -201,8 +208,141 @@ def test_no_space_is_told_as_that(tmp_path: Path, error: Exception) -> None:
     """An executor's error comes as the text of another."""
     with (
         pytest.raises(RefusedError, match=r"out.*No space left on device"),
-        told_when_full(tmp_path / "out"),
+        failures_told(tmp_path / "out", tmp_path / "spark.log"),
     ):
         raise error
-    with pytest.raises(ZeroDivisionError), told_when_full(tmp_path / "out"):
+    with (
+        pytest.raises(ZeroDivisionError),
+        failures_told(tmp_path / "out", tmp_path / "spark.log"),
+    ):
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), "its Java has ended"),
+        (PySparkException("a plan that cannot be run"), "a plan that cannot be run"),
+    ],
+)
+def test_a_spark_that_fails_leaves_its_log(tmp_path: Path, error: Exception, reason: str) -> None:
+    log_file, kept = tmp_path / "new" / "spark.log", tmp_path / "out.spark.log"
+    log_file.parent.mkdir()
+    log_file.write_text("much noise")
+    with (
+        pytest.raises(StoppedError, match=f"{reason}; .*out.spark.log has what it said"),
+        failures_told(tmp_path / "out", log_file),
+    ):
+        raise error
+    assert kept.read_text() == "much noise"
+
+
+def test_a_folder_that_an_executor_does_not_reach(tmp_path: Path) -> None:
+    """It does not make one that nobody else sees."""
+    (task,) = plan.plan_tasks(find_fleet([FIXTURES / "v17-basic" / "env"]), 1)
+    with pytest.raises(FileNotFoundError):
+        list(scan_task(task, tmp_path / "elsewhere" / ".staging"))
+    assert list(tmp_path.iterdir()) == []
+
+
+# Of what was staged some does not count
+
+
+ROWS = 200_000
+
+
+def test_rows_of_pieces_that_do_not_count_are_left_out_in_columns(tmp_path: Path) -> None:
+    """However many there are: as Python's objects they take 120 MB."""
+    envs = {"a": 3, "b": 7, "c": 9}
+    for folder, schema in ((WHOLE_TXNS, TXNS.schema), (PARTS, SEGMENTS)):
+        columns = {name: pa.nulls(ROWS, schema.field(name).type) for name in schema.names}
+        which = np.arange(ROWS) % len(envs)
+        if folder == WHOLE_TXNS:
+            columns["env"] = pa.array(list(envs)).take(which)
+            # One of them is behind the sign, and the file of another environment.
+            file_no = np.where(which == 1, 0x8000_0001, 1)
+            columns["begin_lsn"] = (file_no.astype(np.uint64) << 32).view(np.int64)
+        else:
+            columns["env_no"] = pa.array(list(envs.values()), pa.int32()).take(which)
+            columns["file_index"] = np.where(np.arange(ROWS) < ROWS // 2, 0, 1)
+        writer = TableWriter(tmp_path / folder, schema, "attempt")
+        writer.write(pa.table([columns[name] for name in schema.names], schema=schema))
+        writer.close()
+    taken = TableWriter(tmp_path / "taken", TAKEN)
+    for env, file_no in (("b", 0x8000_0001), ("c", 1)):
+        taken.add((envs[env], 0, 0, "attempt", env, file_no, 3))
+    taken.close()
+    tracemalloc.start()
+    (path,) = leave_what_counts(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 << 20
+    assert Counter(pq.read_table(path)["env"].to_pylist()).keys() == {"b", "c"}
+    parts = pq.read_table(tmp_path / PARTS / "attempt.parquet")
+    assert set(parts["env_no"].to_pylist()) == {7, 9}
+    assert set(parts["file_index"].to_pylist()) == {0}
+    assert pq.read_metadata(path).num_rows == np.isin(np.arange(ROWS) % 3, [1, 2]).sum()
+    half = np.arange(ROWS // 2) % 3
+    assert parts.num_rows == np.isin(half, [1, 2]).sum()
+
+
+def test_whole_transactions_of_one_of_two_files_with_one_number(tmp_path: Path) -> None:
+    """Those of the one that could not be read do not count."""
+    home = tmp_path / "env"
+    for folder in (home / "data001", home / "data002"):
+        folder.mkdir(parents=True)
+        shutil.copy(FIXTURES / "v17-basic" / "env" / "00000000.jdb", folder)
+    tables = audited_after(shrink, home / "data002" / "00000000.jdb", tmp_path / "out", home)
+    (found,) = tables["findings"]
+    assert "data002" in found["found"]
+    shutil.rmtree(home / "data002")
+    expected = audit_fleet(find_fleet([home]), tmp_path / "expected")
+    assert len(tables["segments"]) == len(expected["segments"]) > 100
+
+
+# Bugs
+
+
+@pytest.mark.parametrize("size", [plan.CUT_SIZE, 300])
+@pytest.mark.parametrize("where", ["work.look_at_file", "judging._FileCounts.add"])
+def test_a_bug_costs_the_file_and_tells_nothing_of_the_log(
+    where: str,
+    size: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    home = three_files(tmp_path / "env")
+    calls, told_to_nobody = [], "a person's secret"
+
+    def broken(*_: Any) -> None:
+        calls.append(1)
+        raise KeyError(told_to_nobody)
+
+    fleet = find_fleet([home])
+    monkeypatch.setattr(f"je_tools.audit.{where}", broken)
+    tables = audit_fleet(fleet, tmp_path / "out")
+    assert calls
+    assert [(row["code"], row["file_no"]) for row in tables["findings"]] == [
+        ("unread", no) for no in range(3)
+    ]
+    for row in tables["findings"]:
+        assert row["found"].startswith("a bug of je-tools: KeyError in test_judging.py:")
+    assert "in broken" in (told := capfd.readouterr().err)
+    assert "secret" not in told + str(tables)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), MemoryError()])
+def test_what_the_machine_lacks_costs_an_attempt(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark tries again, and tells."""
+    home = three_files(tmp_path / "env")
+
+    def broken(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(SegmentWriter, "write", broken)
+    with pytest.raises(type(error)):
+        audit_fleet(find_fleet([home]), tmp_path / "out")

@@ -29,6 +29,7 @@ from tests.je_tools.audit.auditing import (
     HOSTILE,
     Row,
     Tables,
+    below,
     files_said,
     findings_said,
     of_env,
@@ -301,28 +302,6 @@ def state_of(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return ""
-
-
-def below(pid: int, text: str) -> list[int]:
-    """Processes started by a process, or by one of these, whose command line has the text."""
-    parents: dict[int, list[int]] = defaultdict(list)
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(fields[1])].append(int(folder.name))
-    found, waiting = [], [pid]
-    while waiting:
-        for child in parents[waiting.pop()]:
-            waiting.append(child)
-            try:
-                line = Path(f"/proc/{child}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if text.encode() in line:
-                found.append(child)
-    return found
 
 
 def test_equal_on_a_cluster_that_loses_an_executor(

@@ -8,25 +8,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from je_tools.audit.session import first_words, interrupts_later
+from je_tools.audit.session import failure_in, first_words, interrupts_later
 
 
-@pytest.fixture
-def interrupted_at_fork(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
+def interrupted_at_fork(request: pytest.FixtureRequest) -> Iterator[list[int]]:
     """An interrupt comes each time that this process forks, in what logging does behind it."""
     forks: list[int] = []
+    done: list[bool] = []
 
     def behind() -> None:
         if not done:
             forks.append(os.getpid())
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), request.param)
 
-    done: list[bool] = []
     os.register_at_fork(after_in_parent=behind)
     # A session that an earlier test has left has a handler of its own.
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    handler = signal.signal(request.param, signal.default_int_handler)
     yield forks
-    signal.signal(signal.SIGINT, handler)
+    assert signal.signal(request.param, handler) is signal.default_int_handler
     done.append(True)
 
 
@@ -50,7 +50,6 @@ def test_an_interrupt_while_java_is_started_is_not_lost(interrupted_at_fork: lis
         fork_and_go_on(reached)
     assert reached
     assert interrupted_at_fork
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 SAID = {
@@ -77,3 +76,51 @@ org.apache.spark.SparkException: Asked to run locally with 0 threads
 @pytest.mark.parametrize("words", SAID)
 def test_why_spark_did_not_start(words: str) -> None:
     assert first_words(SAID[words]) == words
+
+
+TASK = (
+    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed "
+    "4 times, most recent failure: Lost task 0.3 in stage 0.0 (TID 3) (10.0.0.2 executor driver): "
+)
+BEHIND = "\n\tat org.apache.spark.scheduler.Task.run(Task.scala:147)\n\nDriver stacktrace:"
+FAILED = {
+    "Python worker exited unexpectedly (crashed)": (
+        "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
+    ),
+    'Cannot run program "/opt/python": error=2, No such file or directory': (
+        'java.io.IOException: Cannot run program "/opt/python": error=2, No such file or directory'
+    ),
+    "ZeroDivisionError: division by zero": """\
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+OSError: not this one
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "worker.py", line 2, in main
+    1 / 0
+ZeroDivisionError: division by zero
+""",
+    "FileNotFoundError: [Errno 2] No such file or directory: '/nfs/.a.1f.new/.staging/whole'; "
+    "every machine must reach the output by the same path": """\
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+FileNotFoundError: [Errno 2] No such file or directory: '/nfs/.a.1f.new/.staging/whole'
+""",
+    "/usr/bin/python3: No module named 'je_tools'; executors need je-tools in the Python that "
+    "PYSPARK_PYTHON names": """\
+org.apache.spark.SparkException: \n\
+Error from python worker:
+  /usr/bin/python3: No module named 'je_tools'
+PYTHONPATH was:
+  /opt/spark/python
+org.apache.spark.SparkException: EOFException occurred while reading the port number.
+""",
+}
+
+
+@pytest.mark.parametrize("words", FAILED)
+def test_why_a_job_failed(words: str) -> None:
+    assert failure_in(TASK + FAILED[words] + BEHIND) == words
