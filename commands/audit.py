@@ -15,6 +15,7 @@ import click
 from je_tools import __version__
 from je_tools.commands._options import CONTEXT, format_option, is_terminal, say, terminal_width
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.plain import counted
 
 if TYPE_CHECKING:
     from je_tools.audit.fleet import FleetSummary
@@ -125,6 +126,8 @@ def _settings(options: Options) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not name.startswith("spark."):
             raise UsageError(f"--conf {text}: not of the form spark.NAME=VALUE")
+        if name == "spark.master":
+            raise UsageError(f"--conf {text}: name the master with --master")
         settings[name] = value
     return settings
 
@@ -164,9 +167,9 @@ def _say_verdict(summary: FleetSummary, output: Path) -> None:
     totals = summary.totals
     kinds = [f"{count:,} {name}" for name, count in summary.severities.items() if count]
     say(
-        f"je-tools: {totals['environment_count']:,} environments ({', '.join(kinds)}), "
-        f"{totals['file_count']:,} files, {totals['size']:,} bytes, "
-        f"{totals['entry_count']:,} good entries"
+        f"je-tools: {counted(totals['environment_count'], 'environment')} ({', '.join(kinds)}), "
+        f"{counted(totals['file_count'], 'file')}, {counted(totals['size'], 'byte')}, "
+        f"{totals['entry_count']:,} good {'entry' if totals['entry_count'] == 1 else 'entries'}"
     )
     say(f"je-tools: tables and report.html are in {output}")
 

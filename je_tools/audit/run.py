@@ -29,8 +29,8 @@ from je_tools.audit.work import scan_task
 from je_tools.errors import InputError, JeToolsError, RefusedError, StoppedError
 from je_tools.sinks.output import check_outside
 
-MARK = "audit.json"
-"""What a finished audit's folder holds."""
+MARK, BEGIN = "audit.json", b'{"format": '
+"""What a finished audit's folder holds, and how it begins."""
 
 _BY_EXECUTORS = (t.FILES, t.ENTRY_STATS, t.FINDINGS, t.VLSN_RANGES, t.CHECKPOINTS)
 
@@ -84,7 +84,8 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
         roots = ", ".join(map(str, job.roots))
         raise InputError(f"no .jdb files below {roots}")
     check_outside(job.output, fleet.environments)
-    with _replacing(job.output) as folder, ExitStack() as stack:
+    _refuse_what_holds_logs(job.output, fleet)
+    with replacing(job.output) as folder, ExitStack() as stack:
         log = folder / "spark.log"
         stack.enter_context(failures_told(job.output, log))
         staging = folder / STAGING
@@ -214,15 +215,13 @@ def failures_told(output: Path, log: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _replacing(output: Path) -> Iterator[Path]:
+def replacing(output: Path) -> Iterator[Path]:
     """A new folder that takes the place of `output` in the end; else nothing is left of it.
 
     Raises:
         RefusedError: there is something that no audit has made.
     """
-    is_there = output.exists() or output.is_symlink()
-    if is_there and not (output / MARK).is_file() and not _is_empty(output):
-        raise RefusedError(f"{output}: exists, and no audit has made it; name another folder")
+    _refuse_what_is_no_audit(output)
     # A link stays a link: what it leads to is replaced.
     output = Path(os.path.realpath(output))
     token = secrets.token_hex(4)
@@ -233,14 +232,43 @@ def _replacing(output: Path) -> Iterator[Path]:
         raise RefusedError(f"{output}: cannot be made: {error.strerror}") from error
     try:
         yield new
+        # Another audit may have come to its end meanwhile.
+        _refuse_what_is_no_audit(output)
         old = new.with_suffix(".old")
-        if is_there:
-            output.rename(old)
-        new.rename(output)
+        try:
+            with suppress(FileNotFoundError):
+                output.rename(old)
+            new.rename(output)
+        except BaseException:
+            with suppress(OSError):
+                old.rename(output)
+            raise
         shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and not any(folder.iterdir())
+def _refuse_what_is_no_audit(output: Path) -> None:
+    """Refuse what is there, unless it is empty or an audit, which can be made again."""
+    if not os.path.lexists(output) or (output.is_dir() and not any(output.iterdir())):
+        return
+    try:
+        with (output / MARK).open("rb") as file:
+            is_audit = file.read(len(BEGIN)) == BEGIN
+    except OSError:
+        is_audit = False
+    tables = [output / table.name for table in (t.ENVIRONMENTS, t.FINDINGS)]
+    if not is_audit or not all(table.is_dir() for table in tables):
+        raise RefusedError(f"{output}: exists, and no audit has made it; name another folder")
+
+
+def _refuse_what_holds_logs(output: Path, fleet: Fleet) -> None:
+    """Refuse an output that would take logs with it when it is replaced."""
+    place = os.path.realpath(output)
+    for environment in fleet.environments:
+        first = environment.files[0].path
+        if any(
+            Path(each).is_relative_to(place)
+            for each in map(os.path.realpath, (first, first.parent))
+        ):
+            raise RefusedError(f"{output}: holds logs that are read; name another folder")

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 
@@ -26,12 +27,14 @@ from je_tools.errors import (
     EXIT_USAGE,
 )
 from tests.builders.logs import write_log
+from tests.builders.planted import planted_file
 from tests.corpus import FIXTURES, ROOT
 from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import states
 from tests.engine.java import find_java
 from tests.je_tools.audit.auditing import below
-from tests.je_tools.dumped import Done, je_tools, strict_json
+from tests.je_tools.dumped import Done, dump, je_tools, strict_json
+from tests.je_tools.test_masking import leaks
 from tests.spark.session import QUICK_JAVA
 
 TOOL = Path(sys.executable).parent / "je-tools"
@@ -114,7 +117,34 @@ def test_what_fails_is_chosen(
     audit_session: Any, fleet: Path, tmp_path: Path, name: str, fail_on: str, code: int
 ) -> None:
     assert audit_session
-    assert audit(tmp_path / "out", fleet / name, "--fail-on", fail_on).code == code
+    done = audit(tmp_path / "out", fleet / name, "--fail-on", fail_on)
+    assert done.code == code
+    assert done.err.startswith(f"je-tools: 1 environment (1 {name}), ")
+
+
+@pytest.mark.spark
+def test_nothing_of_keys_and_values_is_in_it(audit_session: Any, tmp_path: Path) -> None:
+    """Of whole entries and damaged ones; `dump` shows that they are in these logs."""
+    assert audit_session
+    root, output = tmp_path / "root", tmp_path / "out"
+    for version in (6, 8, 17, 26):
+        write_log(root / f"{version}", [planted_file(version)])
+        for at in range(3):
+            file = planted_file(version)
+            for placed in file.placed[1 + at :: 3]:
+                file.data[placed.start + 14 + at] ^= 0x55
+            write_log(root / f"{version}-{at}", [file])
+    assert leaks(dump(root / "17", "--format", "csv"))
+    done = audit(output, root)
+    told = done.out + done.err.encode()
+    files = [path for path in output.rglob("*") if path.is_file()]
+    assert {path.relative_to(output).parts[0] for path in files} >= NAMES
+    for path in files:
+        told += path.read_bytes()
+        if path.suffix == ".parquet":
+            told += repr(pq.read_table(path).to_pylist()).encode()
+    assert told.count(b"damaged-entry") > 100
+    assert leaks(told) == []
 
 
 @pytest.fixture
@@ -276,6 +306,31 @@ def test_a_folder_that_no_audit_has_made_is_refused(home: Path, tmp_path: Path) 
     assert names_in(output) == {"one.jpg"}
 
 
+@pytest.mark.parametrize("text", ['{"auditReportVersion": 2}', '{"format": 1}', ""])
+def test_a_folder_with_somebody_elses_audit_json_is_refused(
+    home: Path, tmp_path: Path, text: str
+) -> None:
+    """`npm audit --json` is written to a file of this name, in a project's folder."""
+    output = tmp_path / "project"
+    output.mkdir()
+    (output / "audit.json").write_text(text)
+    (output / "main.js").touch()
+    done = audit(output, home)
+    assert done.code == EXIT_REFUSED
+    assert "no audit has made it" in done.err
+    assert names_in(output) == {"audit.json", "main.js"}
+
+
+def test_an_audit_that_holds_logs_is_not_replaced(earlier: Path) -> None:
+    """They would go with it."""
+    write_log(earlier / "backups", [log()])
+    before = states(earlier)
+    done = audit(earlier, earlier)
+    assert done.code == EXIT_REFUSED
+    assert "holds logs that are read" in done.err
+    assert states(earlier) == before
+
+
 def test_roots_without_a_log(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = audit(tmp_path / "out", tmp_path / "empty")
@@ -290,6 +345,13 @@ def test_settings_that_are_none_of_sparks(home: Path, tmp_path: Path, text: str)
     done = audit(tmp_path / "out", home, "--conf", text)
     assert done.code == EXIT_USAGE
     assert f"--conf {text}: not of the form" in done.err
+
+
+def test_the_master_is_no_setting(home: Path, tmp_path: Path) -> None:
+    """Else it would get settings that are for this machine alone."""
+    done = audit(tmp_path / "out", home, "--conf", "spark.master=spark://head:7077")
+    assert done.code == EXIT_USAGE
+    assert "name the master with --master" in done.err
 
 
 def fake_java(folder: Path, script: str) -> Path:

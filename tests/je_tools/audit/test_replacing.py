@@ -1,0 +1,71 @@
+"""An audit's folder takes the place of an earlier one, or leaves it as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from je_tools.audit.run import BEGIN, MARK, replacing
+from je_tools.errors import RefusedError
+
+
+def write_audit(folder: Path, text: str) -> None:
+    for name in ("environments", "findings"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "part").write_text(text)
+    (folder / MARK).write_bytes(BEGIN)
+
+
+def replaced(output: Path, text: str) -> None:
+    with replacing(output) as new:
+        write_audit(new, text)
+
+
+def text_in(output: Path) -> str:
+    assert [path.name for path in output.parent.iterdir()] == [output.name]
+    return (output / "findings" / "part").read_text()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_two_audits_into_one_folder(tmp_path: Path, *, is_there: bool) -> None:
+    """As where one of a night lasts until that of the next: who ends last is left."""
+    output = tmp_path / "audits" / "out"
+    if is_there:
+        replaced(output, "before")
+    with replacing(output) as new:
+        replaced(output, "quick")
+        write_audit(new, "slow")
+    assert text_in(output) == "slow"
+
+
+def test_what_has_come_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+
+    def replaced_late() -> None:
+        with replacing(output) as new:
+            write_audit(new, "late")
+            output.mkdir()
+            (output / "photo").write_text("mine")
+
+    with pytest.raises(RefusedError, match="no audit has made it"):
+        replaced_late()
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "photo"]
+
+
+def test_an_earlier_audit_stays_when_its_place_cannot_be_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out"
+    replaced(output, "before")
+    rename = Path.rename
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if path.suffix == ".new":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        replaced(output, "after")
+    assert text_in(output) == "before"
