@@ -1,7 +1,7 @@
 """What the page says of each environment when it is opened: files, findings, types, transactions.
 
 A page has room for so much: of the findings the worst are picked, and neighbouring files of a long
-log share a bar. How much a page holds grows with the environments, and with nothing that is in them.
+log share a bar. What a page holds grows with the environments, and with nothing that is in them.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table; `order` are the columns by which its rows are sorted."""
+    """One table; `order` are the columns by which a reader puts its rows in order."""
 
     name: str
     text: str

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from je_tools.audit.frames import spark_schema, transactions
 from je_tools.audit.judging import fact_row
 from je_tools.audit.staging import FACTS, SEGMENTS, ordered
-from je_tools.transactions import Rollback
+from je_tools.formats.je.types import ABORT_NO, COMMIT_NO
+from je_tools.transactions import (
+    Outcome,
+    Piece,
+    Rollback,
+    Transaction,
+    TransactionPart,
+    Transactions,
+)
 from tests.je_tools.audit.auditing import signed
 
 NEGATIVE = 0x8000_0000
@@ -56,3 +66,78 @@ def test_lsns_on_both_sides_of_the_sign(audit_session: Any, tmp_path: Path) -> N
         (2, low << 32 | 900, low << 32 | 950, "rolled back"),
         (3, signed(high << 32 | 900), signed(high << 32 | 950), "unfinished"),
     ]
+
+
+FILES, MOST = 6, 10**6
+
+
+def random_piece(rng: random.Random, first_lsn: int) -> Piece:
+    """A part of a transaction: not both its first entry and its end."""
+    begins, ended = rng.choice([(False, False), (False, True), (True, False)])
+    count = rng.randint(1, 3)
+    outcome = rng.choice([Outcome.UNFINISHED, Outcome.UNFINISHED, Outcome.PREPARED])
+    if ended:
+        outcome = rng.choice([Outcome.COMMITTED, Outcome.ABORTED])
+    transaction = Transaction(
+        rng.choice([1, 2, 3, -4, -5]),
+        first_lsn,
+        first_lsn + rng.randrange(90),
+        count,
+        count * rng.randint(20, 90),
+        rng.choice([0, 0, count, rng.randint(0, count)]),
+        set(rng.sample(range(3, 9), rng.randint(0, 3))),
+        outcome,
+        rng.randrange(10**9) if ended else None,
+    )
+    return Piece(begins, transaction)
+
+
+ENDS = {Outcome.COMMITTED: COMMIT_NO, Outcome.ABORTED: ABORT_NO}
+
+
+def as_segment(piece: Piece, index: int) -> tuple[Any, ...]:
+    """The row of it that an executor stages."""
+    each = piece.transaction
+    return (
+        *(1, index, 0, each.txn_id, ordered(each.first_lsn), ordered(each.last_lsn)),
+        *(each.entries, each.size, each.invisible, piece.begins, ENDS.get(each.outcome, 0)),
+        *(each.end_ms, each.outcome is Outcome.PREPARED, sorted(each.databases)),
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_parts_are_joined_as_summary_joins_them(
+    audit_session: Any, tmp_path: Path, seed: int
+) -> None:
+    """Ids that come again, ends without a beginning, rollbacks, in any mixture."""
+    rng = random.Random(seed)
+    rollbacks = [
+        Rollback(rng.randrange(FILES) << 32 | 5000, rng.randrange(FILES) << 32, frozenset({1, -4}))
+        for _ in range(2)
+    ]
+    first_active_lsn = rng.choice([None, rng.randrange(FILES) << 32 | 900])
+    truth = Transactions(MOST)
+    segments = []
+    for index in range(FILES):
+        pieces = [random_piece(rng, index << 32 | at) for at in range(100, 2000, 100)]
+        segments += [as_segment(piece, index) for piece in pieces]
+        truth.add(TransactionPart(tuple(pieces), (), (0, 0), (), None))
+    truth.add(TransactionPart((), (), (0, 0), tuple(rollbacks), first_active_lsn))
+    rng.shuffle(segments)
+    fact = fact_row(1, {"env": "e"}, first_active_lsn, rollbacks)
+    found = [
+        (
+            *(row.txn_id, row.begin_lsn, row.end_lsn, row.outcome, row.entry_count, row.size),
+            *(row.databases, row.end_ms),
+        )
+        for row in joined(audit_session, tmp_path, segments, fact)
+    ]
+    expected = [
+        (
+            *(each.txn_id, each.first_lsn, each.last_lsn, each.outcome.value, each.entries),
+            *(each.size, sorted(each.databases), each.end_ms),
+        )
+        for each in truth.largest()
+    ]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert len({row[3] for row in found}) >= 4
