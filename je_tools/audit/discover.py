@@ -13,13 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from je_tools.audit.reasons import why_unread
 from je_tools.environment import (
     Environment,
     is_data_directory_name,
     is_jdb_name,
     open_environment,
 )
-from je_tools.errors import InputError, JeToolsError
+from je_tools.errors import InputError
 from je_tools.plain import clean_text
 
 _OPENERS = 16
@@ -151,8 +152,10 @@ def _open(paths: tuple[Path, ...]) -> Environment | Problem:
     try:
         # Executors have working directories of their own.
         return open_environment([path.absolute() for path in paths])
-    except JeToolsError as error:
-        return Problem(_name_of(paths), clean_text(str(error)))
+    except OSError as error:
+        return Problem(_name_of(paths), str(error.strerror))
+    except Exception as error:
+        return Problem(_name_of(paths), why_unread(error))
 
 
 def _name_of(paths: tuple[Path, ...]) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from je_tools.audit import tables as t
+from je_tools.audit.reasons import why_unread
 from je_tools.audit.staging import (
     AGAIN,
     FACTS,
@@ -24,7 +25,7 @@ from je_tools.audit.staging import (
     TableWriter,
     ordered,
 )
-from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage, why_unread
+from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage
 from je_tools.checkpoints import CheckpointPart, Interval, intervals
 from je_tools.environment import Environment, LogFile
 from je_tools.errors import InputError
@@ -38,6 +39,8 @@ from je_tools.scan import Part, join_cuts
 from je_tools.stream import ROLLBACK
 from je_tools.transactions import Rollback
 from je_tools.verify import Look, of_writer
+
+T = TypeVar("T")
 
 SCHEMAS = {
     **{table.name: table.schema for table in t.TABLES},
@@ -242,9 +245,17 @@ class _Judging:
             staged["entry_stats"].extend(self._counts.stats_rows(self.env, file.file_no))
             staged["vlsn_ranges"].extend(self._counts.run_rows(self.env, file.file_no))
             self._counts = _FileCounts()
-        self._find(self._listing.finish())
-        self._find(of_writer(self.environment, self._last_size))
+        self._find(self._tried(self._listing.finish))
+        self._find(self._tried(lambda: of_writer(self.environment, self._last_size)))
         self._write_rest()
+
+    def _tried(self, work: Callable[[], Iterable[T]]) -> list[T]:
+        """What it gives; nothing, and a finding, where it cannot be told."""
+        try:
+            return list(work())
+        except Exception as error:
+            self._find([unread(self.env, why_unread(error))])
+            return []
 
     def _take_file(self, file: LogFile, index: int, pieces: list[Scanned]) -> None:
         failure = next((piece.failure for piece in pieces if piece.failure), None)
@@ -303,7 +314,7 @@ class _Judging:
     def _write_rest(self) -> None:
         """Write what is known when all files have been taken."""
         self.staged["files"].extend(_file_row(row, self.env) for row in self._listing.rows)
-        found = list(intervals(self._checkpoints, self.environment))
+        found = self._tried(lambda: intervals(self._checkpoints, self.environment))
         self.staged["checkpoints"].extend(_interval_row(each, self.env) for each in found)
         ended = sorted(self._ended.items())
         self.staged["txn_stats"].extend((self.env, name, *sums) for name, sums in ended)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -228,9 +230,12 @@ def replacing(output: Path) -> Iterator[Path]:
     try:
         new = output.absolute().with_name(f".{output.name}.{token}.new")
         new.mkdir(parents=True)
+        held = os.open(new, os.O_RDONLY)
     except OSError as error:
         raise RefusedError(f"{output}: cannot be made: {error.strerror}") from error
     try:
+        _lock(held)
+        _remove_what_was_killed(output)
         yield new
         # Another audit may have come to its end meanwhile.
         _refuse_what_is_no_audit(output)
@@ -245,7 +250,31 @@ def replacing(output: Path) -> Iterator[Path]:
             raise
         shutil.rmtree(old, ignore_errors=True)
     finally:
+        os.close(held)
         shutil.rmtree(new, ignore_errors=True)
+
+
+def _remove_what_was_killed(output: Path) -> None:
+    """Remove what audits into this folder left that could not clean up, as after a power cut."""
+    name = re.compile(rf"\.{re.escape(output.name)}\.[0-9a-f]{{8}}\.new")
+    for left in output.parent.iterdir():
+        if name.fullmatch(left.name):
+            with suppress(OSError):
+                held = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    if _lock(held):
+                        shutil.rmtree(left, ignore_errors=True)
+                finally:
+                    os.close(held)
+
+
+def _lock(held: int) -> bool:
+    """Lock an open folder for this process; whether it could be, and nobody else has it."""
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _refuse_what_is_no_audit(output: Path) -> None:

@@ -6,24 +6,22 @@ to the staging folder in columns.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from je_tools.audit.plan import Piece, Task
+from je_tools.audit.reasons import why_unread
 from je_tools.audit.staging import WHOLE, Ended, SegmentWriter
 from je_tools.checkpoints import CheckpointPart, collect_checkpoints
 from je_tools.environment import Environment
-from je_tools.errors import InputError, StoppedError
+from je_tools.errors import StoppedError
 from je_tools.files import FileSeen, look_at_file
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.reader import PLAIN_LIMIT, Rows
 from je_tools.formats.je.tally import COUNT, count_types
-from je_tools.plain import clean_text
 from je_tools.scan import Outcome, Part, Scanner, read_cut
 from je_tools.transactions import Rollback, Segments, collect_marks
 from je_tools.verify import Look
@@ -125,23 +123,6 @@ def _groups(task: Task) -> list[list[Piece]]:
         else:
             together[place] = piece
     return [list(together.values()), *alone]
-
-
-def why_unread(error: Exception) -> str:
-    """Why a file could not be read, for its finding. A bug of ours costs the file, not the audit.
-
-    Nothing that the log holds is told of a bug, for it may be anything.
-
-    Raises:
-        Exception: the error, where the machine is to blame that was to read the file.
-    """
-    if isinstance(error, StoppedError | InputError):
-        return clean_text(str(error))
-    if isinstance(error, OSError | MemoryError | pa.ArrowException):
-        raise error
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    traceback.print_tb(error.__traceback__)
-    return f"a bug of je-tools: {type(error).__name__} in {Path(at.filename).name}:{at.lineno}"
 
 
 def scanner_of(cuts: int, fast: bool) -> Scanner:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
-from je_tools.audit import plan
+from je_tools.audit import discover, plan
 from je_tools.audit.attempts import leave_what_counts
 from je_tools.audit.discover import find_fleet
 from je_tools.audit.run import failures_told
@@ -331,6 +331,51 @@ def test_a_bug_costs_the_file_and_tells_nothing_of_the_log(
         assert row["found"].startswith("a bug of je-tools: KeyError in test_judging.py:")
     assert "in broken" in (told := capfd.readouterr().err)
     assert "secret" not in told + str(tables)
+
+
+@pytest.mark.parametrize("where", ["of_writer", "intervals", "Listing.finish"])
+def test_a_bug_in_what_takes_all_files_costs_that(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = three_files(tmp_path / "env")
+
+    def broken(*_: Any) -> None:
+        raise IndexError
+
+    monkeypatch.setattr(f"je_tools.audit.judging.{where}", broken)
+    tables = audit_fleet(find_fleet([home]), tmp_path / "out")
+    (found,) = tables["findings"]
+    assert (found["code"], found["file_no"]) == ("unread", None)
+    assert found["found"].startswith("a bug of je-tools: IndexError in test_judging.py:")
+    assert [row["entry_count"] for row in tables["files"]] == [7, 11, 61]
+    assert [row["error_count"] for row in tables["facts"]] == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.ESTALE, "Stale file handle"), "Stale file handle"),
+        (ValueError(), "a bug of je-tools: ValueError in test_judging.py:"),
+    ],
+)
+def test_a_bug_in_opening_costs_the_environment(
+    error: Exception, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        three_files(tmp_path / name)
+    opened = discover.open_environment
+
+    def broken(paths: list[Path]) -> Any:
+        if paths[0].name == "a":
+            raise error
+        return opened(paths)
+
+    monkeypatch.setattr(discover, "open_environment", broken)
+    fleet = find_fleet([tmp_path])
+    assert [Path(name).name for name in fleet.names] == ["b"]
+    (problem,) = fleet.problems
+    assert problem.env == str(tmp_path / "a")
+    assert problem.reason.startswith(reason)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), MemoryError()])

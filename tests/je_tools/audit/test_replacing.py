@@ -69,3 +69,19 @@ def test_an_earlier_audit_stays_when_its_place_cannot_be_taken(
     with pytest.raises(KeyboardInterrupt):
         replaced(output, "after")
     assert text_in(output) == "before"
+
+
+def test_what_a_killed_audit_has_left_goes_with_the_next(tmp_path: Path) -> None:
+    """But not that of one that still runs, nor what only looks like it."""
+    output = tmp_path / "out"
+    left = tmp_path / ".out.0123abcd.new"
+    others = [tmp_path / name for name in (".out.new", ".other.0123abcd.new", ".out.0123abcd.old")]
+    for folder in (left, *others):
+        (folder / ".staging").mkdir(parents=True)
+    with replacing(output) as first:
+        assert not left.exists()
+        with replacing(output) as second:
+            assert first.exists()
+            write_audit(second, "second")
+        write_audit(first, "first")
+    assert {path.name for path in tmp_path.iterdir()} == {"out", *(path.name for path in others)}

@@ -1,0 +1,28 @@
+"""Why something could not be read: texts of the finding `unread`."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+import pyarrow as pa
+
+from je_tools.errors import JeToolsError
+from je_tools.plain import clean_text
+
+
+def why_unread(error: Exception) -> str:
+    """Why something could not be read, for its finding. A bug of ours costs that, not the audit.
+
+    Nothing that the log holds is told of a bug, for it may be anything.
+
+    Raises:
+        Exception: the error, where the machine is to blame that was to read it.
+    """
+    if isinstance(error, JeToolsError):
+        return clean_text(str(error))
+    if isinstance(error, OSError | MemoryError | pa.ArrowException):
+        raise error
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    traceback.print_tb(error.__traceback__)
+    return f"a bug of je-tools: {type(error).__name__} in {Path(at.filename).name}:{at.lineno}"
