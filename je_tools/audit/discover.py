@@ -8,12 +8,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from je_tools.audit.reasons import why_unread
+from je_tools.audit.shown import distinct
 from je_tools.environment import (
     Environment,
     is_data_directory_name,
@@ -85,7 +86,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     found = [(paths, each) for paths, each in opened if isinstance(each, Environment)]
     problems = [*search.problems, *(each for _, each in opened if isinstance(each, Problem))]
     spelled = [*(_name_of(paths) for paths, _ in found), *(each.env for each in problems)]
-    names = tuple(_told_apart(map(clean_text, spelled)))
+    names = tuple(distinct(map(clean_text, spelled), " ({})"))
     of_problems = zip(problems, names[len(found) :], strict=True)
     return Fleet(
         tuple(environment for _, environment in found),
@@ -160,17 +161,3 @@ def _open(paths: tuple[Path, ...]) -> Environment | Problem:
 
 def _name_of(paths: tuple[Path, ...]) -> str:
     return str(paths[0] if len(paths) == 1 else paths[0].parent)
-
-
-def _told_apart(names: Iterable[str]) -> Iterator[str]:
-    """Names of which no two are equal; paths that differ in bytes that are no text may be."""
-    listed = list(names)
-    taken = set(listed)
-    given: set[str] = set()
-    for name in listed:
-        own, number = name, 1
-        while own in given or (number > 1 and own in taken):
-            number += 1
-            own = f"{name} ({number})"
-        given.add(own)
-        yield own

@@ -30,16 +30,25 @@ def shown(text: str, limit: int | None = TEXT_MAX) -> str:
     return f"{plain[:limit]}… ({len(plain):,} characters)"
 
 
-def distinct(names: Iterable[str]) -> list[str]:
-    """The same names, all different: of several that are equal the later ones get a number."""
-    different: list[str] = []
-    taken: set[str] = set()
-    for plain in names:
-        name, again = plain, 1
-        while name in taken:
-            again += 1
-            name = f"{plain}~{again}"
-        taken.add(name)
+def distinct(names: Iterable[str], mark: str = "~{}") -> list[str]:
+    """The same names, all different: of several that are equal the later ones get a number.
+
+    Args:
+        names: in their order.
+        mark: how a number is spelled behind a name.
+    """
+    listed = list(names)
+    taken, given = set(listed), set[str]()
+    numbers: dict[str, int] = {}
+    different = []
+    for plain in listed:
+        name, number = plain, numbers.get(plain, 1)
+        # One that is there anyway stays as it is.
+        while name in given or (name != plain and name in taken):
+            number += 1
+            name = plain + mark.format(number)
+        numbers[plain] = number
+        given.add(name)
         different.append(name)
     return different
 
