@@ -9,6 +9,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ from pyspark.errors import PySparkException
 from je_tools.audit import discover, plan
 from je_tools.audit.attempts import leave_what_counts
 from je_tools.audit.discover import find_fleet
+from je_tools.audit.judging import _FileCounts
 from je_tools.audit.run import failures_told
 from je_tools.audit.staging import PARTS, SEGMENTS, TAKEN, WHOLE_TXNS, SegmentWriter, TableWriter
 from je_tools.audit.tables import TXNS
 from je_tools.audit.work import scan_task
 from je_tools.errors import RefusedError, StoppedError
 from je_tools.formats import source
+from je_tools.stream import ROLLBACK, Runs
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.damage.planted_findings import log
@@ -177,6 +180,20 @@ def test_bytes_that_the_device_does_not_deliver(
         tables = audit_fleet(find_fleet([home]), tmp_path / f"out{size}")
         places = [(row["code"], row["offset"], row["length"]) for row in tables["findings"]]
         assert places == [("damaged-entry", start, stop - start), ("unreadable", 4096, 4096)]
+
+
+def test_a_rollback_between_two_ranges_ends_a_run() -> None:
+    """As one inside a range does, whether or not VLSNs go on behind it."""
+    counts = _FileCounts()
+    for runs in ([(38, 5, 7), (90, 8, 9)], [(120, ROLLBACK, 9)], [(150, 10, 11), (180, 10, 10)]):
+        columns = (np.array(column, np.int64) for column in zip(*runs, strict=True))
+        judged = SimpleNamespace(runs=Runs(*columns))
+        counts.add(SimpleNamespace(types=np.empty((0, 6)), file=SimpleNamespace(judged=judged)))
+    assert [row[2:] for row in counts.run_rows("e", 0)] == [
+        (38, 5, 9, 5),
+        (150, 10, 11, 2),
+        (180, 10, 10, 1),
+    ]
 
 
 # What is staged

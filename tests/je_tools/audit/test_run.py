@@ -80,8 +80,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
         str(root / "fixtures" / each.home.relative_to(FIXTURES)): each.home
         for each in environments_in(FIXTURES)
     }
-    twice = file_twice(root / "twice")
-    fixtures[str(twice)] = twice
+    for made in (file_twice(root / "twice"), commit_lost(root / "undone")):
+        fixtures[str(made)] = made
     count = ENVIRONMENTS - len(planted) - len(fixtures)
     names = [*map(os.fsdecode, HOSTILE), *map(str, range(count - len(HOSTILE)))]
     clean = {
@@ -97,6 +97,15 @@ def file_twice(home: Path) -> Path:
     for folder in (home, home / "data001"):
         folder.mkdir()
         shutil.copy(log_file, folder)
+    return home
+
+
+def commit_lost(home: Path) -> Path:
+    """Of a transaction that a checkpoint knows nothing of the end is damaged."""
+    shutil.copytree(FIXTURES / "v17-basic" / "env", home)
+    with (home / "00000000.jdb").open("r+b") as file:
+        file.seek(500)
+        file.write(b"XX")
     return home
 
 
@@ -165,6 +174,9 @@ def test_transactions_are_those_that_summary_joins(fleet: Fleet, tables: Tables)
         assert rows == txns_said(home), env
         unfinished += sum(row["end_ms"] is None for row in rows)
     assert unfinished > 5
+    # What checkpoints and rollbacks tell of them has come through.
+    outcomes = {row["outcome"] for row in tables["txns"]}
+    assert outcomes == {"committed", "aborted", "unfinished", "undone", "rolled back"}
 
 
 def test_outcomes_are_the_sums_of_transactions(tables: Tables) -> None:
