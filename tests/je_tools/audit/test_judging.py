@@ -23,7 +23,15 @@ from je_tools.audit.attempts import leave_what_counts
 from je_tools.audit.discover import find_fleet
 from je_tools.audit.judging import _FileCounts
 from je_tools.audit.run import failures_told
-from je_tools.audit.staging import PARTS, SEGMENTS, TAKEN, WHOLE_TXNS, SegmentWriter, TableWriter
+from je_tools.audit.staging import (
+    PARTS,
+    SEGMENTS,
+    TAKEN,
+    WHOLE_TXNS,
+    SegmentWriter,
+    TableWriter,
+    ordered,
+)
 from je_tools.audit.tables import TXNS
 from je_tools.audit.work import scan_task
 from je_tools.errors import RefusedError, StoppedError
@@ -32,7 +40,8 @@ from je_tools.stream import ROLLBACK, Runs
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.damage.planted_findings import log
-from tests.je_tools.audit.auditing import Row, Tables, audit_fleet
+from tests.je_tools.audit.auditing import Row, Tables, audit_fleet, lsn_said
+from tests.je_tools.dumped import dump, rows_of
 
 Change = Callable[[Path], None]
 
@@ -194,6 +203,30 @@ def test_a_rollback_between_two_ranges_ends_a_run() -> None:
         (150, 10, 11, 2),
         (180, 10, 10, 1),
     ]
+
+
+@pytest.mark.parametrize("size", [plan.CUT_SIZE, 30_000])
+def test_facts_for_those_who_join_transactions(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The RollbackStart and the CkptEnd as `dump` shows them."""
+    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    home = FIXTURES / "v15-rep-uncommitted" / "node1"
+    rows = rows_of(dump(home, "--type", "RollbackStart", "--type", "CkptEnd", "--format", "jsonl"))
+    entries = [(row["type"], lsn_said(row["lsn"]), row["entry"]) for row in rows]
+    (facts,) = audit_fleet(find_fleet([home]), tmp_path / "out")["facts"]
+    told = [
+        (ordered(each["lsn"]), ordered(each["matchpoint_lsn"]), each["txn_ids"])
+        for each in facts["rollbacks"]
+    ]
+    assert told == [
+        (lsn, lsn_said(entry["matchpoint_lsn"]), entry["active_txns"])
+        for name, lsn, entry in entries
+        if name == "RollbackStart"
+    ]
+    assert told
+    ends = [entry for name, _, entry in entries if name == "CkptEnd"]
+    assert ordered(facts["first_active_lsn"]) == lsn_said(ends[-1]["first_active_lsn"])
 
 
 # What is staged
