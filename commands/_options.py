@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -102,6 +101,8 @@ def terminal_width(output: Path | None) -> int | None:
     """Columns of the terminal that is written to; None where it is none, and nothing is cut."""
     if "COLUMNS" not in os.environ and (output is not None or not is_terminal(sys.stdout)):
         return None
+    import shutil
+
     return shutil.get_terminal_size((80, 24)).columns
 
 

@@ -150,9 +150,11 @@ def open_home(path: Path, *, keep_going: bool = False) -> Environment:
 
 def chosen_now(text: str | None) -> int:
     """What `--now` says, in milliseconds since 1970; the clock where it says nothing."""
+    if text is None:
+        return time.time_ns() // 1_000_000
     from je_tools.times import parse_time
 
-    return time.time_ns() // 1_000_000 if text is None else parse_time(text)
+    return parse_time(text)
 
 
 def named_ends(options: EndOptions) -> list[str]:
@@ -171,11 +173,13 @@ def chosen_end(environment: Environment, scanner: Any, options: EndOptions) -> i
     Raises:
         UsageError: more than one end is named, or one that the log does not have.
     """
+    named = named_ends(options)
+    if not named:
+        return None
     from je_tools.recovery.cut import lsn_of_time, lsn_of_vlsn
     from je_tools.selection import parse_lsn
     from je_tools.times import parse_time
 
-    named = named_ends(options)
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)}: a log has one end; give one of them")
     if options["to_lsn"] is not None:

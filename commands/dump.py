@@ -355,8 +355,8 @@ def _sink(
     names: dict[int, str], options: Options, scanner: Scanner, environment: Environment
 ) -> EntrySink:
     from je_tools.masking import Masking
+    from je_tools.memory import keep_little_memory
     from je_tools.sinks.entries import EntryFormat, open_sink
-    from je_tools.workers import keep_little_memory
 
     width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
     masking = Masking(DataMode(options["data_mode"]))

@@ -83,8 +83,8 @@ def command(**options: Unpack[Options]) -> int:
         inside = parse_key_range("--key-range", options["key_range"])
     _check(options)
     from je_tools.export import Export
+    from je_tools.memory import use_memory_again
     from je_tools.sinks.output import check_output
-    from je_tools.workers import use_memory_again
 
     use_memory_again()
     _load_ahead(options["format_"])

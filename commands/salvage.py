@@ -90,11 +90,11 @@ def command(**options: Unpack[Options]) -> int:
     """
     from je_tools.environment import numbered_by_headers, open_environment
     from je_tools.images import unchanged
+    from je_tools.memory import use_memory_again
     from je_tools.salvage.choice import Mode
     from je_tools.salvage.run import salvage
     from je_tools.scan import Scanner
     from je_tools.sinks.output import open_directory
-    from je_tools.workers import use_memory_again
 
     use_memory_again()
     if options["is_print"] and options["format_"] != "dump":

@@ -171,7 +171,7 @@ def _with_trees(
 
     def open_all() -> Trees:
         from je_tools.btree.check_findings import open_trees
-        from je_tools.workers import keep_freed_memory
+        from je_tools.memory import keep_freed_memory
 
         keep_freed_memory()
         return open_trees(environment, quiet, now_ms, to_lsn)

@@ -22,6 +22,17 @@ def rows_by(values: npt.NDArray[Any]) -> dict[int, Ints]:
     return dict(zip(found, np.split(order, starts), strict=True))
 
 
+def distinct(values: npt.NDArray[Any]) -> list[int]:
+    """The values, ascending, each once.
+
+    As `np.unique`, which loads all that numpy has of masked arrays.
+    """
+    ordered = np.sort(values)
+    is_new = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    found: list[int] = ordered[is_new].tolist()
+    return found
+
+
 def cells_of(array: Ints) -> dict[tuple[int, int], int]:
     """The cells of a two-dimensional array by (row, column).
 

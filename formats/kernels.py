@@ -15,7 +15,6 @@ import errno
 import functools
 import hashlib
 import os
-import tempfile
 import threading
 import types
 import warnings
@@ -32,6 +31,9 @@ _VECTOR_CODE: dict[Callable[..., Any], Callable[[], Any]] = {}
 _TWINS: dict[Callable[..., Any], Twin] = {}
 _DISPATCHERS: dict[Callable[..., Any], Any] = {}
 _LOCK = threading.RLock()
+
+_PROCESSOR = "processor"
+"""Name of the file that keeps what processor this is."""
 
 _CACHE_SPACE = 32 << 20
 """Free bytes below which nothing is kept: a full disk is what may have brought the user here."""
@@ -108,22 +110,22 @@ class Twin:
         return lambda arguments: dispatcher(*arguments)
 
     def _code(self, kinds: machine.Kinds, arguments: tuple[Any, ...]) -> machine.Code | None:
-        folder = _cache_folder()
-        path = folder / self._file_name(kinds) if folder else None
-        code = machine.read(path) if path else None
+        there = _folder()
+        code = machine.read(there / self._file_name(kinds)) if there else None
         if code is None:
+            folder = _cache_folder()
             try:
                 code = machine.build(_for_numba(self.function), arguments)
             except (ImportError, AttributeError, TypeError):
                 # A numba whose inside looks different from the ones that `machine` knows.
                 return None
-            if code is not None and path is not None:
-                machine.save(code, path)
+            if code is not None and folder is not None:
+                machine.save(code, folder / self._file_name(kinds))
         return code
 
     def _file_name(self, kinds: machine.Kinds) -> str:
         name = f"{self.function.__module__}.{self.function.__qualname__}"
-        text = f"{kinds} {machine.processor()}"
+        text = f"{kinds} {_processor()}"
         return f"{name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}.kernel"
 
 
@@ -170,16 +172,36 @@ def _is_kernel(value: object) -> bool:
 
 
 @functools.cache
+def _processor() -> str:
+    there = _folder()
+    told = machine.kept_processor(there / _PROCESSOR) if there else None
+    if told is None:
+        told = machine.processor()
+        folder = _cache_folder()
+        if folder is not None:
+            machine.keep_processor(told, folder / _PROCESSOR)
+    return told
+
+
+@functools.cache
+def _folder() -> Path | None:
+    """The folder for machine code of these sources, be it there or not."""
+    base = _cache_base()
+    return None if base is None else base / _source_digest()
+
+
+@functools.cache
 def _cache_folder() -> Path | None:
-    """The folder for machine code of these sources; None where none can be written.
+    """The same where it can be written, and else None.
 
     numba raises while decorating when its folder cannot be written, hence the probe.
     """
-    base = _cache_base()
-    if base is None:
+    folder = _folder()
+    if folder is None:
         _warn("no home directory")
         return None
-    folder = base / _source_digest()
+    import tempfile
+
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

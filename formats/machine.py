@@ -1,8 +1,9 @@
 """Machine code of kernels: made by numba once, loaded by later processes without numba.
 
 Importing numba and readying it for a first call takes a third of a second, longer than reading
-100 MB. A kernel needs none of it: its object code refers to nothing outside itself, so llvmlite
-loads it and ctypes calls it, in a few hundredths.
+100 MB. A kernel needs none of it: its object code refers to nothing outside itself, so `objects`
+puts it into memory and ctypes calls it. What `objects` cannot read llvmlite loads, whose import
+alone takes longer than the rest of a start.
 
 numba's calling convention: the address of the result, the address of the exception, then the
 arguments; an array is two references that are not used here, its number of items, item size,
@@ -17,7 +18,6 @@ import functools
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from je_tools.formats.objects import LIBRARY_CALLS, placed, put
 
 Kinds = tuple[Any, ...]
 Run = Callable[[tuple[Any, ...]], Any]
@@ -39,7 +41,6 @@ _NUMBA_KNOWN = ((0, 61), (0, 69))
 
 _NUMBA_PARTS = ("numba.core.compiler", "numba.core.registry")
 _INDEX = "fix_integer_index"
-_LIBRARY_CALLS = ("memcpy", "memset", "memmove")
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def _returns(kind: Any) -> str | int | None:
 def _stands_alone(library: Any) -> bool:
     """Whether the code refers only to itself and to what every process has."""
     outside = [f.name for f in library._final_module.functions if f.is_declaration]
-    return all(name.startswith("llvm.") or name in _LIBRARY_CALLS for name in outside)
+    return all(name.startswith("llvm.") or name in LIBRARY_CALLS for name in outside)
 
 
 def _flat(arguments: tuple[Any, ...]) -> list[int]:
@@ -179,12 +180,7 @@ def _flat(arguments: tuple[Any, ...]) -> list[int]:
 
 def load(code: Code) -> Run:
     """Make a kernel callable with its arguments as a tuple; it runs without the GIL."""
-    engine = _engine()
-    import llvmlite.binding as llvm
-
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code.data))
-    engine.finalize_object()
-    address = engine.get_function_address(code.symbol)
+    address, keeper = _address(code)
     reference, number = ctypes.c_void_p, ctypes.c_int64
     parameters = (reference, reference, *[number] * code.parameters)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *parameters)(address)
@@ -200,9 +196,22 @@ def load(code: Code) -> Run:
             return result[0]
         return None if code.returns == _NOTHING else tuple(result)
 
-    # The code lives as long as its engine.
-    run.engine = engine  # type: ignore[attr-defined]
+    run.keeper = keeper  # type: ignore[attr-defined]
     return run
+
+
+def _address(code: Code) -> tuple[int, Any]:
+    """Where a kernel is in memory, and what must live as long as it does."""
+    whole = placed(code.data, code.symbol)
+    address = put(whole) if whole is not None else None
+    if address is not None:
+        return address, None
+    import llvmlite.binding as llvm
+
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code.data))
+    engine.finalize_object()
+    return engine.get_function_address(code.symbol), engine
 
 
 def _engine() -> Any:
@@ -214,7 +223,6 @@ def _engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
-@functools.cache
 def processor() -> str:
     """What machine code depends on besides its source: processor, its features, and llvmlite."""
     import llvmlite
@@ -225,14 +233,49 @@ def processor() -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def kept_processor(path: Path) -> str | None:
+    """What `processor` said since the machine was started, as far as somebody kept it.
+
+    llvmlite, which tells, takes longer to load than all kernels of a command.
+    """
+    body = _kept(path) if _boot_id() else None
+    if body is None or not body.startswith(_since()):
+        return None
+    return body.removeprefix(_since()).decode()
+
+
+def keep_processor(told: str, path: Path) -> None:
+    """Keep what `processor` said; the machine may be another after its next start."""
+    if _boot_id():
+        _keep(_since() + told.encode(), path)
+
+
+def _since() -> bytes:
+    import llvmlite
+
+    return f"{llvmlite.__version__} {_boot_id()} ".encode()
+
+
+@functools.cache
+def _boot_id() -> str:
+    """Another at each start of each machine; empty where nobody tells. Source: random(4), Linux."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
 def save(code: Code, path: Path) -> None:
     """Write machine code, so that another process sees all of it or nothing.
 
     Where it cannot be written it is made anew the next time.
     """
     head = {"symbol": code.symbol, "returns": code.returns, "parameters": code.parameters}
-    body = json.dumps(head).encode() + b"\n" + code.data
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    _keep(json.dumps(head).encode() + b"\n" + code.data, path)
+
+
+def _keep(body: bytes, path: Path) -> None:
+    beside = path.with_name(f"{path.name}.{os.urandom(4).hex()}.part")
     with suppress(OSError):
         try:
             beside.write_bytes(_MAGIC + _digest(body) + body)
@@ -243,6 +286,15 @@ def save(code: Code, path: Path) -> None:
 
 def read(path: Path) -> Code | None:
     """Machine code that `save` wrote; None where there is none, or not all of it, or not ours."""
+    body = _kept(path)
+    if body is None:
+        return None
+    head, _, data = body.partition(b"\n")
+    return Code(data=data, **json.loads(head))
+
+
+def _kept(path: Path) -> bytes | None:
+    """What `_keep` wrote."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
@@ -252,10 +304,7 @@ def read(path: Path) -> Code | None:
         return None
     at = len(_MAGIC) + _DIGEST_SIZE
     body = content[at:]
-    if content[:at] != _MAGIC + _digest(body):
-        return None
-    head, _, data = body.partition(b"\n")
-    return Code(data=data, **json.loads(head))
+    return body if content[:at] == _MAGIC + _digest(body) else None
 
 
 def _digest(body: bytes) -> bytes:

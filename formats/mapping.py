@@ -17,7 +17,7 @@ ANONYMOUS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
 
 # Looked up at once: a handler of signals maps too.
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_MMAP, _MUNMAP = _LIBC.mmap, _LIBC.munmap
+_MMAP, _MUNMAP, _MPROTECT = _LIBC.mmap, _LIBC.munmap, _LIBC.mprotect
 _MMAP.restype = ctypes.c_void_p
 _MMAP.argtypes = [
     ctypes.c_void_p,
@@ -28,6 +28,7 @@ _MMAP.argtypes = [
     ctypes.c_long,
 ]
 _MUNMAP.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_MPROTECT.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -50,3 +51,8 @@ def map_at(address: int, size: int, protection: int, flags: int, file: int = NO_
 def unmap(address: int, size: int) -> None:
     """Give bytes back that were mapped."""
     _MUNMAP(address, size)
+
+
+def protect(address: int, size: int, protection: int) -> bool:
+    """Say anew what may be done with bytes that were mapped; False where the system refuses."""
+    return bool(_MPROTECT(address, size, protection) == 0)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from je_tools.errors import UsageError
 from je_tools.formats.je.keys import join_two_part
-from je_tools.selection import KeyPattern, parse_key
+
+if TYPE_CHECKING:
+    from je_tools.selection import KeyPattern
 
 _BETWEEN = ".."
 
@@ -44,6 +47,8 @@ def parse_key_range(option: str, text: str) -> KeyRange:
     Raises:
         UsageError: no `..`, not keys, or no key can lie between them.
     """
+    from je_tools.selection import parse_key
+
     first, between, last = text.partition(_BETWEEN)
     if not between:
         raise UsageError(f"{option} {text}: a range is written FROM{_BETWEEN}TO, as long:1..long:9")

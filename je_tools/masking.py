@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -69,7 +69,7 @@ class Masking:
     """
 
     mode: DataMode = DataMode.SHOW
-    salt: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    salt: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
 
     def text_of(self, value: bytes) -> str | None:
         """What stands for `value` in a text output; hexadecimal where it is shown."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,6 +13,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
+
+from je_tools.memory import give_back_at_once, keep_little_memory
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,10 +33,6 @@ _PRELOADED = [
 
 
 _SAFE_PATH = "PYTHONSAFEPATH"
-
-_KEPT_FREE, _KEPT_OF_ARRAYS = 2 << 20, 64 << 20
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-"""Options of glibc's mallopt. Source: mallopt(3)."""
 
 _told: list[Any] = []
 """What this process was told, when it is a worker."""
@@ -122,67 +118,13 @@ class _Workers(ProcessPoolExecutor):
             raise BrokenProcessPool("a worker process ended while it was started") from error
 
 
-def keep_little_memory() -> None:
-    """Give back what is free, and have Arrow do so: its own pool keeps what it once had.
-
-    Arrow is not loaded for that.
-    """
-    if "pyarrow" in sys.modules:
-        import pyarrow
-
-        pyarrow.set_memory_pool(pyarrow.system_memory_pool())
-    give_back_memory()
-
-
-def give_back_memory() -> None:
-    """Give back what threads have freed, and malloc keeps for them."""
-    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if give_back is not None:
-        give_back(0)
-
-
-def keep_freed_memory() -> None:
-    """Have malloc keep what is freed.
-
-    For work with arrays of some 100 kB, which come and go: else each is of pages that the system
-    has to clear first.
-    """
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_OF_ARRAYS)
-        library.mallopt(_M_MMAP_THRESHOLD, _KEPT_OF_ARRAYS // 2)
-
-
-def use_memory_again() -> None:
-    """As `keep_freed_memory`, in one place for all threads, before there are any.
-
-    For arrays of megabytes that one thread makes and another frees: places of their own for
-    threads would keep more than is used.
-    """
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(_M_ARENA_MAX, 1)
-    keep_freed_memory()
-
-
-def _give_back_at_once() -> None:
-    """Have malloc keep little of what is freed; its thresholds else grow by themselves.
-
-    It costs time, so that only workers do it, of which there are several.
-    """
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE)
-        library.mallopt(_M_MMAP_THRESHOLD, _KEPT_FREE // 2)
-
-
 def _begin(what: Any) -> None:
     # Where workers are not forked, Ctrl-C can come as early as here; see _without_ctrl_c.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # The parent has said it once.
     warnings.simplefilter("ignore")
-    _give_back_at_once()
+    give_back_at_once()
     keep_little_memory()
     _told.append(what)
 

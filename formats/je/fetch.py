@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats.adler import adler32
-from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.arrays import Ints, Mask, distinct
 from je_tools.formats.image import NOWHERE, Image
 from je_tools.formats.je import header as h
 from je_tools.formats.je.columns import MAX_ROWS, Decoded, Items, decode_items
@@ -213,7 +213,7 @@ class Entries:
             Some of `rows`, at most MAX_ROWS and ascending within a version, and what they hold.
         """
         versions = self.version[rows]
-        for version in np.unique(versions).tolist():
+        for version in distinct(versions):
             some = rows[versions == version]
             for first in range(0, len(some), MAX_ROWS):
                 chosen = some[first : first + MAX_ROWS]

@@ -10,7 +10,7 @@ Source: SipHash: a fast short-input PRF, Aumasson and Bernstein, 2012.
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -35,7 +35,7 @@ _NOTHING = -1
 
 def new_seed() -> Ints:
     """A secret: int64 (SEED_SIZE,), 32 bits each."""
-    return np.frombuffer(secrets.token_bytes(4 * SEED_SIZE), "<u4").astype(np.int64)
+    return np.frombuffer(os.urandom(4 * SEED_SIZE), "<u4").astype(np.int64)
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from je_tools.formats.arrays import Ints
+from je_tools.formats.arrays import Ints, distinct
 from je_tools.formats.image import Image
 from je_tools.formats.je.fetch import Entries, fetch, fetch_entry
 from je_tools.formats.je.layout import SUMMARY_TOTALS, Field, layout
@@ -143,7 +143,7 @@ def read_summaries(image: Image, lsns: Ints, *, fast: bool) -> Summaries:
     is_left = entries.good
     parts = []
     rows = np.flatnonzero(entries.is_family(Family.FILE_SUMMARY_LN))
-    for version in np.unique(entries.version[rows]).tolist():
+    for version in distinct(entries.version[rows]):
         if version >= _KEY_LAST_SINCE:
             of_version = rows[entries.version[rows] == version]
             part = _in_columns(entries, of_version, version, fast=fast)

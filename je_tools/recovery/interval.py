@@ -34,8 +34,8 @@ from je_tools.formats.je.types import (
     Group,
     mask_of,
 )
+from je_tools.memory import give_back_memory
 from je_tools.scan import Scanner
-from je_tools.workers import give_back_memory
 
 DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED = 1, 2, 4, 8, 16
 """Bits of a record's `flags`; the last: of a transaction with a Commit in the interval."""

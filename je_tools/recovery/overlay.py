@@ -32,6 +32,7 @@ from je_tools.formats.je.layout import ABORT_KNOWN_DELETED, BLIND_DELETION
 from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
+from je_tools.memory import give_back_memory
 from je_tools.recovery.interval import (
     COMMITTED,
     DELETED,
@@ -43,7 +44,6 @@ from je_tools.recovery.interval import (
     Writes,
 )
 from je_tools.recovery.rollbacks import Periods
-from je_tools.workers import give_back_memory
 
 _NO_SLOT = -2
 

@@ -16,6 +16,7 @@ from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.images import check_image, map_files, unchanged
+from je_tools.memory import give_back_memory
 from je_tools.names import FIXED_NAMES
 from je_tools.salvage.batches import Graded, Reading, graded
 from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
@@ -24,7 +25,6 @@ from je_tools.salvage.lost import INTERNAL, Lost, find_lost
 from je_tools.scan import FileState, Scanner
 from je_tools.sinks.record_lines import Marks, Named, Typed
 from je_tools.sinks.records import RecordSink, Source, Written, stems_of, write_files
-from je_tools.workers import give_back_memory
 
 APART = ".unfinished"
 """In the names of files with records of unfinished transactions, in front of the suffix."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from je_tools.databases import DatabaseRow
 from je_tools.sinks.sections import Column, Kind, Section, section_of
-from je_tools.snapshot import Database
+
+if TYPE_CHECKING:
+    from je_tools.databases import DatabaseRow
+    from je_tools.snapshot import Database
 
 DATABASE_COLUMNS = (
     Column("name", "database", Kind.TEXT, wraps=True),

@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
 import select
-import shutil
 import stat
 import sys
 import threading
@@ -97,6 +95,8 @@ def open_directory(path: Path, environment: Environment) -> Iterator[Path]:
             path.mkdir()
             _replace(beside, path, path.rmdir)
     finally:
+        import shutil
+
         shutil.rmtree(beside, ignore_errors=True)
 
 
@@ -398,7 +398,7 @@ def _standard_output() -> BinaryIO:
 
 def _beside(path: Path) -> Path:
     # Its name must not be longer than that of `path` can be.
-    return path.with_name(f".je-tools-{secrets.token_hex(8)}.part")
+    return path.with_name(f".je-tools-{os.urandom(8).hex()}.part")
 
 
 def is_stream(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -156,6 +157,7 @@ def test_without_a_home_directory_it_runs(monkeypatch: pytest.MonkeyPatch) -> No
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "expanduser", no_home)
+    monkeypatch.setattr(kernels, "_folder", kernels._folder.__wrapped__)
     with pytest.warns(RuntimeWarning, match="no home directory"):
         assert kernels._cache_folder.__wrapped__() is None
 
@@ -194,3 +196,28 @@ def test_code_depends_on_the_types_of_arrays_only() -> None:
     frozen.flags.writeable = False
     others = (eight.astype(np.int8), eight[::2], frozen, eight.reshape(3, 1))
     assert all(machine.kinds_of((other, 1)) != same for other in others)
+
+
+def test_a_second_process_does_without_llvmlite_too(tmp_path: Path) -> None:
+    code = _SCAN.replace('"numba" in', '"llvmlite.binding" in')
+    first, second = (_run(code, tmp_path).stdout.split() for _ in range(2))
+    assert first == ["1695", "True"]
+    assert second == ["1695", str(platform.machine() != "x86_64")]
+
+
+def test_the_processor_is_asked_for_again_after_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memo = tmp_path / "processor"
+    assert machine.kept_processor(memo) is None
+    machine.keep_processor("one", memo)
+    assert machine.kept_processor(memo) == ("one" if machine._boot_id() else None)
+    monkeypatch.setattr(machine, "_boot_id", lambda: "another start")
+    assert machine.kept_processor(memo) is None
+    machine.keep_processor("two", memo)
+    assert machine.kept_processor(memo) == "two"
+    memo.write_bytes(memo.read_bytes()[:-1])
+    assert machine.kept_processor(memo) is None
+    monkeypatch.setattr(machine, "_boot_id", lambda: "")
+    machine.keep_processor("three", tmp_path / "other")
+    assert not (tmp_path / "other").exists()

@@ -200,7 +200,7 @@ def test_terminated_it_leaves_nothing_behind(tmp_path: Path) -> None:
 FAULTS = """
 import resource, sys, threading
 import numpy as np
-from je_tools.workers import use_memory_again
+from je_tools.memory import use_memory_again
 if sys.argv[1:]:
     use_memory_again()
 def work():
