@@ -44,7 +44,7 @@ from je_tools.formats.je.programs import (
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import Family
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import load_i32, load_i64, load_u32, read_packed
+from je_tools.formats.packed import SINGLE_BYTE_MAX, load_i32, load_i64, load_u32, read_packed
 from je_tools.formats.prefetch import ROWS_AHEAD, ask_for
 from je_tools.formats.source import Bytes, as_plain
 
@@ -66,7 +66,18 @@ MAX_ROWS = 1 << 15
 """Entries decoded at once, so that the columns of a chunk stay within some 30 MB."""
 
 _COMPACT_NULL = COMPACT_NULL_OFFSET
+_SINGLE_BYTE_MAX = SINGLE_BYTE_MAX
 _I32_LIMIT = 1 << 31
+
+
+@kernel
+def _holds(value: int, kind: int, operand: int) -> int:
+    """1 where a test on a value holds, else 0."""
+    if kind == SET:
+        return 1 if value & operand != 0 else 0
+    if kind == CLEAR:
+        return 1 if value & operand == 0 else 0
+    return 1 if value != operand else 0
 
 
 @kernel
@@ -85,6 +96,8 @@ def decode_fields(
     sizes: Any,
     present: Any,
     parents: Any,
+    by_parents: int,
+    active: Any,
     status: Any,
 ) -> None:
     """Run the programs of `n` entries, each `counts` times, over buf[at:end] of each.
@@ -100,13 +113,17 @@ def decode_fields(
         op_start, op_stop: int64 (256,); each type's program in `ops`.
         ops: int64 (13 k,), 13 for each operation: coding, value column or -1, size column or -1,
             the parent's column with the base file of compact LSNs, number of tests, and two tests
-            of (column, whether it is the parent's, operation, operand).
+            of (column, whether it is the parent's, operation, operand), those of parents last.
         values: int64 (columns, rows); numbers, and offsets in `buf` of byte strings.
         sizes: int64 (byte columns, rows); lengths, -1 null.
         present: int64 (rows,); bit c is set where column c holds a value.
         parents: int64 (columns, n); columns of the entries that the items belong to.
+        by_parents: not 0 where a test is one of the parent's.
+        active: int64 (2 k,); for use in here.
         status: int64 (n,); stays 0, or becomes 1 where an entry ends inside a field.
     """
+    used = 0
+    known_type = -1
     for row in range(n):
         if row + ROWS_AHEAD < n:
             ask_for(buf, int(at[row + ROWS_AHEAD]), 2)
@@ -114,38 +131,54 @@ def decode_fields(
             continue
         cursor = int(at[row])
         stop = int(end[row])
-        type_no = types[row]
+        type_no = int(types[row])
+        if by_parents != 0 or type_no != known_type:
+            # What the parent decides it decides for all items.
+            known_type = type_no
+            used = 0
+            for op in range(op_start[type_no], op_stop[type_no], OP_WIDTH):
+                wanted = True
+                own = 0
+                for t in range(ops[op + OP_TESTS]):
+                    test = op + OP_HEAD + t * TEST_WIDTH
+                    if ops[test + TEST_PARENT]:
+                        value = parents[ops[test + TEST_COLUMN], row]
+                        kind = ops[test + TEST_OP]
+                        wanted = wanted and _holds(value, kind, ops[test + TEST_OPERAND]) != 0
+                    else:
+                        own += 1
+                if wanted:
+                    active[2 * used] = op
+                    active[2 * used + 1] = own
+                    used += 1
         for item in range(counts[row]):
             out = firsts[row] + item
             bits = 0
-            for op in range(op_start[type_no], op_stop[type_no], OP_WIDTH):
+            for place in range(used):
+                op = active[2 * place]
                 wanted = True
-                for t in range(ops[op + OP_TESTS]):
+                for t in range(active[2 * place + 1]):
                     test = op + OP_HEAD + t * TEST_WIDTH
-                    tested = ops[test + TEST_COLUMN]
-                    operand = ops[test + TEST_OPERAND]
+                    value = values[ops[test + TEST_COLUMN], out]
                     kind = ops[test + TEST_OP]
-                    of_parent = ops[test + TEST_PARENT]
-                    value = parents[tested, row] if of_parent else values[tested, out]
-                    if kind == SET:
-                        wanted = wanted and value & operand != 0
-                    elif kind == CLEAR:
-                        wanted = wanted and value & operand == 0
-                    else:
-                        wanted = wanted and value != operand
+                    wanted = wanted and _holds(value, kind, ops[test + TEST_OPERAND]) != 0
                 if not wanted:
                     continue
                 coding = ops[op + OP_CODING]
                 column = ops[op + OP_COLUMN]
                 number = 0
                 size = 0
-                if coding == PACKED:
-                    number, behind = read_packed(buf, cursor, stop)
-                elif coding == BYTES:
-                    size, number = read_packed(buf, cursor, stop)
-                    behind = number + (size if size > 0 else 0)
-                    if number < 0 or size < -1 or size > stop - number:
-                        behind = -1
+                if coding in (PACKED, BYTES):
+                    behind = cursor + 1
+                    number = buf[cursor] - 0 if cursor < stop else 255
+                    if number > _SINGLE_BYTE_MAX:
+                        number, behind = read_packed(buf, cursor, stop)
+                    if coding == BYTES:
+                        size = number
+                        number = behind
+                        behind = number + (size if size > 0 else 0)
+                        if number < 0 or size < -1 or size > stop - number:
+                            behind = -1
                 elif coding == U8:
                     behind = cursor + 1
                     if behind <= stop:
@@ -436,6 +469,8 @@ class _Run:
             sizes,
             present,
             parents,
+            int(program.asks_parents),
+            np.empty(2 * len(program.ops) // OP_WIDTH, np.int64),
             self.status,
         )
 
@@ -468,6 +503,8 @@ class _Run:
             lengths,
             bits,
             cells_of(parents),
+            int(program.asks_parents),
+            [0] * (2 * len(program.ops) // OP_WIDTH),
             status,
         )
         self.at[:], self.status[:], present[:] = at, status, bits

@@ -5,6 +5,7 @@ Source: je-log.md "Entries"; LogManager.getLogEntryFromLogSource, JE 7.5.11.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from enum import IntEnum
@@ -52,6 +53,11 @@ FAMILY_OF: npt.NDArray[np.uint8] = np.zeros(256, np.uint8)
 _FAMILIES = tuple(Family)
 for _entry_type in ENTRY_TYPES.values():
     FAMILY_OF[_entry_type.no] = 1 + _FAMILIES.index(_entry_type.family)
+
+
+@functools.cache
+def _types_of(families: tuple[Family, ...]) -> Mask:
+    return np.isin(FAMILY_OF, [1 + _FAMILIES.index(family) for family in families])
 
 
 @kernel
@@ -186,10 +192,9 @@ class Entries:
         right: Mask = self.found == Found.GOOD
         return right
 
-    def is_family(self, family: Family) -> Mask:
-        """Which are good and of a type of this family."""
-        of_family: Mask = FAMILY_OF[self.type] == 1 + _FAMILIES.index(family)
-        return of_family & self.good
+    def is_family(self, *families: Family) -> Mask:
+        """Which are good and of a type of one of these families."""
+        return _types_of(families)[self.type] & self.good
 
     def decode(
         self,

@@ -45,6 +45,12 @@ class Program:
     ops: Ints
 
     @functools.cached_property
+    def asks_parents(self) -> bool:
+        """Whether a test is on a column of the parent."""
+        ops = self.ops.reshape(-1, OP_WIDTH)
+        return bool(ops[:, OP_HEAD + TEST_PARENT :: TEST_WIDTH].any())
+
+    @functools.cached_property
     def plain_ops(self) -> list[int]:
         """`ops` for plain Python."""
         numbers: list[int] = self.ops.tolist()
@@ -165,7 +171,8 @@ def _operation(
     name = _column_name(declared)
     column = kept.index(name) if name in kept else -1
     tests: list[int] = []
-    for test in declared.when:
+    # Those of parents last: they are asked once for all items.
+    for test in sorted(declared.when, key=lambda test: test.field not in kept):
         own = test.field in kept
         at = kept.index(test.field) if own else parents[test.field]
         tests += [at, int(not own), int(test.op), test.operand]

@@ -138,6 +138,8 @@ def part_of(tree: Tree, leaves: Leaves, slot: Ints) -> Part:
     if not tree.ordered:
         return Part(tree, leaves, slot, none, none)
     down = descents(slots.key, nodes.first, two_part=tree.by_parts, fast=tree.fast)
+    if children.level <= 1 and not down.any() and _ends_within(tree, leaves):
+        return Part(tree, leaves, slot, down, none)
     outside = ~within(
         slots.key,
         nodes.first,
@@ -150,6 +152,25 @@ def part_of(tree: Tree, leaves: Leaves, slot: Ints) -> Part:
         # The first slot of an upper node stands for all keys below the second.
         outside[nodes.first[:-1][np.diff(nodes.first) > 0]] = False
     return Part(tree, leaves, slot, down, outside)
+
+
+def _ends_within(tree: Tree, leaves: Leaves) -> bool:
+    """Whether the first and the last slot of each node have a key that the node should hold.
+
+    So have those between them where keys ascend.
+    """
+    nodes, children = leaves.nodes, leaves.children
+    filled = np.flatnonzero(np.diff(nodes.first))
+    ends = np.stack((nodes.first[filled], nodes.first[filled + 1] - 1), axis=1).ravel()
+    inside = within(
+        nodes.slots.key.take(ends),
+        np.arange(0, len(ends) + 1, 2),
+        children.low.take(filled),
+        children.high.take(filled),
+        two_part=tree.by_parts,
+        fast=tree.fast,
+    )
+    return bool(inside.all())
 
 
 def node_problems(part: Part, rules: Rules) -> tuple[Part, Problems]:

@@ -356,6 +356,8 @@ def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -
             values.created_ms[to] = head.known("created_ms")
             values.tombstone[to] = head.known("flags2") & LN_TOMBSTONE != 0
             had[some] = ~decoded.bad & (size >= 0)
+        if len(wanted) == len(entries):
+            return ~had
     for family in PAYLOAD_FAMILIES:
         some = np.flatnonzero(entries.is_family(family))
         start, size = np.zeros(len(some), np.int64), np.zeros(len(some), np.int64)

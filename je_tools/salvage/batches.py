@@ -112,17 +112,17 @@ class Reading:
             StoppedError: there is something else now.
         """
         entries = fetch(self.image, lsns, fast=self.fast, check=False)
-        families = (Family.LN, *PAYLOAD_FAMILIES)
-        is_there = np.logical_or.reduce([entries.is_family(each) for each in families])
+        is_ln = entries.is_family(Family.LN)
+        is_there = is_ln if is_ln.all() else entries.is_family(Family.LN, *PAYLOAD_FAMILIES)
         if not is_there.all():
             lsn = int(lsns[np.argmin(is_there)])
             raise StoppedError(f"{lsn_text(lsn)}: what is there changed while the log was read")
-        rows = np.flatnonzero(entries.is_family(Family.LN))
+        rows = np.flatnonzero(is_ln)
         found = [
             (some, self._records(entries, some, decoded.fields))
             for some, decoded in entries.decode(Family.LN, rows, fast=self.fast, wanted=_FIELDS)
         ]
-        found += _fielded(entries)
+        found += _fielded(entries, np.flatnonzero(~is_ln))
         pieces = [records for _, records in found]
         if not pieces:
             return graded(no_records(), confidence[:0])
@@ -152,28 +152,27 @@ class Reading:
         )
 
 
-def _fielded(entries: Entries) -> list[tuple[Ints, Records]]:
+def _fielded(entries: Entries, rows: Ints) -> list[tuple[Ints, Records]]:
     """Records of the engine's own databases that have fields in the place of data, one by one."""
     found = []
-    for family in PAYLOAD_FAMILIES:
-        for row in np.flatnonzero(entries.is_family(family)).tolist():
-            at, size = int(entries.position[row]), int(entries.size[row])
-            data = entries.image.data
-            payload = payload_of(data[at : at + size].tobytes(), int(entries.version[row]))
-            if payload is None:
-                continue
-            some, none = np.array([row]), np.zeros(1, np.int64)
-            records = Records(
-                Spans(data, none + (at + payload.key_start), none + payload.key_size),
-                Spans(data, none + (at + payload.start), none + (payload.stop - payload.start)),
-                entries.lsn[some],
-                entries.vlsn[some],
-                none,
-                none,
-                none,
-                np.zeros(1, np.bool_),
-            )
-            found.append((some, records))
+    for row in rows.tolist():
+        at, size = int(entries.position[row]), int(entries.size[row])
+        data = entries.image.data
+        payload = payload_of(data[at : at + size].tobytes(), int(entries.version[row]))
+        if payload is None:
+            continue
+        some, none = np.array([row]), np.zeros(1, np.int64)
+        records = Records(
+            Spans(data, none + (at + payload.key_start), none + payload.key_size),
+            Spans(data, none + (at + payload.start), none + (payload.stop - payload.start)),
+            entries.lsn[some],
+            entries.vlsn[some],
+            none,
+            none,
+            none,
+            np.zeros(1, np.bool_),
+        )
+        found.append((some, records))
     return found
 
 

@@ -47,6 +47,10 @@ class Confidence(IntEnum):
 Grades = npt.NDArray[np.uint8]
 
 
+_DENSE = 16
+"""How many times as wide as many numbers may be, so that a table of them is made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What is taken of `Content.lns`; element i of each array is of the i-th.
@@ -102,6 +106,13 @@ def _is_in(values: Ints, known: Ints) -> Mask:
     """Which values are in a sorted array; they mostly ascend themselves."""
     if not len(known):
         return np.zeros(len(values), np.bool_)
+    least, most = int(known[0]), int(known[-1])
+    if most - least < _DENSE * len(known):
+        # As ids of transactions are, which follow each other.
+        table = np.zeros(most - least + 1, np.bool_)
+        table[known - least] = True
+        is_inside = (values >= least) & (values <= most)
+        return is_inside & table[np.where(is_inside, values, least) - least]
     found = np.minimum(np.searchsorted(known, values), len(known) - 1)
     is_known: Mask = known[found] == values
     return is_known
