@@ -16,6 +16,10 @@ from typing import IO
 
 SAMPLE_SECONDS = 0.01
 
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""Where it is set the modules of a source tree are compiled anew in each run, which no installed
+program does: who installs one compiles them."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -59,12 +63,19 @@ def time_in_turns(commands: Sequence[Command], runs: int) -> list[Times]:
 def _run_once(command: Command, result: Times) -> None:
     with _prepared(command) as (stdout, stderr):
         start = time.perf_counter()
-        done = subprocess.run(command.argv, stdout=stdout, stderr=stderr, check=False)
+        done = subprocess.run(
+            command.argv, stdout=stdout, stderr=stderr, check=False, env=_environ()
+        )
         result.seconds.append(time.perf_counter() - start)
         if done.returncode:
             stderr.seek(0)
             told = stderr.read().decode(errors="replace").strip().splitlines()
             result.failure = f"exit {done.returncode}: {told[-1] if told else ''}"
+
+
+def _environ() -> dict[str, str]:
+    """This process's, but with Python's bytecode kept from the first run on."""
+    return {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
 
 
 @contextlib.contextmanager
@@ -92,7 +103,7 @@ def peak_anonymous_bytes(command: Command) -> tuple[int, int]:
     """
     peak = 0
     with _prepared(command) as (stdout, stderr):
-        process = subprocess.Popen(command.argv, stdout=stdout, stderr=stderr)
+        process = subprocess.Popen(command.argv, stdout=stdout, stderr=stderr, env=_environ())
         while process.poll() is None:
             peak = max(peak, sum(_anonymous_bytes(pid) for pid in _tree(process.pid)))
             time.sleep(SAMPLE_SECONDS)
@@ -103,7 +114,7 @@ def peak_of_one(command: Command) -> int:
     """The largest anonymous memory of the process itself, its children left out."""
     peak = 0
     with _prepared(command) as (stdout, stderr):
-        process = subprocess.Popen(command.argv, stdout=stdout, stderr=stderr)
+        process = subprocess.Popen(command.argv, stdout=stdout, stderr=stderr, env=_environ())
         while process.poll() is None:
             peak = max(peak, _anonymous_bytes(process.pid))
             time.sleep(SAMPLE_SECONDS)

@@ -111,8 +111,9 @@ def _is_in(values: Ints, known: Ints) -> Mask:
         # As ids of transactions are, which follow each other.
         table = np.zeros(most - least + 1, np.bool_)
         table[known - least] = True
-        is_inside = (values >= least) & (values <= most)
-        return is_inside & table[np.where(is_inside, values, least) - least]
+        is_inside: Mask = (values >= least) & (values <= most)
+        is_inside &= table[np.where(is_inside, values, least) - least]
+        return is_inside
     found = np.minimum(np.searchsorted(known, values), len(known) - 1)
     is_known: Mask = known[found] == values
     return is_known
