@@ -74,10 +74,10 @@ def text(
         [
             "# What the bench measured",
             "",
-            "Written by `make bench`. Whole processes, warm page cache, kernels and bytecode compiled "
-            f"before; the median of {runs} runs with the range behind it, both sides in turns. A ratio is "
-            "the engine's time over ours, for memory and for the floor ours over the target's "
-            "side. Peak memory is anonymous memory, of one run.",
+            "Written by `make bench`. Whole processes, warm page cache, kernels and bytecode "
+            f"compiled before; the median of {runs} runs with the range behind it, both sides in "
+            "turns. A ratio is the engine's time over ours, for memory and for the floor ours over "
+            "the target's side. Peak memory is anonymous memory, of one run.",
             "",
             "## Machine",
             "",
@@ -117,9 +117,10 @@ def audit_text(rows: Sequence[Row], java: Path) -> str:
         [
             "# What the bench of the audit measured",
             "",
-            "Written by `python -m bench.audits`. Whole processes, warm page cache, kernels "
-            "and bytecode compiled before; the median of 3 runs with the range behind it. The engine's side is "
-            "a loop of DbVerifyLog and DbPrintLog -S, or `je-tools verify` where the row says so.",
+            "Written by `python -m bench.audits`. Whole processes, warm page cache, kernels and "
+            "bytecode compiled before; the median of 3 runs with the range behind it. The engine's "
+            "side is a loop of DbVerifyLog and DbPrintLog -S, or `je-tools verify` where the row "
+            "says so.",
             "",
             "## Machine",
             "",
