@@ -109,11 +109,13 @@ def _is_in(values: Ints, known: Ints) -> Mask:
     least, most = int(known[0]), int(known[-1])
     if most - least < _DENSE * len(known):
         # As ids of transactions are, which follow each other.
-        table = np.zeros(most - least + 1, np.bool_)
-        table[known - least] = True
-        is_inside: Mask = (values >= least) & (values <= most)
-        is_inside &= table[np.where(is_inside, values, least) - least]
-        return is_inside
+        table = np.zeros(most - least + 3, np.bool_)
+        table[known - least + 1] = True
+        # What is outside comes to one of the two ends, also where the difference wraps around.
+        places = values - known[0]
+        places += 1
+        found: Mask = table[np.clip(places, 0, len(table) - 1, out=places)]
+        return found
     found = np.minimum(np.searchsorted(known, values), len(known) - 1)
     is_known: Mask = known[found] == values
     return is_known
