@@ -1,14 +1,16 @@
-"""Imports go one way: commands -> je_tools -> formats."""
+"""Imports go one way, commands -> je_tools -> formats, and what is not needed is not loaded."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.corpus import ROOT
+from tests.corpus import ROOT, environment
 
 LAYERS = {"formats": 0, "je_tools": 1, "commands": 2}
 NOT_BELOW_COMMANDS = {"click", "rich_click"}
@@ -94,3 +96,23 @@ def _printed(path: Path) -> Iterator[int]:
 def test_nothing_below_commands_prints(folder: str) -> None:
     files = sorted((ROOT / folder).rglob("*.py"))
     assert {str(path): list(_printed(path)) for path in files if list(_printed(path))} == {}
+
+
+_LATE = ("multiprocessing", "numba", "numpy.ma", "pyarrow", "tempfile")
+"""Modules that take long to load, and that a count has no use for."""
+
+_COUNT = """
+import sys
+from je_tools.commands.main import group, run
+code = run(group, ["count", sys.argv[1]])
+print(code, *[name for name in sys.argv[2:] if name in sys.modules])
+"""
+
+
+def test_a_count_loads_nothing_that_it_does_not_need() -> None:
+    """Where it is short most of it is start-up. The first one may have to compile kernels."""
+    home = str(environment("v17-basic").home)
+    command = [sys.executable, "-c", _COUNT, home, *_LATE]
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0"
