@@ -25,9 +25,9 @@ from je_tools.formats.je.internal import EXTINCT_SCANS_DB, DatabaseExtinction, R
 from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes, read_nodes
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, Family, Group, mask_of
+from je_tools.memory import give_back_memory
 from je_tools.snapshot import Snapshot
 from je_tools.utilization import FileSummary, internal_records
-from je_tools.workers import give_back_memory
 
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 _IS_USER_LN = mask_of(each.no for each in ENTRY_TYPES.values() if each.user_ln)
