@@ -1,0 +1,286 @@
+"""Parquet files of one schema put together as one, without a look at what they hold.
+
+A row group is whole by itself, but for the places of its parts, which count from the start of the
+file. They stand in the footer and in the offset indexes: there the numbers are taken out where a
+file was made, and others put in where it is joined.
+Source: parquet.thrift of Parquet 2.11, FileMetaData and OffsetIndex.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import BinaryIO
+
+import numpy as np
+
+from je_tools.formats.arrays import Ints
+from je_tools.formats.thrift import (
+    FIELDS,
+    LEFT_OUT,
+    LIST,
+    NOTHING,
+    STRUCT,
+    Opened,
+    fill,
+    open_values,
+)
+
+MAGIC = b"PAR1"
+
+_TAIL = 4 + len(MAGIC)
+"""Bytes behind the footer: its length, and the magic."""
+
+_ORDINALS = 1 << 15
+"""They have 16 bits. Nothing but encryption asks for them."""
+
+
+class _Role(IntEnum):
+    """What a number is that is another one in the joined file."""
+
+    ROWS = 1
+    DATA = 2
+    OFFSET_INDEX = 3
+    OFFSET_INDEX_SIZE = 4
+    COLUMN_INDEX = 5
+    COLUMN_INDEX_SIZE = 6
+    ORDINAL = 7
+    END = 8
+
+
+class _State(IntEnum):
+    """Structs that have such."""
+
+    OTHER = 0
+    FILE = 1
+    ROW_GROUP = 2
+    COLUMN_CHUNK = 3
+    COLUMN_META = 4
+    OFFSET_INDEX = 5
+    PAGE_LOCATION = 6
+
+
+_RULES: dict[_State, dict[int, int]] = {
+    _State.FILE: {3: _Role.ROWS, 4: -_State.ROW_GROUP},
+    _State.ROW_GROUP: {0: _Role.END, 1: -_State.COLUMN_CHUNK, 5: _Role.DATA, 7: _Role.ORDINAL},
+    _State.COLUMN_CHUNK: {
+        2: _Role.DATA,
+        3: -_State.COLUMN_META,
+        4: _Role.OFFSET_INDEX,
+        5: _Role.OFFSET_INDEX_SIZE,
+        6: _Role.COLUMN_INDEX,
+        7: _Role.COLUMN_INDEX_SIZE,
+    },
+    # Pages of data, of an index, of a dictionary; a Bloom filter.
+    _State.COLUMN_META: dict.fromkeys((9, 10, 11, 14), _Role.DATA),
+    _State.OFFSET_INDEX: {0: _Role.END, 1: -_State.PAGE_LOCATION},
+    _State.PAGE_LOCATION: {1: _Role.DATA},
+}
+
+
+def _table() -> Ints:
+    table = np.zeros((len(_State), FIELDS), np.int64)
+    for state, rules in _RULES.items():
+        table[state, list(rules)] = list(rules.values())
+    return table.ravel()
+
+
+_TABLE = _table()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a file has to tell where it becomes a part of another; pickles.
+
+    Attributes:
+        frame: its footer in front of and behind what differs from part to part.
+        rows: how many it has.
+        groups: in how many row groups.
+        stop: where the data of its row groups ends, which begins behind the magic.
+        row_groups: their metadata.
+        column_indexes: those of all column chunks that have one, in their order.
+        offset_indexes: the same.
+    """
+
+    frame: tuple[bytes, bytes]
+    rows: int
+    groups: int
+    stop: int
+    row_groups: Opened
+    column_indexes: bytes
+    offset_indexes: Opened
+
+
+def take_apart(file: memoryview, *, fast: bool) -> Part:
+    """What is needed of a whole Parquet file to join it to others.
+
+    Args:
+        file: its bytes.
+        fast: use compiled kernels.
+
+    Raises:
+        ValueError: its footer is none, or not one as our writers make it.
+        ThriftError: that is damaged.
+    """
+    data = np.frombuffer(file, np.uint8)
+    start = len(data) - _TAIL - int.from_bytes(file[-_TAIL : -len(MAGIC)], "little")
+    if start < len(MAGIC) or bytes(file[-len(MAGIC) :]) != MAGIC:
+        raise ValueError("not a Parquet file")
+    footer, _ = open_values(data[start:-_TAIL], 0, STRUCT, _TABLE, _State.FILE, fast=fast)
+    groups = int(np.count_nonzero(footer.roles == _Role.END))
+    text, first = footer.text, int(footer.places[0])
+    head = first + len(_list_field(groups))
+    stop = int(footer.places[-1]) if groups else head
+    if text[first:head].tobytes() != _list_field(groups) or footer.roles[0] != _Role.ROWS:
+        raise ValueError("row groups are not where they are looked for")
+    row_groups = Opened(
+        text[head:stop], footer.places[1:] - head, footer.numbers[1:], footer.roles[1:]
+    )
+    if row_groups.text[row_groups.places[row_groups.roles == _Role.ORDINAL]].any():
+        raise ValueError("an ordinal is not the last of a row group")
+    column_spans = _spans(row_groups, _Role.COLUMN_INDEX)
+    offset_spans = _spans(row_groups, _Role.OFFSET_INDEX)
+    offset_data = np.frombuffer(_joined(file, offset_spans), np.uint8)
+    offset_indexes, _ = open_values(
+        offset_data, 0, STRUCT, _TABLE, _State.OFFSET_INDEX, len(offset_spans), fast=fast
+    )
+    return Part(
+        (text[:first].tobytes(), text[stop:].tobytes()),
+        int(footer.numbers[0]),
+        groups,
+        min([start, *(at for at, _ in (*column_spans, *offset_spans))]),
+        row_groups,
+        _joined(file, column_spans),
+        offset_indexes,
+    )
+
+
+def _spans(opened: Opened, role: _Role) -> Sequence[tuple[int, int]]:
+    """Where indexes begin and end: the numbers of a role, and of that behind it the lengths."""
+    starts = opened.numbers[opened.roles == role]
+    sizes = opened.numbers[opened.roles == role + 1]
+    return list(zip(starts.tolist(), (starts + sizes).tolist(), strict=True))
+
+
+def _joined(file: memoryview, spans: Sequence[tuple[int, int]]) -> bytes:
+    return b"".join(file[start:stop] for start, stop in spans)
+
+
+@dataclass(slots=True)
+class Joiner:
+    """Joins parts, of which there is at least one.
+
+    Of each it keeps the metadata, compressed, since they come last in the file.
+
+    Attributes:
+        out: where to.
+        fast: use compiled kernels.
+    """
+
+    out: BinaryIO
+    fast: bool
+    _at: int = 0
+    _rows: int = 0
+    _groups: int = 0
+    _frame: tuple[bytes, bytes] | None = None
+    _kept: list[bytes] = field(default_factory=list)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a part."""
+        return self._frame is not None
+
+    def append(self, part: Part, file: memoryview) -> None:
+        """Append the row groups of a file, which `take_apart` took apart.
+
+        Raises:
+            ValueError: its schema is not that of those before it.
+        """
+        if self._frame is None:
+            self._frame = part.frame
+            self._write(MAGIC)
+        if part.frame != self._frame:
+            raise ValueError("Parquet files of different schemas")
+        shift = self._at - len(MAGIC)
+        self._write(file[len(MAGIC) : part.stop])
+        row_groups, indexes = part.row_groups, part.offset_indexes
+        is_end = indexes.roles == _Role.END
+        values = np.where(is_end, NOTHING, _shifted(indexes.numbers, shift))
+        offset_indexes, ends = fill(indexes, values, fast=self.fast)
+        values = row_groups.numbers.copy()
+        is_data = row_groups.roles == _Role.DATA
+        values[is_data] = _shifted(values[is_data], shift)
+        values[row_groups.roles == _Role.OFFSET_INDEX_SIZE] = np.diff(ends[is_end], prepend=0)
+        moved = Opened(row_groups.text, row_groups.places, values, row_groups.roles)
+        kept = (moved, part.column_indexes, offset_indexes.tobytes())
+        self._kept.append(zlib.compress(pickle.dumps(kept), zlib.Z_BEST_SPEED))
+        self._rows += part.rows
+        self._groups += part.groups
+
+    def finish(self) -> None:
+        """Write the indexes and the footer behind the last row group."""
+        if self._frame is None:
+            raise ValueError("no Parquet file to join")
+        column_index = self._at
+        for kept in self._kept:
+            self._write(_unpacked(kept)[1])
+        offset_index = self._at
+        for kept in self._kept:
+            self._write(_unpacked(kept)[2])
+        start = self._at
+        self._write(self._frame[0] + _varint(self._rows * 2) + _list_field(self._groups))
+        ordinal = 0
+        for kept in self._kept:
+            opened, column_indexes, offset_indexes = _unpacked(kept)
+            values = self._values(opened, column_index, offset_index, ordinal)
+            self._write(fill(opened, values, fast=self.fast)[0].tobytes())
+            column_index += len(column_indexes)
+            offset_index += len(offset_indexes)
+            ordinal += int(np.count_nonzero(opened.roles == _Role.END))
+        self._write(self._frame[1])
+        self._write((self._at - start).to_bytes(4, "little") + MAGIC)
+
+    def _values(self, opened: Opened, column_index: int, offset_index: int, ordinal: int) -> Ints:
+        """The numbers of row groups whose indexes begin there."""
+        values, roles = opened.numbers, opened.roles
+        for role, first in ((_Role.COLUMN_INDEX, column_index), (_Role.OFFSET_INDEX, offset_index)):
+            sizes = values[roles == role + 1]
+            values[roles == role] = first + np.cumsum(sizes) - sizes
+        is_ordinal = roles == _Role.ORDINAL
+        ordinals = ordinal + np.arange(np.count_nonzero(is_ordinal))
+        values[is_ordinal] = ordinals if self._groups <= _ORDINALS else LEFT_OUT
+        values[roles == _Role.END] = NOTHING
+        return values
+
+    def _write(self, data: bytes | memoryview) -> None:
+        self.out.write(data)
+        self._at += len(data)
+
+
+def _unpacked(kept: bytes) -> tuple[Opened, bytes, bytes]:
+    opened, column_indexes, offset_indexes = pickle.loads(zlib.decompress(kept))
+    return opened, column_indexes, offset_indexes
+
+
+def _shifted(places: Ints, shift: int) -> Ints:
+    """Places that lie so much further on; 0, where the magic is, says that there is none."""
+    return np.where(places > 0, places + shift, 0)
+
+
+def _list_field(groups: int) -> bytes:
+    """The head of the field behind the last, a list of so many structs, and that of the list."""
+    head = bytes([1 << 4 | LIST])
+    if groups < 15:
+        return head + bytes([groups << 4 | STRUCT])
+    return head + bytes([15 << 4 | STRUCT]) + _varint(groups)
+
+
+def _varint(value: int) -> bytes:
+    coded = bytearray()
+    while value > 127:
+        coded.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*coded, value])
