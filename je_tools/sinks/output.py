@@ -8,13 +8,11 @@ import os
 import select
 import stat
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Queue
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar, cast
 
 from je_tools.errors import RefusedError
@@ -25,15 +23,13 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-WRITE_SIZE = 256 << 10
+WRITE_SIZE = 1 << 20
 """Most bytes that the system is given at once: the pages of its cache become as large as a write,
-and large ones can take it many times as long to find as the copying takes."""
+and large ones can take it many times as long to find as the copying takes. Behind each write there
+is Python's lock to be waited for, which other threads have."""
 
 SETTLE_SIZE = 32 << 20
 """From so many bytes on they are brought to where they stay while more are made."""
-
-_BEHIND_MAX = 64
-"""Most writes that wait for the thread of a `WriteBehind`."""
 
 _STANDARD_OUTPUT = "standard output"
 _FILE_ENCODING = "utf-8"
@@ -100,6 +96,22 @@ def open_directory(path: Path, environment: Environment) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+@contextmanager
+def open_scratch(path: Path) -> Iterator[Path]:
+    """A directory beside an output, for what becomes part of it; it goes with all that is in it.
+
+    Raises:
+        RefusedError: it cannot be made.
+    """
+    beside = _beside(path)
+    try:
+        with _refusing(path):
+            beside.mkdir()
+        yield beside
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
 @dataclass(frozen=True, slots=True)
 class PartPath:
     """A file in a directory that `open_directory` gave.
@@ -142,7 +154,9 @@ def settle(path: PartPath) -> None:
 def _open_new(path: Path, written: Path, mode: str, *, settles: bool = True) -> Iterator[BinaryIO]:
     """Open what the user knows as `path`; at the end its bytes are where they stay."""
     with _refusing(path):
-        file = cast(BinaryIO, written.open(mode))
+        # What comes in small pieces is given to the system in large ones.
+        buffering = -1 if mode == "wb" else WRITE_SIZE
+        file = cast(BinaryIO, written.open(mode, buffering))
     output = _Output(str(path), file, settles_early=True)
     try:
         with output.explained():
@@ -305,56 +319,6 @@ class _Output(io.BufferedIOBase):
             if self.failure[0] == errno.EPIPE:
                 raise ClosedPipeError(*self.failure) from None
             raise unwritable(self.name, self.failure[1]) from error
-
-
-class WriteBehind(io.BufferedIOBase):
-    """Writes to an output by a thread of its own, so that who makes the bytes goes on meanwhile.
-
-    It is a context: behind it all has been written, or the first error is raised, unless the body
-    raised another.
-    """
-
-    def __init__(self, out: BinaryIO) -> None:
-        super().__init__()
-        self._out = out
-        self._error: Exception | None = None
-        self._coming: Queue[Any] = Queue(_BEHIND_MAX)
-        self._thread = threading.Thread(target=self._write_all)
-        self._thread.start()
-
-    def writable(self) -> bool:
-        """It is."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Take bytes, which are copied where they could change.
-
-        Raises:
-            Exception: what kept earlier ones from being written.
-        """
-        if self._error is not None:
-            raise self._error
-        kept = bytes(data)
-        self._coming.put(kept)
-        return len(kept)
-
-    def close(self) -> None:
-        """Nothing: a writer may close what it was given."""
-
-    def __exit__(self, *raised: object) -> None:
-        self._coming.put(None)
-        self._thread.join()
-        error, self._error = self._error, None
-        if error is not None and raised[0] is None:
-            raise error
-
-    def _write_all(self) -> None:
-        while (data := self._coming.get()) is not None:
-            try:
-                if self._error is None:
-                    self._out.write(data)
-            except Exception as error:
-                self._error = error
 
 
 def unwritable(name: str, reason: str | None) -> RefusedError:

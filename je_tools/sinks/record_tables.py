@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO
 
@@ -11,20 +12,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from je_tools.formats.cells import Room
 from je_tools.formats.spans import Spans, gather
 from je_tools.masking import Masking
 from je_tools.records import Records
 from je_tools.sinks import texts as t
-from je_tools.sinks.output import WriteBehind
+from je_tools.sinks.parquet_join import Joiner, Part, take_apart
 from je_tools.sinks.record_lines import TIMES, Marks, Named, masked, time_columns
-from je_tools.sinks.records import Source, Written, in_order, pieces_of
+from je_tools.sinks.records import (
+    PIECE_BYTES,
+    PIECE_ROWS,
+    Batch,
+    Source,
+    Written,
+    in_order,
+    pieces_of,
+)
 
-GROUP_ROWS = 1 << 16
-GROUP_BYTES = 32 << 20
-"""Most records of a row group, and about how many bytes of keys and data they have."""
+GROUP_ROWS = 1 << 15
+GROUP_BYTES = 16 << 20
+"""Most records of a row group, and about how many bytes of keys and data they have.
+
+As many groups as threads, and some more, are in memory at a time.
+"""
 
 PAGE_SIZE = 256 << 10
 """Bytes of a page, which is put together and compressed where the processor has it at hand."""
+
+FRAME_SIZE = 1 << 20
+"""Bytes of a file of one row group beside its values, at most."""
+
+ROOM_MAX = 4 * GROUP_BYTES
+"""A room that is larger, for a record that is, is not kept."""
 
 _WORDS = pa.dictionary(pa.int32(), pa.string())
 
@@ -42,14 +61,24 @@ RECORD_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
+class _Made:
+    """A Parquet file in memory, and in which room it is."""
+
+    part: Part
+    file: memoryview
+    room: Room
+
+
+@dataclass(frozen=True, slots=True)
 class ParquetRecords:
     """Records into a Parquet file.
 
     Attributes:
         masking: what becomes of keys and data.
         marks: one more column.
-        threads: how many put columns together.
+        threads: how many make row groups.
         fast: use compiled kernels.
+        rooms: that nobody uses.
     """
 
     masking: Masking
@@ -58,56 +87,89 @@ class ParquetRecords:
     fast: bool
     suffix: str = ".parquet"
     is_single: bool = False
+    rooms: deque[Room] = field(default_factory=deque, init=False, repr=False)
 
     def write(self, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
-        """Write the records of each database, a row group of bounded size at a time."""
+        """Write the records of each database, in row groups of bounded size."""
         written = []
-        with (
-            WriteBehind(out) as behind,
-            pq.ParquetWriter(
-                behind,
-                record_schema(self.marks),
-                compression="snappy",
-                use_dictionary=["db", *([self.marks.name] if self.marks else [])],
-                write_statistics=["db"],
-                data_page_size=PAGE_SIZE,
-            ) as writer,
-        ):
-            for source in sources:
-                count = 0
-                for group in _groups(in_order(self._tasks(source), self.threads)):
-                    writer.write_table(group, row_group_size=group.num_rows)
-                    count += group.num_rows
-                written.append(Written(source.database, None, count, 0))
+        joiner = Joiner(out, self.fast)
+        for source in sources:
+            count = 0
+            tasks = (
+                partial(self._encode, source.database, group) for group in _groups(source.batches)
+            )
+            for made in in_order(tasks, self.threads):
+                count += self._append(made, joiner)
+            written.append(Written(source.database, None, count, 0))
+        if not any(each.records for each in written):
+            self._append(self._made(record_schema(self.marks).empty_table()), joiner)
+        joiner.finish()
         return written
 
-    def _tasks(self, source: Source) -> Iterator[Callable[[], pa.RecordBatch]]:
-        for batch in source.batches:
-            pieces = [batch] if callable(batch) else pieces_of(batch, GROUP_ROWS, GROUP_BYTES)
-            for piece in pieces:
-                yield partial(self._encode, source.database, piece)
+    def _encode(self, database: Named, group: Sequence[Batch]) -> _Made:
+        """A file of one row group, or of none where there is no record; by any thread."""
+        made = (batch() if callable(batch) else batch for batch in group)
+        batches = [
+            record_batch(database, records, self.masking, self.marks, fast=self.fast)
+            for records in made
+        ]
+        return self._made(pa.Table.from_batches(batches))
 
-    def _encode(self, database: Named, batch: Records | Callable[[], Records]) -> pa.RecordBatch:
-        records = batch() if callable(batch) else batch
-        return record_batch(database, records, self.masking, self.marks, fast=self.fast)
+    def _made(self, table: pa.Table) -> _Made:
+        try:
+            room = self.rooms.popleft()
+        except IndexError:
+            room = Room()
+        # What does not compress takes a sixth more.
+        space = room.of(2 * table.nbytes + FRAME_SIZE)
+        sink = pa.FixedSizeBufferWriter(pa.py_buffer(space))
+        with pq.ParquetWriter(
+            sink,
+            table.schema,
+            compression="snappy",
+            use_dictionary=["db", *([self.marks.name] if self.marks else [])],
+            write_statistics=["db"],
+            data_page_size=PAGE_SIZE,
+        ) as writer:
+            if len(table):
+                writer.write_table(table, row_group_size=len(table))
+        file = space.data[: sink.tell()]
+        return _Made(take_apart(file, fast=self.fast), file, room)
+
+    def _append(self, made: _Made, joiner: Joiner) -> int:
+        if made.part.rows or not joiner.begun:
+            joiner.append(made.part, made.file)
+        if made.room.size <= ROOM_MAX:
+            self.rooms.append(made.room)
+        return made.part.rows
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches put together as far as they fit into one row group."""
-    waiting: list[pa.RecordBatch] = []
+def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    """Batches put together, or cut, as far as they fit into one row group."""
+    waiting: list[Batch] = []
     rows = size = 0
     for batch in batches:
-        is_full = rows + batch.num_rows > GROUP_ROWS or size + batch.nbytes > GROUP_BYTES
-        if waiting and is_full:
-            yield pa.Table.from_batches(waiting)
-            waiting.clear()
-            rows = size = 0
-        if batch.num_rows:
-            waiting.append(batch)
-            rows += batch.num_rows
-            size += batch.nbytes
+        pieces = [batch] if callable(batch) else pieces_of(batch, GROUP_ROWS, GROUP_BYTES)
+        for piece in pieces:
+            more_rows, more_bytes = _extent(piece)
+            is_full = rows + more_rows > GROUP_ROWS or size + more_bytes > GROUP_BYTES
+            if waiting and is_full:
+                yield waiting
+                waiting, rows, size = [], 0, 0
+            waiting.append(piece)
+            rows += more_rows
+            size += more_bytes
     if waiting:
-        yield pa.Table.from_batches(waiting)
+        yield waiting
+
+
+def _extent(batch: Batch) -> tuple[int, int]:
+    """Records of a batch, and about how many bytes; what it may have where it is not made yet."""
+    if callable(batch):
+        return PIECE_ROWS, PIECE_BYTES
+    return len(batch), int(
+        np.maximum(batch.key.sizes, 0).sum() + np.maximum(batch.data.sizes, 0).sum()
+    )
 
 
 def record_schema(marks: Marks | None = None) -> pa.Schema:

@@ -45,16 +45,17 @@ class RecordFormat(StrEnum):
     PARQUET = "parquet"
 
 
+Batch = Records | Callable[[], Records]
+"""Records, or what makes them, which is then called by one of the threads that encode: they should
+be no more than PIECE_ROWS and PIECE_BYTES."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A database to be written, and its records in the order in which they are written.
-
-    A batch may also be what makes it, and is then called by one of the threads that encode: it
-    should be of bounded size itself.
-    """
+    """A database to be written, and its records in the order in which they are written."""
 
     database: Named
-    batches: Iterable[Records | Callable[[], Records]]
+    batches: Iterable[Batch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class LineSink:
             for piece in [batch] if callable(batch) else pieces_of(batch):
                 yield partial(self._encode, source.database, piece)
 
-    def _encode(self, database: Named, batch: Records | Callable[[], Records]) -> _Spelled:
+    def _encode(self, database: Named, batch: Batch) -> _Spelled:
         records = batch() if callable(batch) else batch
         count = len(records)
         if self.form.wants_data:
@@ -183,8 +184,12 @@ def open_record_sink(
     """
     threads = threads or len(os.sched_getaffinity(0))
     if form is RecordFormat.PARQUET:
+        import pyarrow as pa
+
         from je_tools.sinks.record_tables import ParquetRecords
 
+        # Another one would keep what it has freed beside what malloc keeps.
+        pa.set_memory_pool(pa.system_memory_pool())
         return ParquetRecords(masking, marks, threads=threads, fast=fast)
     if form is RecordFormat.CSV:
         return LineSink(csv_form(masking, marks, fast=fast), threads)

@@ -22,7 +22,6 @@ from je_tools.sinks import output
 from je_tools.sinks.output import (
     ClosedPipeError,
     PartPath,
-    WriteBehind,
     check_output,
     open_directory,
     open_output,
@@ -303,31 +302,6 @@ def test_what_cannot_be_settled_is_told_once(
     with refused("out: cannot be written: Input/output error"), opened as out:
         out.write(bytes(1000))
     assert left(tmp_path) == ({"out"} if is_part else set())
-
-
-def test_what_is_written_behind_comes_whole_and_in_order(tmp_path: Path, log: Environment) -> None:
-    pieces = [os.urandom(i % 3000) for i in range(500)]
-    with open_output(tmp_path / "out", log) as out, WriteBehind(out) as behind:
-        for piece in pieces:
-            assert behind.write(piece) == len(piece)
-    assert (tmp_path / "out").read_bytes() == b"".join(pieces)
-
-
-@pytest.mark.parametrize("count", [1, 1000])
-def test_an_error_behind_is_told(count: int, log: Environment) -> None:
-    """At the end at the latest; nobody waits for a thread that cannot write."""
-    with refused("No space left"), open_output(FULL, log) as out, WriteBehind(out) as behind:
-        for _ in range(count):
-            behind.write(bytes(1 << 20))
-
-
-def test_an_error_of_who_writes_behind_is_its_own() -> None:
-    file, before = Recorder(), threading.active_count()
-    with raised(ValueError, "mine"), WriteBehind(file) as behind:
-        behind.write(b"some")
-        raise ValueError("mine")
-    assert file.getvalue() == b"some"
-    assert threading.active_count() == before
 
 
 def test_what_a_foreign_writer_makes_of_an_error_does_not_matter(log: Environment) -> None:

@@ -200,6 +200,41 @@ def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert file.read()["key"].to_pylist() == [row.key for row in rows]
 
 
+@FAST
+def test_parquet_is_the_same_by_one_thread_and_by_many(
+    fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of several databases, of batches that are made late, and of some that are empty."""
+    monkeypatch.setattr(record_tables, "GROUP_ROWS", 10)
+    rows = [Row(b"%d" % i, b"x" * i) for i in range(60)]
+    whole = [records_of(rows[:25]), no_records(), records_of(rows[25:])]
+    late = [lambda each=each: each for each in (no_records(), *whole)]
+
+    def made(threads: int) -> bytes:
+        form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=threads, fast=fast)
+        others = [Named("late", 6, has_duplicates=False), Named("none", 7, has_duplicates=False)]
+        sources = [Source(PEOPLE, whole), Source(others[0], late), Source(others[1], [])]
+        out = io.BytesIO()
+        told = write_stream(form, sources, out)
+        assert [each.records for each in told] == [60, 60, 0]
+        return out.getvalue()
+
+    assert made(1) == made(4)
+    table = pq.read_table(io.BytesIO(made(4)))
+    assert table["key"].to_pylist() == [row.key for row in rows] * 2
+    assert table["db"].to_pylist() == ['p"é'] * 60 + ["late"] * 60
+
+
+@pytest.mark.parametrize("batches", [[], [no_records()], [no_records] * 2])
+def test_parquet_of_nothing(batches: list[Any]) -> None:
+    out = io.BytesIO()
+    form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=2, fast=False)
+    write_stream(form, [Source(PEOPLE, batches)], out)
+    file = pq.ParquetFile(out)
+    assert (file.metadata.num_rows, file.metadata.num_row_groups) == (0, 0)
+    assert file.schema_arrow.equals(record_tables.RECORD_SCHEMA)
+
+
 def test_an_error_of_the_records_passes_through(tmp_path: Path) -> None:
     def batches() -> Any:
         yield records_of(ROWS)
