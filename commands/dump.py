@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, Unpack, cast, get_args
 
 import click
 
@@ -143,8 +143,7 @@ OPTIONS: dict[str, list[Decorator]] = {
         click.option(
             "--parts",
             is_flag=True,
-            help="Parquet: --output is a directory of files, written at once: "
-            "several times faster.",
+            help="Parquet: --output is a directory of files, each made of some log files.",
         ),
         data_option,
     ],
@@ -157,8 +156,14 @@ OPTIONS: dict[str, list[Decorator]] = {
 """Every option, in the order and under the headings of `--help`."""
 
 
-_SHIPPED = ("table", "csv")
-"""The formats of which workers make the lines: what their sinks say, but known without them."""
+_SHIPPED = ("table", "csv", "parquet")
+"""The formats of which workers make most: what their sinks say, but known without them."""
+
+_Filter = Literal[
+    "types", "databases", "txns", "keys", "greps", "from_vlsn", "to_vlsn", "since", "until"
+]
+_FILTERS: tuple[_Filter, ...] = get_args(_Filter)
+"""The options that choose among the entries of a range, as does `replicated`."""
 
 
 class _Prepared(NamedTuple):
@@ -242,11 +247,22 @@ def _prepare(
 
 def _expect_workers(size: int, options: Options) -> None:
     """Have them get ready, where there will be some, while much else is still to be done."""
-    from je_tools.workers import PROCESSES_FROM, expect_workers
+    from je_tools.workers import expect_workers
+
+    if options["parts"] or _suits_workers(size, options):
+        expect_workers()
+
+
+def _suits_workers(size: int, options: Options) -> bool:
+    from je_tools.workers import PROCESSES_FROM
 
     ships = options["format_"] in _SHIPPED and not (options["limit"] or options["backward"])
-    if options["parts"] or (ships and size >= PROCESSES_FROM):
-        expect_workers()
+    # A VLSN may be 0.
+    is_filtered = any(options[name] not in (None, ()) for name in _FILTERS)
+    if options["format_"] == "parquet" and (is_filtered or options["replicated"]):
+        # Of each range little may be left, and a row group has some 50 kB of metadata.
+        return False
+    return ships and size >= PROCESSES_FROM and options["threads"] != 1
 
 
 def _bar(environment: Environment, options: Options) -> AbstractContextManager[Progress | None]:
@@ -269,12 +285,33 @@ def _write(
     environment = reading.environment
     with (
         open_output(options["output"], environment) as out,
+        _joined(dump, sink, environment, options) as (dump, sink),
         _bar(environment, options) as progress,
     ):
         shown = replace(dump, scanner=replace(dump.scanner, progress=progress))
         # Whatever happens, workers end before what is theirs goes.
         with closing(_all(shown, reading, names, options)) as pieces:
             sink.write_all(contents(pieces), out)
+
+
+@contextmanager
+def _joined(
+    dump: Dump[object], sink: EntrySink, environment: Environment, options: Options
+) -> Iterator[tuple[Dump[object], EntrySink]]:
+    """The same, by processes where one file of Parquet is written of a long log."""
+    from je_tools.sinks.entries import JOINED_FILE_SIZE, ParquetSink, joined
+    from je_tools.sinks.output import PartPath, is_stream, open_scratch
+
+    output, wanted = options["output"], dump.wanted_files(environment)
+    suits = isinstance(sink, ParquetSink) and _suits_workers(wanted.size, options)
+    # A file is a range at least, and so a row group.
+    suits = suits and wanted.size >= len(wanted.files) * JOINED_FILE_SIZE
+    if output is None or is_stream(output) or not suits:
+        yield dump, sink
+        return
+    with open_scratch(output) as folder:
+        by_processes = joined(cast("ParquetSink", sink), PartPath(folder, output))
+        yield replace(dump, pack=by_processes.pack), by_processes
 
 
 def _write_parts(

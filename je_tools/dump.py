@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +28,10 @@ from je_tools.workers import PROCESSES_FROM
 E = TypeVar("E")
 W = TypeVar("W")
 Encode = Callable[[EntryTable], E]
+
+
+PACKED_READINGS = 2
+"""Of what is read at once so much becomes one piece, where pieces are packed: 5 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,7 @@ class Dump(Generic[E]):
         ships: what is encoded may be sent from one process to another.
         look_up: shown each table before it is encoded, wherever that is.
         look: shown all rows of a range, and what it gives is given to `run`'s `taken`.
+        pack: makes one piece of all those of a long range, by processes, where it is read.
         build: decodes what `encode` makes use of; `build_table`, or less than all of it.
     """
 
@@ -117,6 +123,7 @@ class Dump(Generic[E]):
     look_up: Callable[[EntryTable], None] | None = None
     look: Callable[[Rows], Seen] | None = None
     build: Callable[..., EntryTable] = build_table
+    pack: Callable[[Iterator[Any]], E] | None = None
 
     def run(
         self,
@@ -158,6 +165,9 @@ class Dump(Generic[E]):
         processes = self.scanner.processes or self._suits_processes(environment)
         threads = self.scanner.threads or min(self.scanner.thread_count(), ENCODERS_MAX)
         scanner = replace(self.scanner, processes=processes, threads=threads)
+        if self.pack is not None:
+            pack = partial(_packed, self.pack)
+            scanner = replace(scanner, processes=True, readings=PACKED_READINGS, pack=pack)
         return scanner.scan(environment, work)
 
     def _suits_processes(self, environment: Environment) -> bool:
@@ -232,6 +242,26 @@ def _encoded(dump: Dump[E], fast: bool, rows: Rows) -> _Shown[E]:
     """The work of an unlimited dump."""
     seen = dump.look(rows) if dump.look is not None else None
     return _Shown(dump.encode_rows(rows, fast), seen)
+
+
+def _packed(pack: Callable[[Iterator[Any]], E], results: Iterator[_Shown[Any]]) -> list[_Shown[E]]:
+    """The results of a range with one piece, or none, for all of theirs."""
+    seen: list[_Shown[E]] = []
+    counts: list[int] = []
+
+    def pieces() -> Iterator[Any]:
+        for told in results:
+            seen.append(_Shown([], told.seen))
+            for piece in _handed_over(told.pieces):
+                counts.append(piece.count)
+                yield piece.content
+                del piece
+
+    coming = pieces()
+    for first in coming:
+        content = pack(chain([first], coming))
+        return [*seen, _Shown([Encoded(sum(counts), content)], None)]
+    return seen
 
 
 def _encode(dump: Dump[E], rows: Rows, fast: bool) -> Encoded[E]:

@@ -147,6 +147,8 @@ class Scanner:
         processes: run the work in processes instead of threads, since it is mostly Python: it and
             its results must pickle.
         cuts: into how many ranges a file is cut, where not by `range_size`; see `read_cut`.
+        readings: as many as a thread has at once make a range, about.
+        pack: makes the results of a range of what the work gives for its rows, where it is read.
     """
 
     check: bool = True
@@ -157,6 +159,8 @@ class Scanner:
     wide: bool = False
     processes: bool = False
     cuts: int = 0
+    readings: int = 1
+    pack: Callable[[Iterator[Any]], list[Any]] = list
 
     def is_fast(self, size: int) -> bool:
         """Whether a log of `size` bytes is read with compiled kernels."""
@@ -172,7 +176,7 @@ class Scanner:
 
     def range_size(self) -> int:
         """Bytes that a thread reads at once."""
-        if self.processes:
+        if self.processes and self.readings == 1:
             return min(reader.RANGE_SIZE, NARROW_RANGE)
         wanted = max(reader.RANGE_SIZE, WIDE_RANGE) if self.wide else reader.RANGE_SIZE
         return min(wanted, max(READ_MEMORY // self.thread_count(), RANGE_MIN))
@@ -298,7 +302,8 @@ class _FileScan(Generic[T]):
             size = min(size, self.piece.stop)
         first = max(place.at, place.lost_from + 1)
         # Ranges of one size: a short one at the end costs as much Python as a long one.
-        count = self.scanner.cuts or max(-(-(size - first) // self.scanner.range_size()), 1)
+        wanted = self.scanner.range_size() * self.scanner.readings
+        count = self.scanner.cuts or max(-(-(size - first) // wanted), 1)
         step = max(-(-(size - first) // count), 1)
         starts = range(first, max(size, first + 1), step)
         return [
@@ -448,7 +453,7 @@ def _read(
         lend=scanner.wide,
     )
     with _explained():
-        results = [work(rows) for rows in ranged]
+        results = scanner.pack(map(work, ranged))
     return Outcome(results, ranged.state)
 
 

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
 from je_tools.entries import EntryTable
 from je_tools.masking import Masking
+from je_tools.sinks.output import PartPath, open_part
+from je_tools.sinks.parquet_join import Joiner, Part, take_apart
 
 ROW_GROUP_SIZE = 1 << 15
 """Entries of a Parquet row group, which is held in memory until it is full."""
+
+JOINED_GROUP_SIZE = 1 << 16
+"""The same where a process makes row groups of a range of the log, which is mostly one."""
+
+JOINED_FILE_SIZE = 1 << 20
+"""Bytes that files of a log have on average where row groups of theirs are large enough."""
 
 PAGE_SIZE = 1 << 20
 """Bytes of a Parquet page: large, since a page costs time and nobody seeks in one."""
@@ -68,6 +80,7 @@ class ParquetSink:
     encode: Callable[[EntryTable], Any]
     schema: Any
     ships: bool = False
+    group_rows: int = ROW_GROUP_SIZE
 
     def write_all(self, pieces: Iterable[Any], out: BinaryIO) -> None:
         """Write batches, a row group at a time."""
@@ -82,12 +95,87 @@ class ParquetSink:
             cast(BinaryIO, _Guarded(out, stopped)),
             compression="snappy",
             dictionary_enabled=False,
-            max_row_group_size=ROW_GROUP_SIZE,
+            max_row_group_size=self.group_rows,
             data_page_size_limit=PAGE_SIZE,
-            data_page_row_count_limit=ROW_GROUP_SIZE,
+            data_page_row_count_limit=self.group_rows,
         )
         if stopped:
             raise stopped[0]
+
+
+@dataclass(frozen=True)
+class JoinedSink:
+    """A Parquet file of row groups that several processes make.
+
+    Each is in a file of its own until it has been appended to the output: what goes from process
+    to process would be copied more often, and be held in memory.
+
+    Attributes:
+        sink: writes one of them.
+        folder: where they are until then, and what errors call them: the output.
+    """
+
+    sink: ParquetSink
+    folder: PartPath
+    ships: bool = True
+
+    @property
+    def encode(self) -> Callable[[EntryTable], Any]:
+        """As `sink`."""
+        return self.sink.encode
+
+    def pack(self, pieces: Iterable[Any]) -> RowGroups:
+        """Write pieces to a file in `folder`; in any process.
+
+        Raises:
+            RefusedError: it cannot be written.
+        """
+        path = self.folder.written / secrets.token_hex(8)
+        with open_part(PartPath(path, self.folder.known)) as out:
+            self.sink.write_all(pieces, out)
+        with _mapped(path) as file:
+            return RowGroups(path, take_apart(file, fast=True))
+
+    def write_all(self, pieces: Iterable[RowGroups], out: BinaryIO) -> None:
+        """Write what `pack` gave to one file, in this order."""
+        joiner = None
+        for groups in pieces:
+            joiner = joiner or Joiner(out, fast=True)
+            with _mapped(groups.path) as file:
+                joiner.append(groups.part, file)
+            groups.path.unlink()
+        if joiner is None:
+            self.sink.write_all((), out)
+        else:
+            joiner.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups:
+    """A file that is to be part of another.
+
+    Attributes:
+        path: of it.
+        part: what it has to tell for that.
+    """
+
+    path: Path
+    part: Part
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[memoryview]:
+    with (
+        path.open("rb") as file,
+        mmap(file.fileno(), 0, access=ACCESS_READ) as content,
+        memoryview(content) as view,
+    ):
+        yield view
+
+
+def joined(sink: ParquetSink, folder: PartPath) -> JoinedSink:
+    """The sink of the same file that lets processes write it, into `folder` meanwhile."""
+    return JoinedSink(replace(sink, group_rows=JOINED_GROUP_SIZE), folder)
 
 
 def _until_stopped(pieces: Iterable[Any], stopped: list[BaseException]) -> Iterator[Any]:

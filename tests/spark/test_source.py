@@ -11,9 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 
+from je_tools.formats.je import reader
 from je_tools.spark import PUSHDOWN
 from tests.corpus import FIXTURES, ROOT
 from tests.je_tools.dumped import je_tools
@@ -59,6 +61,26 @@ def test_types_are_those_that_spark_reads_from_parquet(spark: Any, tmp_path: Pat
     assert load(spark, HOME).schema.simpleString() == from_parquet.replace(
         "decimal(20,0)", "bigint"
     )
+
+
+def test_a_file_of_joined_row_groups(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row by row, and where its reader skips row groups and pages by what their metadata say."""
+    monkeypatch.setattr("je_tools.workers.PROCESSES_FROM", 1)
+    monkeypatch.setattr("je_tools.scan.PLAIN_LIMIT", 1)
+    monkeypatch.setattr("je_tools.sinks.entries.JOINED_FILE_SIZE", 1)
+    monkeypatch.setattr(reader, "RANGE_SIZE", 20_000)
+    out = tmp_path / "out.parquet"
+    expected = dumped(FIXTURES / NAMES[1], out, "--threads", "2")
+    assert pq.ParquetFile(out).metadata.num_row_groups > 3
+    frame = spark.read.parquet(str(out)).drop("lsn")
+    found = frame.orderBy("file_no", "offset").toArrow()
+    for name in ("file_no", "offset", "key", "data", "txn_end"):
+        assert found.column(name).to_pylist() == expected.column(name).to_pylist()
+    where = (pc.field("offset") > 30_000) & (pc.field("offset") < 31_000)
+    some = frame.where("offset > 30000 and offset < 31000")
+    assert some.count() == len(expected.filter(where)) > 0
 
 
 @pytest.mark.parametrize(
