@@ -10,7 +10,7 @@ UtilizationProfile.populateCache and flushFileSummary, JE 18.3.12.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, replace
 
 from je_tools.checkpoint.changes import Written
@@ -91,15 +91,19 @@ def write_expirations(
     known = expirations(snapshot)
     first_new = snapshot.end.files[-1].file_no
     there = _complete(snapshot) | set(range(first_new, last_file_no))
-    records: Records = {
-        Expirations(file_no, False, ()).encode()[0]: None for file_no in known.keys() - there
-    }
+    records = _gone_expirations(snapshot, there)
     for file_no in sorted(there - known.keys()):
         hours = survey.expiring.get(file_no, Counter()) + log.expiring[file_no]
         key, data = _expirations_of(file_no, hours).encode()
         fields = NO_LN | {"db_id": database.db_id, "key": key, "data": data}
         records[key] = log.entry("INS_LN", fields)
     return records
+
+
+def _gone_expirations(snapshot: Snapshot, there: Set[int]) -> Records:
+    """Records of what expires in files that are not among these."""
+    gone = expirations(snapshot).keys() - there
+    return {Expirations(file_no, False, ()).encode()[0]: None for file_no in gone}
 
 
 def _expirations_of(file_no: int, hours: Mapping[int, int]) -> Expirations:
@@ -123,19 +127,9 @@ def write_summaries(
     database = own_database(snapshot, UTILIZATION_DB)
     if database is None:
         return {}
-    reserved = reserved_files(snapshot).keys()
-    last_no = snapshot.end.files[-1].file_no
-    there = (_complete(snapshot) | {last_no}) - reserved
-    records: Records = {}
-    known = set()
-    for key, _ in record_places(snapshot, UTILIZATION_DB):
-        try:
-            file_no = FileSummaryKey.decode(key).file_no
-        except TupleError:
-            continue
-        known.add(file_no)
-        if file_no not in there:
-            records[key] = None
+    there = _in_use(snapshot)
+    known = {file_no for file_no, _ in _summary_keys(snapshot)}
+    records = _gone_summaries(snapshot)
     needing = {file_no for file_no in there - known if file_no < start_lsn >> 32}
     for file_no in sorted(needing):
         key = _summary_key(file_no, survey.summaries[file_no])
@@ -143,6 +137,33 @@ def write_summaries(
         fields = NO_LN | {"db_id": database.db_id, "key": key, "data": b"", "anchor_lsn": NULL_LSN}
         records[key] = log.entry("FileSummaryLN", fields | summary)
     return records
+
+
+def _in_use(snapshot: Snapshot) -> Set[int]:
+    """Files that are there, and not reserved."""
+    last_no = snapshot.end.files[-1].file_no
+    return (_complete(snapshot) | {last_no}) - reserved_files(snapshot).keys()
+
+
+def _summary_keys(snapshot: Snapshot) -> Iterator[tuple[int, bytes]]:
+    """The file of each record of a summary, and its key."""
+    for key, _ in record_places(snapshot, UTILIZATION_DB):
+        try:
+            yield FileSummaryKey.decode(key).file_no, key
+        except TupleError:
+            continue
+
+
+def _gone_summaries(snapshot: Snapshot) -> Records:
+    """Summaries of files that are not there, or reserved."""
+    there = _in_use(snapshot)
+    return {key: None for file_no, key in _summary_keys(snapshot) if file_no not in there}
+
+
+def stale_records(snapshot: Snapshot) -> Records:
+    """Records of files that are gone, which the engine would remove."""
+    gone = _gone_expirations(snapshot, _complete(snapshot))
+    return gone | _gone_summaries(snapshot) | gone_reserved_files(snapshot)
 
 
 def _summary_key(file_no: int, counts: FileSummary) -> bytes:

@@ -26,6 +26,7 @@ from je_tools.checkpoint.own_records import (
     gone_reserved_files,
     lacking_expirations,
     lacking_summaries,
+    stale_records,
     with_own_databases,
     write_expirations,
     write_summaries,
@@ -148,6 +149,8 @@ def is_needed(snapshot: Snapshot) -> bool:
         return True
     removed = _removed(snapshot)
     if removed or finished_removals(snapshot, removed) or with_own_databases(snapshot)[1]:
+        return True
+    if stale_records(snapshot):
         return True
     if lacking_summaries(snapshot, snapshot.checkpoint.start_lsn) or lacking_expirations(snapshot):
         return True

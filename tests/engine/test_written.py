@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import random
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from je_tools.checkpoint.apply import Orders, apply_checkpoint
+from je_tools.checkpoint.apply import Orders, apply_checkpoint, apply_to_copy
+from je_tools.environment import open_environment
 from je_tools.errors import InputError, RefusedError
 from je_tools.scan import Scanner
-from tests.engine.acceptance import Judge, WriteRefusedError
+from je_tools.writing.disk import Disk
+from je_tools.writing.undo import list_undos
+from tests.corpus import FIXTURES
+from tests.engine.acceptance import Judge, WriteRefusedError, fingerprint
 from tests.engine.acceptances import Write, read_by, run_acceptances, run_corpus
 from tests.engine.jars import JE_5, JE_18
+from tests.truth.log_end import read_log
 
 SMALL_FILES = 60_000
 """Bytes of a file, so that what is written begins new ones."""
@@ -45,6 +53,20 @@ def recover(file_max: int | None) -> Write:
     return write
 
 
+def recover_copy(home: Path) -> None:
+    """The same by way of a copy, as logs are written that no engine of the tests has written."""
+    copy = home.with_name(f"{home.name}-copy")
+    scanner = Scanner(threads=1)
+    try:
+        apply_to_copy(
+            open_environment([home]), copy, scanner, Orders(cuts=True), time.time_ns() // 1_000_000
+        )
+    except (RefusedError, InputError) as error:
+        raise WriteRefusedError(str(error)) from error
+    shutil.rmtree(home)
+    copy.rename(home)
+
+
 @pytest.mark.engine
 @pytest.mark.parametrize(("seed", "file_max"), [(101, None), (102, SMALL_FILES)])
 def test_crash_points(judge: Judge, seed: int, file_max: int | None) -> None:
@@ -60,6 +82,31 @@ def test_crash_points_of_an_old_engine(old_judge: Judge) -> None:
     print(report)
     assert report.cases == 5
     assert not report.refused, report
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("name", ["v17-crash-txn", "v17-dups", "v8-crash-txn-ckpt"])
+def test_cut_back(judge: Judge, old_judge: Judge, name: str, tmp_path: Path) -> None:
+    """As the engine takes a log that somebody cut there."""
+    home = FIXTURES / name / "env"
+    log = read_log(home)
+    assert log.last == 0
+    rng = random.Random(name)
+    entries = [header for header, _ in log.entries()]
+    chosen = rng.choice(entries[len(entries) // 2 :])
+    crashed, written = tmp_path / "crashed", tmp_path / "written"
+    for folder in (crashed, written):
+        folder.mkdir()
+        shutil.copyfile(home / "00000000.jdb", folder / "00000000.jdb")
+    os.truncate(crashed / "00000000.jdb", (chosen.lsn & 0xFFFFFFFF) + chosen.size)
+    before = fingerprint(written)
+    orders = Orders(cuts=True, to_lsn=chosen.lsn)
+    apply_checkpoint(written, Scanner(threads=1), orders, time.time_ns() // 1_000_000)
+    chosen_judge = old_judge if name.startswith("v8") else judge
+    assert not chosen_judge.judge(crashed, written, time.time_ns() // 1_000_000)
+    (undo,) = list_undos(written)
+    undo.apply(Disk())
+    assert fingerprint(written) == before
 
 
 @pytest.mark.exhaustive
@@ -79,10 +126,25 @@ def test_many_crash_points(coordinate: str, file_max: int | None, tmp_path: Path
 @pytest.mark.exhaustive
 @pytest.mark.engine
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("coordinate", [JE_18, JE_5])
-def test_the_corpus(coordinate: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("coordinate", "version"), [(JE_18, "v17"), (JE_5, "v8")])
+def test_the_corpus(coordinate: str, version: str, tmp_path: Path) -> None:
+    chosen = [each for each in read_by(coordinate) if each.name.startswith(version)]
     with Judge.of(coordinate, tmp_path / "judge") as judge:
-        report = run_corpus(judge, recover(None), read_by(coordinate))
+        report = run_corpus(judge, recover(None), chosen)
     print(report)
     assert report.cases
     assert not report.refused, report
+
+
+@pytest.mark.exhaustive
+@pytest.mark.engine
+@pytest.mark.timeout(7200)
+def test_older_logs(tmp_path: Path) -> None:
+    """A newer engine begins a file of its own version, and its own databases with it."""
+    chosen = [each for each in read_by(JE_18) if not each.name.startswith("v17")]
+    with Judge.of(JE_18, tmp_path / "judge") as judge:
+        report = run_corpus(judge, recover_copy, chosen)
+    print(report)
+    assert report.cases
+    rules = {problem.rule for each in report.refused for problem in each.verdict.problems}
+    assert rules <= {"quiet", "replay"}, report
