@@ -24,7 +24,7 @@ from je_tools.errors import InputError, RefusedError
 from je_tools.formats.je.header import lsn_text
 from je_tools.properties import FILE_MAX, NUMBERS, read_settings
 from je_tools.scan import Scanner
-from je_tools.snapshot import Snapshot, held_snapshot, take_snapshot
+from je_tools.snapshot import Snapshot, held_snapshot
 from je_tools.writing.copying import copied
 from je_tools.writing.lock import EnvironmentLock
 from je_tools.writing.session import Session, look_at
@@ -189,8 +189,10 @@ def _check(before: Snapshot, checkpoint: Checkpoint) -> None:
     environment = open_environment([Path(before.environment.name)])
     # One thread is enough for what was written, and what was read before is still there.
     scanner = replace(before.scanner, threads=1, progress=None)
-    after = take_snapshot(environment, scanner, now_ms=before.now_ms, as_member=True)
-    if after.checkpoint.end_lsn != checkpoint.end_lsn or after.refusals or is_needed(after):
+    with held_snapshot(environment, scanner, now_ms=before.now_ms, as_member=True) as after:
+        is_at_rest = after.checkpoint.end_lsn == checkpoint.end_lsn and not after.refusals
+        is_at_rest = is_at_rest and not is_needed(after)
+    if not is_at_rest:
         raise RefusedError(
             f"{environment.name}: the checkpoint at {lsn_text(checkpoint.end_lsn)} was written, "
             "and reading it does not give a log at rest. This is a bug of je-tools; please report "
