@@ -103,6 +103,8 @@ def open_scratch(path: Path) -> Iterator[Path]:
     Raises:
         RefusedError: it cannot be made.
     """
+    import shutil
+
     beside = _beside(path)
     try:
         with _refusing(path):
