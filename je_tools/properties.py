@@ -32,6 +32,9 @@ MIN_UTILIZATION = "je.cleaner.minUtilization"
 MIN_FILE_UTILIZATION = "je.cleaner.minFileUtilization"
 MIN_AGE = "je.cleaner.minAge"
 EXPUNGE = "je.cleaner.expunge"
+VLSN_STRIDE = "je.rep.vlsn.stride"
+VLSN_MAPPINGS = "je.rep.vlsn.mappings"
+VLSN_DISTANCE = "je.rep.vlsn.distance"
 HALT = "je.haltOnCommitAfterChecksumException"
 
 
@@ -51,6 +54,8 @@ class Number:
     unit: str
 
 
+_INT_MAX = (1 << 31) - 1
+
 NUMBERS = {
     FILE_MAX: Number(10_000_000, 1_000_000, 1 << 30, "bytes"),
     DATA_DIRECTORIES: Number(0, 0, 256, "folders"),
@@ -61,6 +66,9 @@ NUMBERS = {
     MIN_FILE_UTILIZATION: Number(5, 0, 50, "percent"),
     # The newer engines want 2 at least.
     MIN_AGE: Number(2, 1, 1000, "files"),
+    VLSN_STRIDE: Number(10, 1, _INT_MAX, "VLSNs"),
+    VLSN_MAPPINGS: Number(1000, 1, _INT_MAX, "mappings"),
+    VLSN_DISTANCE: Number(100_000, 1, _INT_MAX, "bytes"),
 }
 
 SWITCHES = {RUN_CLEANER: True, EXPUNGE: True, HALT: False}

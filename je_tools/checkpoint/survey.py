@@ -10,10 +10,12 @@ ExpirationTracker.track, JE 18.3.12.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from je_tools.btree.tree import NODES_AT_ONCE
 from je_tools.checkpoint.sequences import Sequences
@@ -38,17 +40,53 @@ _IS_IN = mask_of(
 _IS_BIN = mask_of((BIN_NO, DELTA_NO))
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Entries of the replication stream that no rollback has marked, in the order of the log.
+
+    Attributes:
+        lsn, vlsn: int64.
+        type: uint8.
+    """
+
+    lsn: Ints
+    vlsn: Ints
+    type: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[int, int, int]]) -> Stream:
+        """Out of LSN, VLSN and type of each."""
+        columns = np.array(list(entries), np.int64).reshape(-1, 3).T
+        return cls(columns[0], columns[1], columns[2].astype(np.uint8))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Stream]) -> Stream:
+        """The parts behind each other."""
+        parts = [cls.of(()), *parts]
+        names = ("lsn", "vlsn", "type")
+        return cls(*(np.concatenate([getattr(each, name) for each in parts]) for name in names))
+
+    def take(self, keep: npt.NDArray[Any]) -> Stream:
+        """The rows of a mask or of an index array, in its order."""
+        return Stream(self.lsn[keep], self.vlsn[keep], self.type[keep])
+
+
 @dataclass
 class Survey:
     """What was found.
 
     Attributes:
         sequences: the last numbers given.
+        stream: entries of the replication stream since the last checkpoint began.
         summaries: of each file that was asked for, without what is obsolete.
         expiring: of each such file bytes by the hour since 1970 in which they expire.
     """
 
     sequences: Sequences
+    stream: Stream
     summaries: dict[int, FileSummary] = field(default_factory=dict)
     expiring: dict[int, Counter[int]] = field(default_factory=dict)
 
@@ -66,6 +104,7 @@ class _Piece:
 
     file_no: int
     node_ids: Ints
+    stream: Stream
     totals: Counter[str]
     expiring: Counter[int]
     bins: Ints
@@ -89,10 +128,12 @@ class _Look:
     def __call__(self, rows: Rows) -> _Piece:
         rows = rows.take(rows.good & (rows.type != FILE_HEADER_NO) & (rows.lsn < self.next_lsn))
         ids = self._node_ids(rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
+        shown = rows.replicated & ~rows.invisible & (rows.lsn >= self.from_lsn)
+        stream = Stream(rows.lsn[shown], rows.vlsn[shown], rows.type[shown])
         if rows.file_no not in self.file_nos:
-            return _Piece(rows.file_no, ids, Counter(), Counter(), _NONE)
+            return _Piece(rows.file_no, ids, stream, Counter(), Counter(), _NONE)
         bins = rows.lsn[_IS_BIN[rows.type]]
-        return _Piece(rows.file_no, ids, _totals(rows), self._expiring(rows), bins)
+        return _Piece(rows.file_no, ids, stream, _totals(rows), self._expiring(rows), bins)
 
     def _node_ids(self, rows: Rows) -> Ints:
         found = [_NONE]
@@ -168,13 +209,15 @@ def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
     first_no = min([max(snapshot.first_lsn, 0) >> 32, *file_nos])
     files = tuple(file for file in snapshot.end.files if file.file_no >= first_no)
     work = _Look(max(checkpoint.start_lsn, 0), snapshot.end.next_lsn, file_nos, fast=snapshot.fast)
-    survey = Survey(_given(snapshot))
+    survey = Survey(_given(snapshot), Stream.of(()))
+    streams = []
     totals: dict[int, Counter[str]] = {file_no: Counter() for file_no in file_nos}
     survey.expiring = {file_no: Counter() for file_no in file_nos}
     scanner = replace(snapshot.scanner, progress=None, wide=False)
     for part in scanner.scan(replace(snapshot.environment, files=files), work):
         for piece in part.results:
             survey.sequences.saw_all("node", piece.node_ids)
+            streams.append(piece.stream)
             if piece.file_no not in file_nos:
                 continue
             of_file = totals[piece.file_no]
@@ -185,6 +228,7 @@ def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
             survey.expiring[piece.file_no] += _of_bins(snapshot, piece.bins)
     # What threads have read with is free, and kept by malloc.
     give_back_memory()
+    survey.stream = Stream.joined(streams)
     survey.summaries = {file_no: FileSummary(**counts) for file_no, counts in totals.items()}
     return survey
 

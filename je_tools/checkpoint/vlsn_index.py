@@ -1,0 +1,293 @@
+"""The index of the replication stream as the engine makes it when it opens a node's log.
+
+The index holds where some VLSNs are, and the range of all; a checkpoint writes it. What was logged
+since the last one began is merged into it at recovery. A checkpoint that is written offline has to
+do the same: whatever the index lacks when nothing behind the checkpoint says so, the engine takes
+for VLSNs that were never given.
+
+Source: je-log.md "The VLSN index"; VLSNIndex.merge, VLSNIndex.pruneDatabaseTail,
+VLSNIndex.truncateFromHead, VLSNTracker, VLSNRecoveryTracker, VLSNBucket.put and removeFromTail,
+VLSNRange, JE 7.5.11 and 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from je_tools.checkpoint.survey import Stream
+from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of
+from je_tools.formats.je.internal import GhostBucket, VlsnBucket, VlsnRange
+from je_tools.formats.je.types import ABORT_NO, BY_NAME, COMMIT_NO
+from je_tools.properties import VLSN_DISTANCE, VLSN_MAPPINGS, VLSN_STRIDE, read_settings
+
+NO_VLSN = -1
+
+_VERSION = 1
+EMPTY_RANGE = VlsnRange(_VERSION, NO_VLSN, NO_VLSN, NO_VLSN, NO_VLSN)
+
+_MATCHPOINT_NO = BY_NAME["Matchpoint"].no
+_TXN_ENDS = (COMMIT_NO, ABORT_NO)
+_SYNC_POINTS = (*_TXN_ENDS, _MATCHPOINT_NO)
+_AT_FIRST = 64
+_OFFSET = (1 << 32) - 1
+
+Bucket = VlsnBucket | GhostBucket
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRules:
+    """When a bucket is full.
+
+    Attributes:
+        stride: VLSNs from one that has a place in it to the next.
+        mappings: places that it has.
+        distance: bytes that may lie between the last place and a VLSN that it covers.
+    """
+
+    stride: int
+    mappings: int
+    distance: int
+
+    @classmethod
+    def of(cls, home: Path) -> BucketRules:
+        """As the `je.properties` of an environment says, or the engine's defaults."""
+        settings = read_settings(home)
+        return cls(*(settings.number(each) for each in (VLSN_STRIDE, VLSN_MAPPINGS, VLSN_DISTANCE)))
+
+
+@dataclass(frozen=True, slots=True)
+class Matchpoint:
+    """Up to where a rollback has kept the stream."""
+
+    vlsn: int
+    lsn: int
+
+
+@dataclass(frozen=True)
+class VlsnIndex:
+    """The index.
+
+    Attributes:
+        range: the VLSNs that it covers.
+        buckets: in the order of their VLSNs.
+    """
+
+    range: VlsnRange
+    buckets: Sequence[Bucket]
+
+    def encode(self) -> dict[bytes, bytes]:
+        """Its records, in the order in which the engine writes them: the range is the last."""
+        return dict(each.encode() for each in (*self.buckets, self.range))
+
+
+class MisfitError(Exception):
+    """What an engine would not go on with; the message says what."""
+
+
+def tracked(stream: Stream, rollbacks: Sequence[tuple[int, Matchpoint]]) -> Stream:
+    """What is left of a stream behind rollbacks.
+
+    Args:
+        stream: visible entries.
+        rollbacks: LSN of each RollbackStart, ascending, and its matchpoint.
+
+    Raises:
+        MisfitError: VLSNs go back without a rollback, or one takes the end of a transaction back.
+    """
+    if rollbacks:
+        lsns = np.array([lsn for lsn, _ in rollbacks], np.int64)
+        vlsns = np.array([point.vlsn for _, point in rollbacks], np.int64)
+        # Of those that come behind an entry the lowest counts.
+        lowest = np.append(np.minimum.accumulate(vlsns[::-1])[::-1], np.iinfo(np.int64).max)
+        kept = stream.vlsn <= lowest[np.searchsorted(lsns, stream.lsn)]
+        ended = np.flatnonzero(~kept & np.isin(stream.type, _TXN_ENDS))
+        if len(ended):
+            raise MisfitError(
+                f"a rollback takes VLSN {int(stream.vlsn[ended[0]])} back, the end of a transaction"
+            )
+        stream = stream.take(kept)
+    wrong = np.flatnonzero(np.diff(stream.vlsn) <= 0)
+    if len(wrong):
+        first, then = stream.vlsn[wrong[0] : wrong[0] + 2].tolist()
+        raise MisfitError(f"VLSN {then} was given behind VLSN {first}")
+    return stream
+
+
+def cut_buckets(stream: Stream, rules: BucketRules) -> list[VlsnBucket]:
+    """The buckets of a stream whose VLSNs ascend."""
+    buckets = []
+    first = 0
+    while first < len(stream):
+        stop = _bucket_stop(stream, first, rules)
+        buckets.append(_bucket(stream, first, stop, rules.stride))
+        first = stop
+    return buckets
+
+
+def _bucket_stop(stream: Stream, first: int, rules: BucketRules) -> int:
+    """Behind the last entry that goes into the bucket of one that begins it."""
+    file_no = stream.lsn[first] >> 32
+    end = int(np.searchsorted(stream.lsn, (file_no + 1) << 32))
+    place, done, count = first, first + 1, _AT_FIRST
+    while done < end:
+        stop = min(done + count, end)
+        steps = stream.vlsn[done:stop] - stream.vlsn[first]
+        on_stride = steps % rules.stride == 0
+        # The last entry with a place in front of each one.
+        last = np.maximum.accumulate(np.where(on_stride, np.arange(done, stop), place))
+        before = np.append(place, last[:-1])
+        places = (stream.vlsn[before] - stream.vlsn[first]) // rules.stride + 1
+        refused = stream.lsn[done:stop] - stream.lsn[before] > rules.distance
+        refused |= on_stride & (places >= rules.mappings)
+        at = int(refused.argmax())
+        if refused[at]:
+            return done + at
+        place, done, count = int(last[-1]), stop, 4 * count
+    return end
+
+
+def _bucket(stream: Stream, first: int, stop: int, stride: int) -> VlsnBucket:
+    steps = stream.vlsn[first:stop] - stream.vlsn[first]
+    on_stride = np.flatnonzero(steps % stride == 0)
+    at = steps[on_stride] // stride
+    offsets = np.zeros(int(at[-1]) + 1, np.int64)
+    offsets[at] = stream.lsn[first + on_stride] & _OFFSET
+    return VlsnBucket(
+        _VERSION,
+        int(stream.lsn[first] >> 32),
+        stride,
+        int(stream.vlsn[first]),
+        int(stream.vlsn[stop - 1]),
+        int(stream.lsn[stop - 1]),
+        tuple(offsets.tolist()),
+    )
+
+
+def merged(
+    index: VlsnIndex,
+    stream: Stream,
+    matchpoint: Matchpoint | None,
+    rules: BucketRules,
+    *,
+    converted: bool = False,
+) -> VlsnIndex:
+    """An index with what was logged since the checkpoint began.
+
+    Args:
+        index: as the database has it.
+        stream: as `tracked` leaves it.
+        matchpoint: of the last rollback since; None without one.
+        rules: how buckets are made.
+        converted: the environment was not replicated at first.
+
+    Raises:
+        MisfitError: the two do not go together.
+    """
+    if not len(stream):
+        if matchpoint is None:
+            return index
+        stream = Stream.of([(matchpoint.lsn, matchpoint.vlsn, _MATCHPOINT_NO)])
+    seen = _range_of(stream)
+    new = cut_buckets(stream, rules)
+    old = index.range
+    following = old.last + 1 if old.last != NO_VLSN else 1
+    if seen.first > following and not (converted and old.last == NO_VLSN):
+        raise MisfitError(f"it ends at VLSN {old.last}, and the log goes on with {seen.first}")
+    if seen.first == following:
+        if index.buckets and index.buckets[-1].first >= seen.first:
+            raise MisfitError(f"it ends at VLSN {old.last}, and has buckets behind that")
+        return VlsnIndex(_extended(old, seen), (*index.buckets, *new))
+    return VlsnIndex(_replaced(old, seen), (*_in_front(index, seen.first), *new))
+
+
+def _range_of(stream: Stream) -> VlsnRange:
+    def newest(types: Sequence[int]) -> int:
+        return int(stream.vlsn[np.isin(stream.type, types)].max(initial=NO_VLSN))
+
+    first, last = int(stream.vlsn[0]), int(stream.vlsn[-1])
+    return VlsnRange(_VERSION, first, last, newest(_SYNC_POINTS), newest(_TXN_ENDS))
+
+
+def _extended(old: VlsnRange, seen: VlsnRange) -> VlsnRange:
+    return VlsnRange(
+        _VERSION,
+        seen.first if old.first == NO_VLSN else old.first,
+        seen.last,
+        max(old.last_sync, seen.last_sync),
+        max(old.last_txn_end, seen.last_txn_end),
+    )
+
+
+def _replaced(old: VlsnRange, seen: VlsnRange) -> VlsnRange:
+    """The range where what was seen begins in it: it is right where the two differ."""
+    new = VlsnRange(
+        _VERSION,
+        seen.first if old.first == NO_VLSN else old.first,
+        seen.last,
+        old.last_sync if seen.last_sync == NO_VLSN else seen.last_sync,
+        old.last_txn_end if seen.last_txn_end == NO_VLSN else seen.last_txn_end,
+    )
+    if max(new.last_sync, new.last_txn_end) > new.last or new.first > seen.first:
+        raise MisfitError(
+            f"it covers VLSNs {old.first} to {old.last} with a commit at {old.last_txn_end}, and "
+            f"the log has {seen.first} to {seen.last}"
+        )
+    return new
+
+
+def _in_front(index: VlsnIndex, vlsn: int) -> list[Bucket]:
+    """Buckets without the mappings from a VLSN on.
+
+    A bucket ends with a mapping, so what lies between its last and the VLSN is covered by none.
+    """
+    kept = [each for each in index.buckets if each.first < vlsn]
+    last = kept[-1] if kept else None
+    is_cut = isinstance(last, VlsnBucket) and last.last >= vlsn
+    if index.range.last != NO_VLSN and not is_cut and len(kept) == len(index.buckets):
+        raise MisfitError(f"it is to end at VLSN {index.range.last}, and no bucket leads there")
+    if is_cut and isinstance(last, VlsnBucket):
+        kept[-1] = _cut(last, vlsn)
+    return kept
+
+
+def _cut(bucket: VlsnBucket, vlsn: int) -> VlsnBucket:
+    places = -(-(vlsn - bucket.first) // bucket.stride)
+    offsets = list(bucket.offsets[:places])
+    while len(offsets) > 1 and not offsets[-1]:
+        offsets.pop()
+    last = bucket.first + (len(offsets) - 1) * bucket.stride
+    last_lsn = lsn_of(bucket.file_no, offsets[-1])
+    return replace(bucket, last=last, last_lsn=last_lsn, offsets=tuple(offsets))
+
+
+def without_head(index: VlsnIndex, last_gone: int, next_file_no: int) -> VlsnIndex:
+    """An index without the VLSNs of files that are gone.
+
+    Args:
+        index: that may still have them.
+        last_gone: the last VLSN in them.
+        next_file_no: of the first file that is there behind them.
+
+    Raises:
+        MisfitError: nothing to agree upon with other nodes would be left.
+    """
+    old = index.range
+    if old.first == NO_VLSN or NO_VLSN < old.last_sync < last_gone:
+        raise MisfitError(f"files with VLSNs up to {last_gone} are gone, and with them all commits")
+    if old.first > last_gone:
+        return index
+    is_all = last_gone == old.last
+    first, last = (NO_VLSN, NO_VLSN) if is_all else (last_gone + 1, old.last)
+    txn_end = old.last_txn_end if old.last_txn_end > first else NO_VLSN
+    new_range = VlsnRange(_VERSION, first, last, old.last_sync, txn_end)
+    left = [each for each in index.buckets if each.first > last_gone]
+    is_lacking = len(left) < len(index.buckets) and left and left[0].first != first
+    if is_lacking and isinstance(left[0], VlsnBucket):
+        place = lsn_of(next_file_no, FILE_HEADER_SIZE)
+        known = lsn_of(left[0].file_no, left[0].offsets[0])
+        return VlsnIndex(new_range, [GhostBucket(_VERSION, first, place, known), *left])
+    return VlsnIndex(new_range, left)
