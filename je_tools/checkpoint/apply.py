@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from je_tools.checkpoint.cutting import check_cut, files_behind
+from je_tools.checkpoint.rollbacks import lacking_marks
 from je_tools.checkpoint.run import (
     Checkpoint,
     Settings,
@@ -221,6 +222,10 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
             session.remove(file.file_no)
         if end.cut_size:
             session.cut(end.files[-1].file_no, end.next_offset)
+        for mark in lacking_marks(snapshot):
+            session.flip_bits(mark.file_no, mark.offset, mark.old, mark.new)
+        # Behind the end of a checkpoint nobody would miss them.
+        session.sync()
     checkpoint = None
     if is_needed(snapshot):
         held = _Held(session)

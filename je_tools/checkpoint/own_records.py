@@ -22,6 +22,7 @@ from je_tools.formats.je.internal import (
     EXTINCT_SCANS_DB,
     RESERVED_FILES_DB,
     UTILIZATION_DB,
+    VLSN_MAP_DB,
     DatabaseExtinction,
     Expirations,
     FileSummaryKey,
@@ -237,5 +238,5 @@ def with_own_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ..
     return replace(snapshot, databases=databases), tuple(made)
 
 
-OWN = (UTILIZATION_DB, EXPIRATION_DB, RESERVED_FILES_DB, EXTINCT_SCANS_DB)
+OWN = (UTILIZATION_DB, EXPIRATION_DB, RESERVED_FILES_DB, EXTINCT_SCANS_DB, VLSN_MAP_DB)
 """Databases of which a checkpoint changes records, and which are written behind all others."""

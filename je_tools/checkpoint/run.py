@@ -31,8 +31,10 @@ from je_tools.checkpoint.own_records import (
     write_expirations,
     write_summaries,
 )
+from je_tools.checkpoint.rollbacks import lacking_marks
 from je_tools.checkpoint.survey import Survey, look_at_log
 from je_tools.checkpoint.trees import TreeWriter
+from je_tools.checkpoint.vlsn_records import check_index, is_behind, write_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal import (
@@ -154,6 +156,8 @@ def is_needed(snapshot: Snapshot) -> bool:
         return True
     if lacking_summaries(snapshot, snapshot.checkpoint.start_lsn) or lacking_expirations(snapshot):
         return True
+    if gone_reserved_files(snapshot) or is_behind(snapshot) or lacking_marks(snapshot):
+        return True
     return any(
         len(snapshot.overlay(db_id)) or database.root_lsn != _stored_root(database)
         for db_id, database in snapshot.databases.items()
@@ -198,10 +202,11 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
             f"{name}: the log does not end with its last entry; what is behind it has to be cut "
             "off first. `je-tools recover --apply` does both."
         )
-    if any(period.end_lsn == NULL_LSN for period in snapshot.interval.periods):
+    if not cuts and lacking_marks(snapshot):
         raise RefusedError(
             f"{name}: a rollback has begun and not ended. `je-tools recover --apply` finishes it."
         )
+    check_index(snapshot)
 
 
 def write_checkpoint(snapshot: Snapshot, settings: Settings, emit: Emit) -> Checkpoint:
@@ -264,6 +269,9 @@ class _Checkpointer:
         snapshot, done = self.snapshot, self.done
         started = {"time_ms": self.settings.now_ms, "ckpt_id": self._ckpt_id(), "invoker": INVOKER}
         done.start_lsn = self.log.entry("CkptStart", started).lsn
+        done.records[VLSN_MAP_DB] = write_index(
+            snapshot, self.survey, self.log, self.settings.now_ms
+        )
         done.first_active_lsn = _first_active(snapshot, done.start_lsn)
         for db_id, database in snapshot.databases.items():
             if db_id in (ID_DB, NAME_DB) or db_id in done.removed or database.name in OWN:
@@ -306,7 +314,7 @@ class _Checkpointer:
     def _write_own(self, last_file_no: int) -> None:
         """The engine's own records."""
         snapshot, done = self.snapshot, self.done
-        done.records = {
+        done.records |= {
             RESERVED_FILES_DB: gone_reserved_files(snapshot),
             EXTINCT_SCANS_DB: finished_removals(snapshot, done.removed),
             UTILIZATION_DB: write_summaries(snapshot, self.survey, self.log, done.start_lsn),

@@ -1,0 +1,242 @@
+"""Bringing the index of the replication stream up to date, as records of its database.
+
+They are written in a transaction: of them all or none is to be in the log of a checkpoint without
+an end, since the engine does not go on with buckets that do not meet their range.
+
+Source: je-log.md "The VLSN index"; VLSNIndex.init, VLSNTracker.flushToDatabase,
+UtilizationProfile.populateCache, JE 7.5.11 and 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from je_tools.checkpoint.changes import Written
+from je_tools.checkpoint.log import CheckpointLog
+from je_tools.checkpoint.own_records import NO_LN, Records, own_database
+from je_tools.checkpoint.survey import Stream, Survey, look_at_log
+from je_tools.checkpoint.vlsn_index import (
+    EMPTY_RANGE,
+    NO_VLSN,
+    Bucket,
+    BucketRules,
+    Matchpoint,
+    MisfitError,
+    VlsnIndex,
+    merged,
+    tracked,
+    without_head,
+)
+from je_tools.errors import RefusedError
+from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.internal import (
+    VLSN_MAP_DB,
+    GhostBucket,
+    Unreadable,
+    VlsnBucket,
+    VlsnRange,
+)
+from je_tools.formats.je.layout import ABORT_LSN, CREATED_IN_INSERT, PRIOR_FILE, PRIOR_SIZE
+from je_tools.recovery.interval import INVISIBLE, REPLICATED
+from je_tools.snapshot import Snapshot
+from je_tools.utilization import internal_records, record_places, reserved_files
+
+_REPLICATED_ENV, _CONVERTED = 1, 2
+"""Bits of a DbTree's flags; the second: it was not at first. Source: DbTree, JE 7.5.11."""
+
+_ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
+"""Log versions from which a flag tells of an abort LSN, and -1 and not 0 is nobody's id."""
+
+
+def is_replicated(snapshot: Snapshot) -> bool:
+    """Whether the log is a replicated node's."""
+    return (
+        bool(_flags(snapshot) & _REPLICATED_ENV) or own_database(snapshot, VLSN_MAP_DB) is not None
+    )
+
+
+def _flags(snapshot: Snapshot) -> int:
+    root = snapshot.entry(snapshot.checkpoint.root_lsn)
+    return int(root.fields["flags"]) if root is not None else 0
+
+
+def is_behind(snapshot: Snapshot) -> bool:
+    """Whether the log has something that the engine merges into the index when it opens it."""
+    if not is_replicated(snapshot):
+        return False
+    start = snapshot.checkpoint.start_lsn
+    lns, ends = snapshot.interval.lns, snapshot.interval.ends
+    shown = (lns.flags & (REPLICATED | INVISIBLE)) == REPLICATED
+    if bool((shown & (lns.lsn >= start)).any()) or _rollbacks(snapshot):
+        return True
+    if bool(((ends.txn_id < 0) & (ends.lsn >= start)).any()):
+        return True
+    gone = _gone(snapshot)
+    return gone is not None and read_index(snapshot).range.first <= gone[0]
+
+
+def _rollbacks(snapshot: Snapshot) -> list[tuple[int, Matchpoint]]:
+    """RollbackStarts since the checkpoint began."""
+    found = []
+    for period in snapshot.interval.periods:
+        entry = snapshot.entry(period.start_lsn)
+        if period.start_lsn < snapshot.checkpoint.start_lsn or entry is None:
+            continue
+        if "matchpoint_vlsn" in entry.fields:
+            point = Matchpoint(int(entry.fields["matchpoint_vlsn"]), period.matchpoint_lsn)
+            found.append((period.start_lsn, point))
+    return found
+
+
+def _gone(snapshot: Snapshot) -> tuple[int, int] | None:
+    """The last VLSN in reserved files that are gone, and the number of the file behind them."""
+    there = [file.file_no for file in snapshot.end.files]
+    gone = [
+        each
+        for each in reserved_files(snapshot).values()
+        if each.file_no not in there and each.last_vlsn != NO_VLSN
+    ]
+    if not gone:
+        return None
+    behind = [number for number in there if number > gone[-1].file_no]
+    return gone[-1].last_vlsn, behind[0] if behind else there[-1]
+
+
+def read_index(snapshot: Snapshot) -> VlsnIndex:
+    """The index as the database has it.
+
+    Raises:
+        RefusedError: a record of it cannot be read.
+    """
+    found, buckets = EMPTY_RANGE, list[Bucket]()
+    for record in internal_records(snapshot, VLSN_MAP_DB):
+        if isinstance(record, VlsnRange):
+            found = record
+        elif isinstance(record, VlsnBucket | GhostBucket):
+            buckets.append(record)
+        elif isinstance(record, Unreadable):
+            raise _refused(snapshot, f"a record of it cannot be read: {record.reason}")
+    database = own_database(snapshot, VLSN_MAP_DB)
+    if database is not None and any(
+        fault.db_id == database.db_id for fault in snapshot.faults.damage
+    ):
+        raise _refused(snapshot, "a record of it cannot be read")
+    return VlsnIndex(found, buckets)
+
+
+def index_to_be(snapshot: Snapshot, stream: Stream) -> VlsnIndex:
+    """The index as the engine would have it behind its recovery.
+
+    Args:
+        snapshot: the log.
+        stream: of it, since the last checkpoint began.
+
+    Raises:
+        RefusedError: the engine would not go on, or use VLSNs twice.
+    """
+    rollbacks = _rollbacks(snapshot)
+    matchpoint = rollbacks[-1][1] if rollbacks else None
+    if own_database(snapshot, VLSN_MAP_DB) is None and (len(stream) or rollbacks):
+        raise _refused(snapshot, "its database was not made yet")
+    rules = BucketRules.of(Path(snapshot.environment.name))
+    index, gone = read_index(snapshot), _gone(snapshot)
+    converted = bool(_flags(snapshot) & _CONVERTED)
+    try:
+        left = tracked(stream, rollbacks)
+        index = merged(index, left, matchpoint, rules, converted=converted)
+        return index if gone is None else without_head(index, *gone)
+    except MisfitError as error:
+        raise _refused(snapshot, str(error)) from error
+
+
+def check_index(snapshot: Snapshot) -> None:
+    """Make sure that the index can be brought up to date, before anything is changed.
+
+    Raises:
+        RefusedError: the engine would not go on with it, or use VLSNs twice.
+    """
+    if is_behind(snapshot):
+        index_to_be(snapshot, look_at_log(snapshot, frozenset()).stream)
+
+
+def _refused(snapshot: Snapshot, what: str) -> RefusedError:
+    return RefusedError(
+        f"{snapshot.environment.name}: the index of the replication stream does not fit the log: "
+        f"{what}. A checkpoint would make that permanent, and the node use VLSNs again that other "
+        "nodes have. Let the engine open the node with its group; if it refuses, restore the node "
+        "from another (network restore)."
+    )
+
+
+def write_index(snapshot: Snapshot, survey: Survey, log: CheckpointLog, now_ms: int) -> Records:
+    """Bring the index up to date.
+
+    Args:
+        snapshot: the log.
+        survey: with the stream since the last checkpoint began.
+        log: what is appended to.
+        now_ms: the time.
+
+    Raises:
+        RefusedError: the engine would not go on with the index, or use VLSNs twice.
+    """
+    if not is_replicated(snapshot):
+        return {}
+    old = read_index(snapshot).encode()
+    new = index_to_be(snapshot, survey.stream).encode()
+    changed = {key: data for key, data in new.items() if old.get(key) != data}
+    gone = dict.fromkeys(old.keys() - new.keys())
+    if not changed and not gone:
+        return {}
+    return _Transaction(snapshot, log, now_ms).write({**gone, **changed})
+
+
+class _Transaction:
+    """Records of the index that are written together, as a local transaction."""
+
+    def __init__(self, snapshot: Snapshot, log: CheckpointLog, now_ms: int) -> None:
+        database = own_database(snapshot, VLSN_MAP_DB)
+        assert database is not None
+        self.log = log
+        self.db_id = database.db_id
+        self.txn_id = log.sequences.local["txn"] + 1
+        log.sequences.saw("txn", self.txn_id)
+        self.now_ms = now_ms
+        self.last_lsn = NULL_LSN
+        self.slots = dict(record_places(snapshot, VLSN_MAP_DB))
+        lsns = np.array(list(self.slots.values()), np.int64)
+        sizes = fetch(snapshot.image, lsns, fast=snapshot.fast).size
+        self.sizes = dict(zip(self.slots, sizes.tolist(), strict=True))
+
+    def write(self, records: Mapping[bytes, bytes | None]) -> Records:
+        """Append LNs, and the Commit; None is for a record that goes."""
+        written: Records = {key: self._write(key, data) for key, data in records.items()}
+        nobody = 0 if self.log.version < _NOBODY_SINCE else -1
+        fields = {"last_lsn": self.last_lsn, "txn_id": self.txn_id, "time_ms": self.now_ms}
+        fields |= {"master_node_id": nobody, "dtvlsn": 0, "master_term": 0}
+        self.log.entry("Commit", fields)
+        return written
+
+    def _write(self, key: bytes, data: bytes | None) -> Written | None:
+        slot = self.slots.get(key)
+        fields: dict[str, Any] = {**NO_LN, "db_id": self.db_id, "key": key, "data": data}
+        fields |= {"txn_id": self.txn_id, "txn_prev_lsn": self.last_lsn, "abort_lsn": NULL_LSN}
+        fields |= {"modified_ms": self.now_ms, "created_ms": 0}
+        if slot is None:
+            name = "INS_LN_TX"
+            fields |= {"flags3": CREATED_IN_INSERT}
+        else:
+            name = "DEL_LN_TX" if data is None else "UPD_LN_TX"
+            flags = ABORT_LSN if self.log.version >= _ABORT_LSN_FLAG_SINCE else 0
+            fields |= {"flags": flags, "abort_lsn": slot}
+            fields |= {"flags2": PRIOR_SIZE, "prior_size": self.sizes[key]}
+        if slot is not None and data is None:
+            fields |= {"flags2": PRIOR_SIZE | PRIOR_FILE, "prior_file_no": slot >> 32}
+        written = self.log.entry(name, fields)
+        self.last_lsn = written.lsn
+        return None if data is None else written

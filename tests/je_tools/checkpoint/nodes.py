@@ -1,0 +1,130 @@
+"""Nodes of replication groups, and places at which their logs are cut."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from je_tools.checkpoint.run import Checkpoint, Settings, check_writable, write_checkpoint
+from je_tools.checkpoint.survey import look_at_log
+from je_tools.checkpoint.vlsn_index import VlsnIndex
+from je_tools.checkpoint.vlsn_records import index_to_be
+from je_tools.environment import open_environment
+from je_tools.formats.je.internal import VLSN_MAP_DB
+from je_tools.scan import Scanner
+from je_tools.snapshot import Snapshot, take_snapshot
+from tests.corpus import Environment, environments, marked_beyond_fixtures
+from tests.truth.headers import Header
+from tests.truth.log_end import read_log
+
+OFFSET = (1 << 32) - 1
+ROLLBACK_START, COMMIT, MATCHPOINT = 28, 17, 30
+ENDS, SYNC_POINTS = (17, 18), (17, 18, 30)
+FLAGS_AT, INVISIBLE = 5, 0x10
+FILE_MAX = 1_000_000
+
+
+def nodes() -> list[Any]:
+    """Nodes of groups, those outside of fixtures/ as exhaustive cases."""
+    return [
+        pytest.param(each, id=each.name, marks=marked_beyond_fixtures(each))
+        for each in environments()
+        if "/node" in each.name and "-fe-hole" not in each.name
+    ]
+
+
+def node(name: str) -> Environment:
+    """A node by its name."""
+    return next(each for each in environments() if each.name == name)
+
+
+def member(home: Path) -> Snapshot:
+    """What the engine sees that opens a directory as a member of its group."""
+    now_ms = time.time_ns() // 1_000_000
+    return take_snapshot(
+        open_environment([home]), Scanner(threads=1, fast=False), now_ms=now_ms, as_member=True
+    )
+
+
+def index_of_member(home: Path) -> VlsnIndex:
+    """The index that it has then."""
+    snapshot = member(home)
+    return index_to_be(snapshot, look_at_log(snapshot, frozenset()).stream)
+
+
+def copy_up_to(home: Path, lsn: int, target: Path, *, unmarked: bool = False) -> Path:
+    """A copy of a log that ends in front of an entry; with what rollbacks have marked shown."""
+    target.mkdir(parents=True)
+    for path in sorted(home.glob("*.jdb")):
+        if int(path.stem, 16) <= lsn >> 32:
+            shutil.copyfile(path, target / path.name)
+            (target / path.name).chmod(0o644)
+    last = target / f"{lsn >> 32:08x}.jdb"
+    data = bytearray(last.read_bytes()[: lsn & OFFSET])
+    if unmarked:
+        for header in entries_of(home):
+            if header.invisible and header.lsn >> 32 == lsn >> 32 and header.lsn < lsn:
+                data[(header.lsn & OFFSET) + FLAGS_AT] &= ~INVISIBLE
+    last.write_bytes(data)
+    return target
+
+
+def entries_of(home: Path) -> list[Header]:
+    """The headers of a log."""
+    return [header for header, _ in read_log(home).entries()]
+
+
+class Shown(NamedTuple):
+    """An entry of the stream."""
+
+    lsn: int
+    type_no: int
+
+
+def stream_of(home: Path) -> dict[int, Shown]:
+    """The visible entries of the stream by VLSN, without what a rollback has taken back."""
+    found: dict[int, Shown] = {}
+    snapshot = member(home)
+    for header in entries_of(home):
+        if header.type_no == ROLLBACK_START:
+            entry = snapshot.entry(header.lsn)
+            assert entry is not None
+            last = entry.fields["matchpoint_vlsn"]
+            found = {vlsn: shown for vlsn, shown in found.items() if vlsn <= last}
+        elif header.replicated and not header.invisible and header.vlsn is not None:
+            found[header.vlsn] = Shown(header.lsn, header.type_no)
+    return found
+
+
+def index_lns(snapshot: Snapshot) -> Iterator[tuple[Header, bytes, bytes | None]]:
+    """The LNs of the index in the log: header, key and data."""
+    (db_id,) = (each.db_id for each in snapshot.databases.values() if each.name == VLSN_MAP_DB)
+    for header in entries_of(Path(snapshot.environment.name)):
+        if header.type_no not in range(31, 37):
+            continue
+        entry = snapshot.entry(header.lsn)
+        if entry is not None and entry.fields["db_id"] == db_id:
+            yield header, entry.fields["key"], entry.fields["data"]
+
+
+def write(home: Path) -> Checkpoint:
+    """Append a checkpoint to a log in place."""
+    snapshot = member(home)
+    check_writable(snapshot, cuts=False)
+    return write_checkpoint(snapshot, Settings(FILE_MAX, snapshot.now_ms), appending(home))
+
+
+def appending(home: Path) -> Callable[[int, int, bytes], None]:
+    """Puts bytes behind each other into the files of a directory."""
+
+    def emit(file_no: int, offset: int, data: bytes) -> None:
+        with (home / f"{file_no:08x}.jdb").open("ab") as file:
+            assert file.tell() == offset
+            file.write(data)
+
+    return emit

@@ -1,0 +1,143 @@
+"""What a rollback that was cut short leaves to be marked: what the engine has marked itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from je_tools.checkpoint.apply import Orders, apply_checkpoint
+from je_tools.checkpoint.rollbacks import Mark, lacking_marks
+from je_tools.checkpoint.run import Checkpoint, check_writable, is_needed, write_checkpoint
+from je_tools.checkpoint.vlsn_records import read_index
+from je_tools.errors import RefusedError
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.recovery.interval import RollbackPeriod
+from je_tools.scan import Scanner
+from je_tools.snapshot import Snapshot
+from tests.corpus import Environment, environments, marked_beyond_fixtures
+from tests.je_tools.checkpoint.nodes import (
+    FLAGS_AT,
+    INVISIBLE,
+    OFFSET,
+    ROLLBACK_START,
+    copy_up_to,
+    entries_of,
+    member,
+    node,
+    stream_of,
+    write,
+)
+
+ROLLBACK_END = 29
+ROLLED_BACK = "starrocks-rep-uncommitted/node1"
+
+
+def rolled_back() -> list[Any]:
+    """Nodes that have taken LNs back."""
+    return [
+        pytest.param(each, id=each.name, marks=marked_beyond_fixtures(each))
+        for each in environments()
+        if "-rep-uncommitted/node1" in each.name
+    ]
+
+
+def cut_short(home: Path, target: Path, *, type_no: int = ROLLBACK_START) -> tuple[Path, list[int]]:
+    """A log that ends with the start or the end of a rollback, nothing marked; what was marked."""
+    entries = entries_of(home)
+    (at,) = (i for i, each in enumerate(entries) if each.type_no == type_no)
+    marked = [each.lsn for each in entries[:at] if each.invisible]
+    assert marked
+    return copy_up_to(home, entries[at + 1].lsn, target, unmarked=True), marked
+
+
+def lsns_of(marks: list[Mark]) -> list[int]:
+    return [mark.file_no << 32 | mark.offset - FLAGS_AT for mark in marks]
+
+
+def with_periods(snapshot: Snapshot, *periods: RollbackPeriod) -> Snapshot:
+    return replace(snapshot, interval=replace(snapshot.interval, periods=periods))
+
+
+@pytest.mark.parametrize("some_node", rolled_back())
+def test_what_the_engine_has_marked(some_node: Environment, tmp_path: Path) -> None:
+    home, marked = cut_short(some_node.home, tmp_path / "a")
+    snapshot = member(home)
+    marks = lacking_marks(snapshot)
+    assert lsns_of(marks) == marked
+    whole = (some_node.home / "00000000.jdb").read_bytes()
+    data = bytearray((home / "00000000.jdb").read_bytes())
+    for mark in marks:
+        assert data[mark.offset : mark.offset + 1] == mark.old
+        data[mark.offset : mark.offset + 1] = mark.new
+    assert whole.startswith(bytes(data))
+    (home / "00000000.jdb").write_bytes(data)
+    assert not lacking_marks(member(home))
+
+
+def test_a_rollback_with_its_end_is_left(tmp_path: Path) -> None:
+    home, _ = cut_short(node(ROLLED_BACK).home, tmp_path / "a", type_no=ROLLBACK_END)
+    assert not lacking_marks(member(home))
+
+
+def test_a_checkpoint_does_not_go_before_the_marks(tmp_path: Path) -> None:
+    home, marked = cut_short(node(ROLLED_BACK).home, tmp_path / "a")
+    snapshot = member(home)
+    assert is_needed(snapshot)
+    with pytest.raises(RefusedError, match="a rollback has begun and not ended"):
+        check_writable(snapshot, cuts=False)
+    check_writable(snapshot, cuts=True)
+    data = bytearray((home / "00000000.jdb").read_bytes())
+    for lsn in marked:
+        data[(lsn & OFFSET) + FLAGS_AT] |= INVISIBLE
+    (home / "00000000.jdb").write_bytes(data)
+    # No RollbackEnd is needed any more.
+    write(home)
+    assert not is_needed(member(home))
+
+
+def test_the_innermost_rollback_decides(tmp_path: Path) -> None:
+    home, marked = cut_short(node(ROLLED_BACK).home, tmp_path / "a")
+    snapshot = member(home)
+    (period,) = snapshot.interval.periods
+    half = marked[len(marked) // 2]
+    ended = replace(period, start_lsn=half + 1, end_lsn=half + 2)
+    assert lsns_of(lacking_marks(with_periods(snapshot, ended, period))) == marked[13:]
+    others = replace(ended, txn_ids=frozenset({-1}))
+    assert lsns_of(lacking_marks(with_periods(snapshot, others, period))) == marked
+    inner = replace(period, start_lsn=half + 1)
+    outer = replace(period, end_lsn=period.start_lsn + 1)
+    assert lsns_of(lacking_marks(with_periods(snapshot, inner, outer))) == marked[:13]
+
+
+def test_a_rollback_of_other_transactions_marks_nothing(tmp_path: Path) -> None:
+    home, _ = cut_short(node(ROLLED_BACK).home, tmp_path / "a")
+    snapshot = member(home)
+    (period,) = snapshot.interval.periods
+    assert period.end_lsn == NULL_LSN
+    for ids in (frozenset({-1}), frozenset(), None):
+        assert not lacking_marks(with_periods(snapshot, replace(period, txn_ids=ids)))
+
+
+def test_marks_are_in_the_files_before_a_checkpoint_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, marked = cut_short(node(ROLLED_BACK).home, tmp_path / "a")
+    now_ms = member(home).now_ms
+    scanner = Scanner(threads=1, fast=False)
+    seen = []
+
+    def looked(*arguments: Any) -> Checkpoint:
+        seen.append([each.lsn for each in entries_of(home) if each.invisible])
+        return write_checkpoint(*arguments)
+
+    monkeypatch.setattr("je_tools.checkpoint.apply.write_checkpoint", looked)
+    outcome = apply_checkpoint(home, scanner, Orders(cuts=True), now_ms)[1]
+    assert outcome.checkpoint is not None
+    assert seen == [marked]
+    after = member(home)
+    assert not lacking_marks(after)
+    assert read_index(after).range.last == max(stream_of(home))
+    assert apply_checkpoint(home, scanner, Orders(cuts=True), now_ms)[1].checkpoint is None
