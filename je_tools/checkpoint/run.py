@@ -156,7 +156,7 @@ def is_needed(snapshot: Snapshot) -> bool:
         return True
     if lacking_summaries(snapshot, snapshot.checkpoint.start_lsn) or lacking_expirations(snapshot):
         return True
-    if gone_reserved_files(snapshot) or is_behind(snapshot) or lacking_marks(snapshot):
+    if is_behind(snapshot) or lacking_marks(snapshot):
         return True
     return any(
         len(snapshot.overlay(db_id)) or database.root_lsn != _stored_root(database)
