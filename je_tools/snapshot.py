@@ -235,6 +235,10 @@ class Snapshot:
         """How many times records of a database were written since the first that is active."""
         return len(self.changes(db_id))
 
+    def is_changed(self, db_id: int) -> bool:
+        """Whether recovery changes a record of a database, or a node was logged of it."""
+        return db_id in self._nodes_by_db or len(self.overlay(db_id)) > 0
+
     def changes(self, db_id: int) -> npt.NDArray[np.int32]:
         """Rows of the interval's LNs that are of a database, ascending."""
         return self._lns_by_db.get(db_id, np.empty(0, np.int32))

@@ -197,6 +197,13 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
             "a checkpoint would make the loss permanent. `je-tools verify --tree` tells what is "
             "lost, `je-tools salvage` gets the records out."
         )
+    for database in snapshot.databases.values():
+        if database.comparators and snapshot.is_changed(database.db_id):
+            raise RefusedError(
+                f"{name}: database {database.name} has a comparator of its application, so only "
+                "the engine, with the application's classes, can put changed records in order. "
+                "Open the environment with it; `je-tools export` reads it as it is."
+            )
     if not cuts and is_to_cut(snapshot):
         raise RefusedError(
             f"{name}: the log does not end with its last entry; what is behind it has to be cut "

@@ -103,7 +103,7 @@ class TreeWriter:
     """Writes what changes of one database's tree.
 
     Attributes:
-        tree: of the database, as recovery leaves it.
+        tree: of the database, as recovery leaves it; of which the order of keys is known.
         changes: keys whose slots change.
         log: what it is appended to.
         prefixing: whether nodes keep what their keys begin with apart.
@@ -124,19 +124,13 @@ class TreeWriter:
             gets no record.
 
         Raises:
-            RefusedError: a node on the way cannot be read, or the order of keys is not known.
+            RefusedError: a node on the way cannot be read, or upper nodes are not in order.
         """
         if self.tree.root_lsn == NULL_LSN:
             return self._begin()
         keys = self._keys()
         if not len(keys):
             return self.tree.root_lsn
-        if not self.tree.ordered:
-            raise RefusedError(
-                f"database {self.tree.db_id} has a comparator of its application, so only the "
-                "engine, with the application's classes, can put changed records in order. Open "
-                "the environment with the engine; `je-tools export` reads it as it is."
-            )
         uppers = self._way_down(keys)
         named = self._write_bins(uppers[-1])
         for above, upper in reversed(list(pairwise(uppers))):
@@ -327,11 +321,16 @@ class TreeWriter:
         if len(slots):
             key = slots.key.take(pieces.nodes.first[:-1])
         else:
-            # Keys of two parts must be such also where they stand for all keys.
-            key = root.slots.key.take(_ZERO)
+            key = self._some_key(root)
             pieces = _Pieces(replace(_emptied(bin_), identifier_key=key), _ZERO, _ONE)
         lsns, sizes = self._append(pieces)
         return self._write_over(replace(root, level=bottom + 1), _slots_of(key, lsns, sizes))
+
+    def _some_key(self, root: Nodes) -> Spans:
+        """A key for where any will do: of two parts it must be one also there."""
+        keys = joined_spans([root.slots.key, self.changes.key])
+        usable = np.flatnonzero(keys.sizes > 0)
+        return keys.take(usable[:1]) if len(usable) else Spans.of([b""])
 
     def _begin(self) -> int:
         """A tree for a database that has none."""

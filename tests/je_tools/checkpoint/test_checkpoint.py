@@ -18,6 +18,7 @@ from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
 from je_tools.writing.disk import Disk
 from je_tools.writing.undo import list_undos
+from tests.builders.trees import DUPLICATES, TreeLog, slot
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.corpus_snapshots import newest_ms
 from tests.je_tools.snapshots import records_of
@@ -110,3 +111,38 @@ def test_both_forms_write_the_same(tmp_path: Path) -> None:
         log = (home / "00000000.jdb").read_bytes()
         sizes.append(len(log))
     assert sizes[0] == sizes[1]
+
+
+def test_a_comparator_of_the_application(tmp_path: Path) -> None:
+    """Nobody else knows the order of its keys; a database that is not changed may have one."""
+    log = TreeLog()
+    root = log.tree([slot(b"key", log.ln(b"key", b"data"))])
+    log.database(b"db", root, btree_comparator=b"\xac\xed\x00\x05t\x00\x01C")
+    log.checkpoint()
+    home = log.write(tmp_path / "resting")
+    _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    assert outcome.checkpoint is not None
+    log.ln(b"key", b"changed")
+    home = log.write(tmp_path / "changed")
+    before = hashes(home)
+    with pytest.raises(RefusedError, match="comparator"):
+        apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    assert hashes(home) == before
+
+
+def test_an_emptied_database_keeps_a_key_of_two_parts(tmp_path: Path) -> None:
+    """The engine compares it with those that come, and cannot compare what is not of two parts."""
+    log = TreeLog()
+    both = b"kd\x01"
+    root = log.tree([slot(both, log.ln(both, b""))])
+    log.database(b"dup", root, db_flags=DUPLICATES)
+    log.checkpoint()
+    log.ln(both, None)
+    home = log.write(tmp_path / "env")
+    apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    after = snapshot_of(home, 0)
+    (database,) = (each for each in after.databases.values() if each.name == "dup")
+    assert content_of(after) == {"dup": []}
+    top = after.tree(database).read(after.tree(database).root())
+    (key,) = (top.nodes.slots.key[row] for row in range(len(top.nodes.slots)))
+    assert key == both
