@@ -10,9 +10,10 @@ JE 25.3.17.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -99,13 +100,45 @@ def _total(snapshot: Snapshot) -> Counter[int]:
 
 
 def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> None:
+    for part in of_live(snapshot, database, _recounted):
+        counted.take(part)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a part of a tree consists of.
+
+    Attributes:
+        records, nodes, bases, deltas: int64 LSNs; see `Recount`, `bases` apart from `nodes` here.
+        record_sizes: int64; bytes of each.
+    """
+
+    records: Ints
+    record_sizes: Ints
+    nodes: Ints
+    bases: Ints
+    deltas: Ints
+
+
+T = TypeVar("T")
+
+
+def of_live(snapshot: Snapshot, database: Database, work: Callable[[Tree, Live], T]) -> Iterator[T]:
+    """What is made of the live parts of a tree; its faults are told in `snapshot.faults`.
+
+    Args:
+        snapshot: the log.
+        database: one that has a root.
+        work: takes a part; in threads.
+    """
     reading = snapshot.reading(database, with_data=False, show_expired=True)
     tree = reading.tree
+    uppers: list[T] = []
 
     def look(leaves: Leaves) -> None:
-        counted.take(_of_nodes(tree, leaves))
+        uppers.append(work(tree, _live(_NONE, _NONE, leaves)))
 
-    def measure(children: Children) -> tuple[Recount, list[Fault]]:
+    def measure(children: Children) -> tuple[T, list[Fault]]:
         leaves = tree.read(children)
         slots, alive, changes, faults = reading.alive(leaves)
         # Data in slots, and that of duplicates, makes the record's entry obsolete at once.
@@ -118,19 +151,32 @@ def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> Non
         unknown = np.flatnonzero(sizes <= 0)
         if len(unknown):
             sizes[unknown] = _sizes(tree, lsns[unknown])
-        part = _of_nodes(tree, leaves)
-        part.live_records = _by_file(tree, lsns, sizes)
-        return part, faults
+        return work(tree, _live(lsns, sizes, leaves)), faults
 
     for part, faults in snapshot.in_order(
         tree.leaf_children(seen=look, at_once=BINS_AT_ONCE), measure
     ):
-        counted.take(part)
+        yield part
+        yield from uppers
+        uppers.clear()
         snapshot.faults.extend(faults)
+    yield from uppers
     if reading.has_left:
         left = _lns_of(reading, reading.left_changes())
-        counted.take(Recount(live_records=_by_file(tree, left, _sizes(tree, left))))
+        yield work(tree, Live(left, _sizes(tree, left), _NONE, _NONE, _NONE))
     snapshot.faults.extend(tree.faults)
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def _live(lsns: Ints, sizes: Ints, leaves: Leaves) -> Live:
+    """Records, and full nodes, full versions of deltas, and deltas."""
+    nodes = leaves.logged[0]
+    used = leaves.nodes.good & nodes.good
+    deltas = used & nodes.is_delta
+    bases = nodes.last_full_lsn[deltas]
+    return Live(lsns, sizes, nodes.lsn[used & ~deltas], bases[bases != NULL_LSN], nodes.lsn[deltas])
 
 
 def _lns_of(reading: Reading, changes: Ints) -> Ints:
@@ -157,18 +203,16 @@ def _lns_of(reading: Reading, changes: Ints) -> Ints:
     return outside
 
 
-def _of_nodes(tree: Tree, leaves: Leaves) -> Recount:
-    """Full nodes, full versions of deltas, and deltas."""
-    nodes = leaves.logged[0]
-    used = leaves.nodes.good & nodes.good
-    deltas = used & nodes.is_delta
-    bases = nodes.last_full_lsn[deltas]
-    lsns = [nodes.lsn[used & ~deltas], bases[bases != NULL_LSN], nodes.lsn[deltas]]
+def _recounted(tree: Tree, live: Live) -> Recount:
+    lsns = [live.nodes, live.bases, live.deltas]
     sizes = np.split(_sizes(tree, np.concatenate(lsns)), np.cumsum([len(some) for some in lsns]))
-    fulls, own_bases, own_deltas = (
-        _by_file(tree, some, of) for some, of in zip(lsns, sizes, strict=False)
+    fulls, bases, deltas = (_by_file(tree, some, of) for some, of in zip(lsns, sizes, strict=False))
+    return Recount(
+        live_records=_by_file(tree, live.records, live.record_sizes),
+        live_nodes=fulls + bases,
+        bases=bases,
+        live_deltas=deltas,
     )
-    return Recount(live_nodes=fulls + own_bases, bases=own_bases, live_deltas=own_deltas)
 
 
 def _sizes(tree: Tree, lsns: Ints) -> Ints:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.internal import (
@@ -31,11 +32,16 @@ from je_tools.formats.je.internal import (
 )
 from je_tools.formats.je.summaries import Summaries, read_summaries
 from je_tools.formats.je.tuples import TupleError
+from je_tools.formats.je.types import ENTRY_TYPES, Family, Group, mask_of
 
 if TYPE_CHECKING:
     from je_tools.snapshot import Snapshot
 
 _FLOAT = np.float32
+_IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
+_IS_IN = mask_of(
+    each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,36 @@ class FileSummary:
     obsolete_ln_count: int = 0
     obsolete_ln_size: int = 0
     obsolete_ln_size_counted: int = 0
+
+    @classmethod
+    def of_entries(cls, types: npt.NDArray[np.uint8], sizes: Ints) -> FileSummary:
+        """Of entries of which none is known to be obsolete.
+
+        Args:
+            types: uint8; numbers of their types.
+            sizes: int64; bytes of each.
+        """
+        is_in, is_ln = _IS_IN[types], _IS_LN[types]
+        return cls(
+            total_count=len(sizes),
+            total_size=int(sizes.sum()),
+            total_in_count=int(np.count_nonzero(is_in)),
+            total_in_size=int(sizes[is_in].sum()),
+            total_ln_count=int(np.count_nonzero(is_ln)),
+            total_ln_size=int(sizes[is_ln].sum()),
+            max_ln_size=int(sizes[is_ln].max(initial=0)),
+        )
+
+    def __add__(self, other: FileSummary) -> FileSummary:
+        """Of the entries of both."""
+        mine, others = asdict(self), asdict(other)
+        sums = {name: mine[name] + others[name] for name in mine}
+        return FileSummary(**sums | {"max_ln_size": max(self.max_ln_size, other.max_ln_size)})
+
+    @property
+    def counted(self) -> int:
+        """Entries, and once more those that are obsolete: what never becomes less."""
+        return self.total_count + self.obsolete_in_count + self.obsolete_ln_count
 
     @property
     def obsolete_size(self) -> int:

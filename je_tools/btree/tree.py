@@ -421,6 +421,12 @@ class Tree:
             )
         return list(found.values())
 
+    def replayed_keys(self) -> Spans:
+        """Keys that lead to the nodes that are newer than what the tree names, ascending."""
+        nodes, _, _ = self.newest_whole(self.replayed.lsn)
+        keys = nodes.identifier_key.take(nodes.good & (nodes.identifier_key.sizes >= 0))
+        return keys.take(order_keys(keys, two_part=self.by_parts, fast=self.fast))
+
     def that_hold(self, children: Children, keys: Spans) -> Mask:
         """Which children have one of these keys in their range."""
         low = self.before(keys, children.low, 0)

@@ -15,13 +15,15 @@ import numpy as np
 from je_tools.checkpoint.changes import Written
 from je_tools.checkpoint.sequences import Sequences
 from je_tools.checkpoint.survey import share_of_slots
-from je_tools.formats.arrays import Ints
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import NEVER
 from je_tools.formats.je.header import MIN_HEADER_SIZE, PROVISIONAL_YES
 from je_tools.formats.je.node_writer import encode_nodes
 from je_tools.formats.je.nodes import BIN_NO, IN_NO, LEVEL_MASK, Nodes
+from je_tools.formats.je.types import BY_NAME
 from je_tools.formats.je.writer import Appender
 from je_tools.formats.source import Bytes
+from je_tools.utilization import FileSummary
 
 
 @dataclass
@@ -35,6 +37,8 @@ class CheckpointLog:
         fast: use compiled kernels.
         node_counts, node_sizes: what was written, by database and level.
         expiring: bytes of what was written by the file and the hour in which they expire.
+        totals: what was written, by the file.
+        replaced_nodes, replaced_lns: LSNs of what was there before.
     """
 
     appender: Appender
@@ -44,6 +48,10 @@ class CheckpointLog:
     node_counts: Counter[tuple[int, int]] = field(default_factory=Counter)
     node_sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
     expiring: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+
+    totals: dict[int, FileSummary] = field(default_factory=lambda: defaultdict(FileSummary))
+    replaced_nodes: list[Ints] = field(default_factory=list)
+    replaced_lns: list[int] = field(default_factory=list)
 
     @property
     def version(self) -> int:
@@ -74,6 +82,7 @@ class CheckpointLog:
         key = int(nodes.db_id[0]), level
         self.node_counts[key] += len(nodes)
         self.node_sizes[key] += int(sizes.sum())
+        self._count(type_no, lsns, sizes)
         if nodes.slots.expires_ms.any():
             self._count_expiring(nodes, lsns, sizes)
         return lsns, sizes
@@ -89,4 +98,23 @@ class CheckpointLog:
     def entry(self, name: str, fields: Mapping[str, Any]) -> Written:
         """Append one entry of a type, by its fields."""
         lsn = self.appender.append(name, fields)
-        return Written(lsn, self.appender.tail.next_offset - (lsn & 0xFFFFFFFF))
+        written = Written(lsn, self.appender.tail.next_offset - (lsn & 0xFFFFFFFF))
+        self._count(BY_NAME[name].no, np.array([lsn]), np.array([written.size]))
+        return written
+
+    def _count(self, type_no: int, lsns: Ints, sizes: Ints) -> None:
+        file_nos = lsns >> 32
+        for file_no in np.unique(file_nos).tolist():
+            own = sizes[file_nos == file_no]
+            types = np.full(len(own), type_no, np.uint8)
+            self.totals[file_no] += FileSummary.of_entries(types, own)
+
+    def replaces(self, logged: Nodes, some: Mask) -> None:
+        """Note that other versions of nodes take the place of these.
+
+        Args:
+            logged: as the log has them, deltas not merged.
+            some: which of them.
+        """
+        deltas = some & logged.is_delta
+        self.replaced_nodes += [logged.lsn[some], logged.last_full_lsn[deltas]]

@@ -9,13 +9,23 @@ UtilizationProfile.populateCache and flushFileSummary, JE 18.3.12.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
 
 from je_tools.checkpoint.changes import Written
 from je_tools.checkpoint.log import CheckpointLog
+from je_tools.checkpoint.obsolete import (
+    Gone,
+    joined_gone,
+    obsolete_by_file,
+    of_removed,
+)
 from je_tools.checkpoint.survey import Survey
+from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal import (
     EXPIRATION_DB,
@@ -36,7 +46,10 @@ from je_tools.utilization import (
     internal_records,
     record_places,
     reserved_files,
+    stored_summaries,
 )
+
+Fields = Mapping[str, Any]
 
 Records = dict[bytes, Written | None]
 """What comes into the slots of an internal database, by key; None for a slot that goes."""
@@ -114,29 +127,57 @@ def _expirations_of(file_no: int, hours: Mapping[int, int]) -> Expirations:
     return Expirations(file_no, in_hours, tuple((time // unit, hours[time]) for time in times))
 
 
-def write_summaries(
-    snapshot: Snapshot, survey: Survey, log: CheckpointLog, start_lsn: int
-) -> Records:
-    """Give files a summary that have none, and let go those of files that are gone or reserved.
+def count_files(
+    snapshot: Snapshot,
+    survey: Survey,
+    log: CheckpointLog,
+    start_lsn: int,
+    removed: frozenset[int],
+) -> dict[bytes, Fields | None]:
+    """What is to be said of files that have changed, by the keys of the summaries that say it.
+
+    Files that are gone or reserved lose their summaries. What this very checkpoint replaces is
+    counted and not listed, and so is nothing that a crash inside of it would bring back.
 
     Args:
         snapshot: the log.
-        survey: what files without a summary hold.
-        log: what is appended to.
-        start_lsn: of the CkptStart; files in front of its own need one.
+        survey: what files without a summary hold, and what no summary has counted.
+        log: what was appended for all other databases.
+        start_lsn: of the CkptStart. Of files behind its own the next recovery reads all.
+        removed: ids of databases whose removal the checkpoint finishes.
+
+    Returns:
+        The fields of each summary, that of the last file first, as the others come into it; None
+        for one that goes.
     """
     database = own_database(snapshot, UTILIZATION_DB)
     if database is None:
         return {}
     there = _in_use(snapshot)
-    known = {file_no for file_no, _ in _summary_keys(snapshot)}
-    records = _gone_summaries(snapshot)
-    needing = {file_no for file_no in there - known if file_no < start_lsn >> 32}
-    for file_no in sorted(needing):
-        key = _summary_key(file_no, survey.summaries[file_no])
-        summary = {"summary": asdict(survey.summaries[file_no]), "obsolete_offsets": ()}
-        fields = NO_LN | {"db_id": database.db_id, "key": key, "data": b"", "anchor_lsn": NULL_LSN}
-        records[key] = log.entry("FileSummaryLN", fields | summary)
+    records: dict[bytes, Fields | None] = dict.fromkeys(_gone_summaries(snapshot))
+    stored = stored_summaries(snapshot)
+    known = {file_no: summary for file_no, _, summary in stored.newest()}
+    # The engine has counted some by what a crash leaves no trace of.
+    gone = joined_gone(survey.gone)
+    gone = gone.take(~gone.is_listed | ~np.isin(gone.lsn, stored.summaries.obsolete))
+    obsolete = obsolete_by_file(joined_gone([gone, *_replaced(snapshot, log)]))
+    none = FileSummary()
+    extinct: dict[int, FileSummary] = defaultdict(FileSummary)
+    for db_id in sorted(removed):
+        for file_no, summary in of_removed(snapshot, snapshot.databases[db_id]).items():
+            extinct[file_no] += summary
+    for file_no in sorted((no for no in there if no <= start_lsn >> 32), reverse=True):
+        begun = known.get(file_no) or survey.summaries.get(file_no, none)
+        more, offsets = obsolete.get(file_no, (none, ()))
+        more += survey.since.get(file_no, none) if file_no in known else none
+        more += log.totals[file_no] + extinct[file_no]
+        if file_no in known and more == none:
+            continue
+        summary = begun + more
+        key = FileSummaryKey(file_no, summary.counted).encode()
+        said = {"summary": asdict(summary), "obsolete_offsets": offsets}
+        fields = {"db_id": database.db_id, "key": key, "data": b"", "anchor_lsn": NULL_LSN}
+        records[key] = NO_LN | fields | said
     return records
 
 
@@ -167,9 +208,23 @@ def stale_records(snapshot: Snapshot) -> Records:
     return gone | _gone_summaries(snapshot) | gone_reserved_files(snapshot)
 
 
-def _summary_key(file_no: int, counts: FileSummary) -> bytes:
-    obsolete = counts.obsolete_in_count + counts.obsolete_ln_count
-    return FileSummaryKey(file_no, counts.total_count + obsolete).encode()
+def write_summaries(counted: Mapping[bytes, Fields | None], log: CheckpointLog) -> Records:
+    """Append what `count_files` says."""
+    return {
+        key: None if fields is None else log.entry("FileSummaryLN", fields)
+        for key, fields in counted.items()
+    }
+
+
+def _replaced(snapshot: Snapshot, log: CheckpointLog) -> list[Gone]:
+    """What this checkpoint has replaced so far."""
+    nodes = np.concatenate([*log.replaced_nodes, np.empty(0, np.int64)])
+    lns = np.array(log.replaced_lns, np.int64)
+    sizes = fetch(snapshot.image, lns, fast=snapshot.fast, check=False).size
+    return [
+        Gone.of(nodes[nodes != NULL_LSN], is_ln=False, is_listed=False),
+        Gone.of(lns, sizes, is_ln=True, is_listed=False),
+    ]
 
 
 def gone_reserved_files(snapshot: Snapshot) -> Records:

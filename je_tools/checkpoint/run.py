@@ -21,7 +21,9 @@ from je_tools.checkpoint.log import CheckpointLog
 from je_tools.checkpoint.own_records import (
     NO_LN,
     OWN,
+    Fields,
     Records,
+    count_files,
     finished_removals,
     gone_reserved_files,
     lacking_expirations,
@@ -246,6 +248,7 @@ class _Checkpointer:
         self.survey = self._look()
         self.log = self._log_at(tail, emit)
         self.done = Checkpoint(removed=_removed(snapshot))
+        self.counted: Mapping[bytes, Fields | None] = {}
         self.changed_maps: Records = {}
         self.changed_names: Records = {}
 
@@ -288,6 +291,7 @@ class _Checkpointer:
             self._write_removal(snapshot.databases[db_id])
         for database in self.made:
             self._write_name(database)
+        self.counted = count_files(snapshot, self.survey, self.log, done.start_lsn, done.removed)
         self._write_rest(self._last_file_no())
         self.log.appender.flush()
         done.node_counts, done.node_sizes = self.log.node_counts, self.log.node_sizes
@@ -324,7 +328,7 @@ class _Checkpointer:
         done.records |= {
             RESERVED_FILES_DB: gone_reserved_files(snapshot),
             EXTINCT_SCANS_DB: finished_removals(snapshot, done.removed),
-            UTILIZATION_DB: write_summaries(snapshot, self.survey, self.log, done.start_lsn),
+            UTILIZATION_DB: write_summaries(self.counted, self.log),
             EXPIRATION_DB: write_expirations(snapshot, self.survey, self.log, last_file_no),
         }
         for database in snapshot.databases.values():
@@ -375,6 +379,8 @@ class _Checkpointer:
         fields = NO_LN | {"db_id": ID_DB, "key": key, "database": record}
         fields |= {"data": None, "deleted": 1} if deleted else {"data": b"", "deleted": 0}
         written: Written | None = self.log.entry("MapLN", fields)
+        if database.map_ln_lsn != NULL_LSN:
+            self.log.replaced_lns.append(database.map_ln_lsn)
         self.changed_maps[key] = None if deleted else written
 
     def _write_end(self) -> None:

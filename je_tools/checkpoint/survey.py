@@ -9,7 +9,7 @@ ExpirationTracker.track, JE 18.3.12.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.btree.tree import NODES_AT_ONCE
+from je_tools.checkpoint.obsolete import (
+    Counting,
+    Gone,
+    Versions,
+    joined_gone,
+    joined_versions,
+)
 from je_tools.checkpoint.sequences import Sequences
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import MAX_ROWS, decode
@@ -34,9 +41,6 @@ from je_tools.utilization import FileSummary, internal_records
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 _IS_USER_LN = mask_of(each.no for each in ENTRY_TYPES.values() if each.user_ln)
 _IS_NODE = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.NODE)
-_IS_IN = mask_of(
-    each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
-)
 _IS_BIN = mask_of((BIN_NO, DELTA_NO))
 
 
@@ -82,13 +86,17 @@ class Survey:
         sequences: the last numbers given.
         stream: entries of the replication stream since the last checkpoint began.
         summaries: of each file that was asked for, without what is obsolete.
+        since: of files that recovery reads, of what no summary has counted, likewise.
         expiring: of each such file bytes by the hour since 1970 in which they expire.
+        gone: what no summary has counted as obsolete.
     """
 
     sequences: Sequences
     stream: Stream
     summaries: dict[int, FileSummary] = field(default_factory=dict)
+    since: dict[int, FileSummary] = field(default_factory=dict)
     expiring: dict[int, Counter[int]] = field(default_factory=dict)
+    gone: list[Gone] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +105,22 @@ class _Piece:
 
     Attributes:
         node_ids: int64; the highest and the lowest of nodes, provisional ones too.
-        totals: as `FileSummary` counts.
+        totals, since: as those of `Survey`.
         expiring: bytes of records by the hour in which they expire.
         bins: int64 LSNs.
+        gone: records that are obsolete.
+        versions: of nodes.
     """
 
     file_no: int
     node_ids: Ints
     stream: Stream
-    totals: Counter[str]
+    totals: FileSummary
+    since: FileSummary
     expiring: Counter[int]
     bins: Ints
+    gone: Gone
+    versions: list[Versions]
 
 
 @dataclass(frozen=True)
@@ -117,12 +130,14 @@ class _Look:
     Attributes:
         from_lsn, next_lsn: entries from here to there have given numbers.
         file_nos: files of which more is to be known.
+        counting: finds what is obsolete.
         fast: use compiled kernels.
     """
 
     from_lsn: int
     next_lsn: int
     file_nos: frozenset[int]
+    counting: Counting
     fast: bool
 
     def __call__(self, rows: Rows) -> _Piece:
@@ -130,10 +145,24 @@ class _Look:
         ids = self._node_ids(rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
         shown = rows.replicated & ~rows.invisible & (rows.lsn >= self.from_lsn)
         stream = Stream(rows.lsn[shown], rows.vlsn[shown], rows.type[shown])
-        if rows.file_no not in self.file_nos:
-            return _Piece(rows.file_no, ids, stream, Counter(), Counter(), _NONE)
-        bins = rows.lsn[_IS_BIN[rows.type]]
-        return _Piece(rows.file_no, ids, stream, _totals(rows), self._expiring(rows), bins)
+        wanted = rows.file_no in self.file_nos
+        bins = rows.lsn[_IS_BIN[rows.type]] if wanted else _NONE
+        recent = rows.take(
+            self.counting.uncounted(rows.lsn, rows.lsn) & (rows.lsn >= self.from_lsn)
+        )
+        lns = _in_parts(rows.take(_IS_LN[rows.type]))
+        nodes = _in_parts(rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
+        return _Piece(
+            rows.file_no,
+            ids,
+            stream,
+            FileSummary.of_entries(rows.type, rows.size),
+            FileSummary.of_entries(recent.type, recent.size),
+            self._expiring(rows) if wanted else Counter(),
+            bins,
+            joined_gone(gone for some in lns for gone in self.counting.records(some)),
+            [some for some in map(self.counting.versions, nodes) if some is not None],
+        )
 
     def _node_ids(self, rows: Rows) -> Ints:
         found = [_NONE]
@@ -158,20 +187,6 @@ _NONE = np.empty(0, np.int64)
 def _in_parts(rows: Rows) -> Iterator[Rows]:
     for first in range(0, len(rows), MAX_ROWS):
         yield rows.take(np.arange(first, min(first + MAX_ROWS, len(rows))))
-
-
-def _totals(rows: Rows) -> Counter[str]:
-    size = rows.size
-    is_in, is_ln = _IS_IN[rows.type], _IS_LN[rows.type]
-    return Counter(
-        total_count=len(rows),
-        total_size=int(size.sum()),
-        total_in_count=int(np.count_nonzero(is_in)),
-        total_in_size=int(size[is_in].sum()),
-        total_ln_count=int(np.count_nonzero(is_ln)),
-        total_ln_size=int(size[is_ln].sum()),
-        max_ln_size=int(size[is_ln].max(initial=0)),
-    )
 
 
 def by_hour(expires_ms: Ints, sizes: Ints) -> Counter[int]:
@@ -205,31 +220,34 @@ def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
         snapshot: the log as recovery leaves it.
         file_nos: the files.
     """
-    checkpoint = snapshot.checkpoint
     first_no = min([max(snapshot.first_lsn, 0) >> 32, *file_nos])
     files = tuple(file for file in snapshot.end.files if file.file_no >= first_no)
-    work = _Look(max(checkpoint.start_lsn, 0), snapshot.end.next_lsn, file_nos, fast=snapshot.fast)
+    counting = Counting.of(snapshot)
+    counting.prepare()
+    work = _Look(counting.since, snapshot.end.next_lsn, file_nos, counting, fast=snapshot.fast)
     survey = Survey(_given(snapshot), Stream.of(()))
     streams = []
-    totals: dict[int, Counter[str]] = {file_no: Counter() for file_no in file_nos}
+    survey.summaries = dict.fromkeys(file_nos, FileSummary())
     survey.expiring = {file_no: Counter() for file_no in file_nos}
+    since: dict[int, FileSummary] = defaultdict(FileSummary)
+    versions: list[Versions] = []
     scanner = replace(snapshot.scanner, progress=None, wide=False)
     for part in scanner.scan(replace(snapshot.environment, files=files), work):
         for piece in part.results:
             survey.sequences.saw_all("node", piece.node_ids)
             streams.append(piece.stream)
-            if piece.file_no not in file_nos:
-                continue
-            of_file = totals[piece.file_no]
-            largest = max(of_file["max_ln_size"], piece.totals["max_ln_size"])
-            of_file.update(piece.totals)
-            of_file["max_ln_size"] = largest
-            survey.expiring[piece.file_no] += piece.expiring
-            survey.expiring[piece.file_no] += _of_bins(snapshot, piece.bins)
+            since[piece.file_no] += piece.since
+            survey.gone.append(piece.gone)
+            versions += piece.versions
+            if piece.file_no in file_nos:
+                survey.summaries[piece.file_no] += piece.totals
+                survey.expiring[piece.file_no] += piece.expiring
+                survey.expiring[piece.file_no] += _of_bins(snapshot, piece.bins)
     # What threads have read with is free, and kept by malloc.
     give_back_memory()
     survey.stream = Stream.joined(streams)
-    survey.summaries = {file_no: FileSummary(**counts) for file_no, counts in totals.items()}
+    survey.since = since
+    survey.gone += [*counting.replaced_unsaid(), *counting.nodes(joined_versions(versions))]
     return survey
 
 

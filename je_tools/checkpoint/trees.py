@@ -139,9 +139,7 @@ class TreeWriter:
 
     def _keys(self) -> Spans:
         """Keys that lead to all that has to be looked at, ascending."""
-        entries = fetch(self.tree.image, self.tree.replayed.lsn, fast=self.tree.fast)
-        nodes, _, _ = self.tree.newest_whole(entries.lsn)
-        places = nodes.identifier_key.take(nodes.good & (nodes.identifier_key.sizes >= 0))
+        places = self.tree.replayed_keys()
         if not len(places):
             return self.changes.key
         keys = joined_spans([self.changes.key, places])
@@ -259,6 +257,7 @@ class TreeWriter:
             pieces: what is written.
         """
         lsns, sizes = self._append(pieces)
+        self.log.replaces(leaves.logged[0], touched)
         # Another version than the slot names was logged since; it stays, and gets named.
         moved = np.flatnonzero(~touched & (leaves.nodes.lsn != above.lsn[rows]))
         found = fetch(self.tree.image, leaves.nodes.lsn[moved], fast=self.tree.fast, check=False)
@@ -299,6 +298,7 @@ class TreeWriter:
         if not len(named.replaced):
             return int(nodes.lsn[0])
         slots, _ = _put(nodes, named)
+        self.log.replaces(leaves.logged[0], _ONE)
         return self._write_over(nodes, slots) if len(slots) else self._plant(nodes, slots)
 
     def _write_over(self, root: Nodes, slots: Slots) -> int:

@@ -1,0 +1,482 @@
+"""What became obsolete in the part of a log that recovery replays, and no summary has counted.
+
+The engine counts while it writes, and logs the counts with each checkpoint; what a crash has lost
+of them its recovery counts anew, from the entries alone: a record's entry says what it replaces,
+and a node's where its versions before are. A summary in the log has counted all that was made
+obsolete in front of it. As there, an entry whose obsoleteness follows from itself (a deletion, a
+record that is in its slot, duplicates) is counted and not listed.
+
+Other than the engine, which guesses, this knows what the recovered trees consist of: a version of
+a node is counted once, and listed where no tree uses it, as cleaners skip what is listed.
+
+Source: je-log.md "Utilization"; RecoveryManager.redoUtilizationInfo, undoUtilizationInfo,
+INFileReader.processEntry, RecoveryUtilizationTracker, JE 18.3.12 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+
+from je_tools.btree.tree import BINS_AT_ONCE, Tree
+from je_tools.formats.arrays import Ints, Mask, rows_by
+from je_tools.formats.je import header as h
+from je_tools.formats.je.columns import decode
+from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.internal import UTILIZATION_DB
+from je_tools.formats.je.keysort import group_keys
+from je_tools.formats.je.layout import ABORT_DATA, ABORT_KNOWN_DELETED, LN_EMBEDDED
+from je_tools.formats.je.nodes import DELTA_NO
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
+from je_tools.formats.spans import Spans
+from je_tools.recount import Live, of_live
+from je_tools.recovery.interval import (
+    DELETED,
+    INVISIBLE,
+    Lns,
+    Table,
+)
+from je_tools.recovery.overlay import is_open
+from je_tools.snapshot import Database, Snapshot
+from je_tools.utilization import FileSummary
+
+_LN_FAMILIES = (Family.LN, Family.NAME_LN, Family.MAP_LN, Family.DEL_DUP_LN)
+_OF_LN_FAMILY = {
+    family: mask_of(each.no for each in ENTRY_TYPES.values() if each.family is family)
+    for family in _LN_FAMILIES
+}
+_IS_NODE = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.NODE)
+_LN_FIELDS = frozenset({"flags", "abort_lsn", "prior_size", "prior_file_no"})
+_NODE_FIELDS = frozenset({"db_id", "node_id", "last_full_lsn", "last_delta_lsn"})
+_PRIOR_SINCE = 16
+_MAP_LN_LAST = 18
+"""Up to here a descriptor's entry has what it replaces in front of what is no column."""
+_KEY_SIZE = 8
+_OFFSET = (1 << 32) - 1
+_NONE = np.empty(0, np.int64)
+_NEVER_COUNTED = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Gone(Table):
+    """Obsolete entries, in no order.
+
+    Attributes:
+        lsn: int64; of which the offset is 0 where only the file is known.
+        size: int64; bytes, 0 where that is not known.
+        is_ln, is_listed: bool.
+    """
+
+    lsn: Ints
+    size: Ints
+    is_ln: Mask
+    is_listed: Mask
+
+    @classmethod
+    def of(cls, lsn: Ints, size: Ints | int = 0, *, is_ln: bool, is_listed: Mask | bool) -> Gone:
+        """Entries of one kind."""
+        n = len(lsn)
+        return cls(
+            lsn,
+            np.broadcast_to(np.asarray(size, np.int64), (n,)).copy(),
+            np.full(n, is_ln),
+            np.broadcast_to(np.asarray(is_listed, np.bool_), (n,)).copy(),
+        )
+
+    def take(self, keep: Mask | Ints) -> Gone:
+        """Some of them."""
+        return Gone(*(getattr(self, f.name)[keep] for f in fields(self)))
+
+
+def joined_gone(parts: Iterable[Gone]) -> Gone:
+    """All of these."""
+    every = list(parts)
+    if not every:
+        return Gone.of(_NONE, is_ln=True, is_listed=False)
+    columns = (np.concatenate([getattr(p, f.name) for p in every]) for f in fields(Gone))
+    return Gone(*columns)
+
+
+def obsolete_by_file(gone: Gone) -> dict[int, tuple[FileSummary, tuple[int, ...]]]:
+    """What of each file is obsolete, and the offsets that are listed, ascending.
+
+    Args:
+        gone: of what is listed an entry may come twice; it counts once.
+    """
+    listed = np.flatnonzero(gone.is_listed)
+    _, first = np.unique(gone.lsn[listed], return_index=True)
+    rows = np.concatenate((np.flatnonzero(~gone.is_listed), listed[first]))
+    gone = gone.take(rows)
+    found = {}
+    for file_no, own in rows_by(gone.lsn >> 32).items():
+        of_file = gone.take(own)
+        sized = of_file.is_ln & (of_file.size > 0)
+        summary = FileSummary(
+            obsolete_in_count=int(np.count_nonzero(~of_file.is_ln)),
+            obsolete_ln_count=int(np.count_nonzero(of_file.is_ln)),
+            obsolete_ln_size=int(of_file.size[sized].sum()),
+            obsolete_ln_size_counted=int(np.count_nonzero(sized)),
+        )
+        offsets = np.sort(of_file.lsn[of_file.is_listed] & _OFFSET)
+        found[file_no] = summary, tuple(offsets.tolist())
+    return found
+
+
+def of_removed(snapshot: Snapshot, database: Database) -> dict[int, FileSummary]:
+    """What becomes obsolete of each file when a database goes."""
+    found: dict[int, FileSummary] = defaultdict(FileSummary)
+    if database.root_lsn == NULL_LSN:
+        return found
+    for part in of_live(snapshot, database, _all_of):
+        for file_no, (summary, _) in part.items():
+            found[file_no] += summary
+    return found
+
+
+def _all_of(_: Tree, live: Live) -> dict[int, tuple[FileSummary, tuple[int, ...]]]:
+    nodes = np.concatenate((live.nodes, live.bases, live.deltas))
+    return obsolete_by_file(
+        joined_gone(
+            (
+                Gone.of(live.records, live.record_sizes, is_ln=True, is_listed=False),
+                Gone.of(nodes, is_ln=False, is_listed=False),
+            )
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Versions(Table):
+    """Versions of nodes in the order of the log.
+
+    Attributes:
+        lsn, db_id, node_id: int64.
+        last_full_lsn, last_delta_lsn: int64; of the versions before, NULL_LSN for none.
+        is_delta: bool.
+        is_whole_provisional: bool; counts only if a node above was logged later.
+    """
+
+    lsn: Ints
+    db_id: Ints
+    node_id: Ints
+    last_full_lsn: Ints
+    last_delta_lsn: Ints
+    is_delta: Mask
+    is_whole_provisional: Mask
+
+    def take(self, keep: Mask | Ints) -> Versions:
+        """Some of them."""
+        return Versions(*(getattr(self, f.name)[keep] for f in fields(self)))
+
+
+def joined_versions(parts: Iterable[Versions]) -> Versions:
+    """All of these, in the order of the log."""
+    every = list(parts)
+    no = np.empty(0, np.bool_)
+    every = every or [Versions(_NONE, _NONE, _NONE, _NONE, _NONE, no, no)]
+    columns = (np.concatenate([getattr(p, f.name) for p in every]) for f in fields(Versions))
+    both = Versions(*columns)
+    return both.take(np.argsort(both.lsn, kind="stable"))
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Finds what is obsolete; safe in any thread once it is made.
+
+    Attributes:
+        snapshot: the log as recovery leaves it.
+        since: LSN from which on what was replaced is looked at.
+        summary_lsns: of the last summary of a file that the log has since then, by its number.
+    """
+
+    snapshot: Snapshot
+    since: int
+    summary_lsns: dict[int, int]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Counting:
+        """For the interval of a log."""
+        since = max(snapshot.checkpoint.start_lsn, 0)
+        return cls(snapshot, since, _logged_summaries(snapshot, since))
+
+    def uncounted(self, lsns: Ints, made_by: Ints) -> Mask:
+        """Which entries no summary in the log has counted.
+
+        Args:
+            lsns: of the entries.
+            made_by: LSNs of what made them obsolete.
+        """
+        file_nos, logged = self._summaries
+        if not len(file_nos):
+            return np.ones(len(lsns), np.bool_)
+        own = lsns >> 32
+        at = np.minimum(np.searchsorted(file_nos, own), len(file_nos) - 1)
+        counted: Mask = (file_nos[at] == own) & (logged[at] >= made_by)
+        return ~counted
+
+    @cached_property
+    def _summaries(self) -> tuple[Ints, Ints]:
+        file_nos = np.array(sorted(self.summary_lsns), np.int64)
+        lsns = [self.summary_lsns[file_no] for file_no in file_nos.tolist()]
+        return file_nos, np.array(lsns, np.int64)
+
+    @cached_property
+    def _commits(self) -> tuple[Ints, Ints]:
+        """Ids of committed transactions, ascending, and LSNs of their Commits."""
+        ends = self.snapshot.interval.ends
+        ids, lsns = ends.txn_id[ends.is_commit], ends.lsn[ends.is_commit]
+        order = np.argsort(ids, kind="stable")
+        return ids[order], lsns[order]
+
+    @cached_property
+    def _databases(self) -> tuple[Ints, Mask]:
+        """Ids of databases, ascending, and which have duplicates, whose LNs nobody ever reads."""
+        databases = self.snapshot.databases
+        ids = sorted(databases)
+        two_part = [databases[db_id].has_duplicates for db_id in ids]
+        return np.array(ids, np.int64), np.array(two_part, np.bool_)
+
+    def _commit_lsns(self, txn_ids: Ints) -> Ints:
+        """Where transactions were committed; NULL_LSN for those that were not."""
+        ids, lsns = self._commits
+        if not len(ids):
+            return np.full(len(txn_ids), NULL_LSN, np.int64)
+        at = np.minimum(np.searchsorted(ids, txn_ids), len(ids) - 1)
+        return np.where(ids[at] == txn_ids, lsns[at], NULL_LSN)
+
+    def prepare(self) -> None:
+        """Make what threads share."""
+        _ = self._summaries, self._commits, self._databases, self._kept, self._aborted
+
+    @cached_property
+    def _kept(self) -> Ints:
+        return np.array(sorted(self.snapshot.kept_txns), np.int64)
+
+    @cached_property
+    def _aborted(self) -> Ints:
+        ends = self.snapshot.interval.ends
+        return np.unique(ends.txn_id[~ends.is_commit])
+
+    def records(self, rows: Rows) -> Iterator[Gone]:
+        """What records that the interval holds say of themselves and of what they have replaced.
+
+        Args:
+            rows: LNs of one file.
+        """
+        interval = self.snapshot.interval.lns
+        if not len(interval) or not len(rows):
+            return
+        at = np.minimum(np.searchsorted(interval.lsn, rows.lsn), len(interval) - 1)
+        known = interval.lsn[at] == rows.lsn
+        rows, lns = rows.take(known), interval.take(at[known])
+        for family, is_family in _OF_LN_FAMILY.items():
+            if family is Family.MAP_LN and rows.version > _MAP_LN_LAST:
+                continue
+            some = is_family[rows.type]
+            if some.any():
+                yield from self._of_family(rows.take(some), lns.take(some), family)
+        others = ~np.any([mask[rows.type] for mask in _OF_LN_FAMILY.values()], axis=0)
+        gone = others & (lns.flags & (DELETED | INVISIBLE) == DELETED)
+        yield self._themselves(lns.take(gone), rows.take(gone).size, is_listed=False)
+
+    def _of_family(self, rows: Rows, lns: Lns, family: Family) -> Iterator[Gone]:
+        decoded = decode(rows, family, fast=self.snapshot.fast, wanted=_LN_FIELDS)
+        head, sizes = decoded.fields, rows.size
+        flags = head.known("flags")
+        ids, two_part = self._databases
+        at = np.minimum(np.searchsorted(ids, lns.db_id), len(ids) - 1)
+        unknown = ids[at] != lns.db_id
+        duplicates = two_part[at] & ~unknown
+        at_once = (lns.flags & DELETED != 0) | duplicates | unknown | (flags & LN_EMBEDDED != 0)
+        taken_back = (lns.flags & INVISIBLE != 0) | self.snapshot.rules.is_rolled_back(lns)
+        undone = is_open(lns.flags) & ~taken_back
+        redone = ~taken_back & ~undone
+        kept = np.isin(lns.txn_id, self._kept) & redone
+        redone &= (lns.lsn >= self.since) | kept
+        listed = undone & ~at_once
+        # What recovery is the first to undo no summary has counted; an abort has been before.
+        first = listed & ~np.isin(lns.txn_id, self._aborted)
+        yield Gone.of(lns.lsn[first], sizes[first], is_ln=True, is_listed=True)
+        own = (taken_back | undone | (redone & at_once)) & ~first
+        yield self._themselves(lns.take(own), sizes[own], is_listed=listed[own])
+        replacing = redone & ~duplicates & ~unknown & ~decoded.bad
+        abort = head.number("abort_lsn") if head.has("abort_lsn") else lns.lsn
+        has_abort = head.is_present("abort_lsn") if head.has("abort_lsn") else unknown & False
+        made_by = self._commit_lsns(lns.txn_id)
+        committed = replacing & has_abort & (made_by != NULL_LSN)
+        if rows.version >= _PRIOR_SINCE:
+            prior = head.is_present("prior_size")
+            size, of_file = head.known("prior_size"), head.is_present("prior_file_no")
+            between = np.flatnonzero(replacing & prior & of_file)
+            file_nos = head.known("prior_file_no")[between]
+            yield self._replaced(file_nos << 32, size[between], lns.lsn[between])
+            committed &= prior & ~of_file
+        else:
+            size = np.zeros(len(rows), np.int64)
+            committed &= flags & (ABORT_KNOWN_DELETED | ABORT_DATA) == 0
+            committed &= abort != NULL_LSN
+        yield self._replaced(abort[committed], size[committed], made_by[committed])
+
+    def _themselves(self, lns: Lns, sizes: Ints, *, is_listed: Mask | bool) -> Gone:
+        found = Gone.of(lns.lsn, sizes, is_ln=True, is_listed=is_listed)
+        return found.take(self.uncounted(lns.lsn, lns.lsn))
+
+    def _replaced(self, lsns: Ints, sizes: Ints, made_by: Ints) -> Gone:
+        found = Gone.of(lsns, sizes, is_ln=True, is_listed=lsns & _OFFSET != 0)
+        return found.take(self.uncounted(lsns, made_by))
+
+    def replaced_unsaid(self) -> Iterator[Gone]:
+        """Records that were replaced inside of the interval by such as do not say so.
+
+        In log versions before 16 only what a transaction returns to is said.
+        """
+        snapshot = self.snapshot
+        if snapshot.end.files[-1].version >= _PRIOR_SINCE:
+            return
+        for db_id, database in snapshot.databases.items():
+            rows = snapshot.changes(db_id)
+            if len(rows) > 1 and not database.has_duplicates:
+                yield self._replaced_in(snapshot.tree(database), snapshot.interval.lns.take(rows))
+
+    def _replaced_in(self, tree: Tree, lns: Lns) -> Gone:
+        stays = (lns.flags & INVISIBLE == 0) & ~is_open(lns.flags) & (lns.lsn >= self.since)
+        lns = lns.take(stays & ~self.snapshot.rules.is_rolled_back(lns))
+        keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
+        order, is_new = group_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+        lns = lns.take(order)
+        replaced = ~is_new[1:] & (lns.flags[:-1] & DELETED == 0)
+        replaced &= (lns.txn_id[1:] == 0) | (lns.txn_id[1:] == lns.txn_id[:-1])
+        lsns, made_by = lns.lsn[:-1][replaced], lns.lsn[1:][replaced]
+        entries = fetch(tree.image, lsns, fast=tree.fast, check=False)
+        counts = entries.good
+        rows = np.flatnonzero(entries.is_family(Family.LN))
+        for some, decoded in entries.decode(
+            Family.LN, rows, fast=tree.fast, wanted=frozenset({"flags"})
+        ):
+            counts[some] &= decoded.fields.known("flags") & LN_EMBEDDED == 0
+        return self._replaced(lsns[counts], entries.size[counts], made_by[counts])
+
+    def versions(self, rows: Rows) -> Versions | None:
+        """Versions of nodes that were logged in the interval.
+
+        Args:
+            rows: of one file.
+        """
+        rows = rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.since))
+        decoded = decode(rows, Family.NODE, fast=self.snapshot.fast, wanted=_NODE_FIELDS)
+        head = decoded.fields
+        if not head.has("db_id"):
+            return None
+        no_delta = np.full(len(rows), NULL_LSN, np.int64)
+        found = Versions(
+            rows.lsn,
+            head.number("db_id").copy(),
+            head.number("node_id").copy(),
+            head.number("last_full_lsn").copy(),
+            head.number("last_delta_lsn").copy() if head.has("last_delta_lsn") else no_delta,
+            rows.type == DELTA_NO,
+            rows.flags & h.PROVISIONAL_YES != 0,
+        )
+        return found.take(~decoded.bad)
+
+    def nodes(self, versions: Versions) -> Iterator[Gone]:
+        """Versions of nodes that no tree uses.
+
+        Args:
+            versions: all that the interval holds, in the order of the log.
+        """
+        if not len(versions):
+            return
+        live = np.isin(versions.lsn, self._live_lsns(versions.db_id))
+        bases = versions.last_full_lsn[live & versions.is_delta]
+        is_used = live | np.isin(versions.lsn, bases)
+        order = np.lexsort((versions.lsn, versions.node_id, versions.db_id))
+        same = (np.diff(versions.db_id[order]) == 0) & (np.diff(versions.node_id[order]) == 0)
+        made_by = versions.lsn.copy()
+        made_by[order[:-1][same]] = versions.lsn[order[1:][same]]
+        # What an unfinished checkpoint wrote for nothing the engine never counts by itself.
+        unfinished = versions.is_whole_provisional & (versions.lsn > self._partial_start)
+        unfinished &= made_by == versions.lsn
+        made_by[unfinished] = _NEVER_COUNTED
+        own = ~is_used & self.uncounted(versions.lsn, made_by)
+        yield Gone.of(versions.lsn[own], is_ln=False, is_listed=True)
+        # Versions from before the interval, of nodes that have gone on.
+        group = np.zeros(len(versions), np.int64)
+        group[order[1:]] = np.cumsum(~same)
+        goes_on = np.bincount(group[live], minlength=len(versions))[group] > 0
+        before = [
+            self._before(versions.last_full_lsn, goes_on & ~versions.is_delta, versions.lsn),
+            self._before(versions.last_delta_lsn, goes_on, versions.lsn),
+        ]
+        lsns, makers = (np.concatenate(column) for column in zip(*before, strict=True))
+        order = np.lexsort((makers, lsns))
+        first = order[np.diff(lsns[order], prepend=NULL_LSN) != 0]
+        first = first[~np.isin(lsns[first], bases)]
+        first = first[self.uncounted(lsns[first], makers[first])]
+        yield Gone.of(lsns[first], is_ln=False, is_listed=True)
+
+    def _before(self, old: Ints, some: Mask, made_by: Ints) -> tuple[Ints, Ints]:
+        some = some & (old != NULL_LSN) & (old < self.since) & (old & _OFFSET != 0)
+        return old[some], made_by[some]
+
+    @cached_property
+    def _partial_start(self) -> int:
+        """Where a checkpoint begins that has no end; behind all where there is none."""
+        end_lsn = self.snapshot.checkpoint.end_lsn
+        starts = [
+            mark.lsn
+            for mark in self.snapshot.end.marks
+            if mark.type_no == CKPT_START_NO and (end_lsn == NULL_LSN or mark.lsn > end_lsn)
+        ]
+        return min(starts, default=_NEVER_COUNTED)
+
+    def _live_lsns(self, db_ids: Ints) -> Ints:
+        found = [_NONE]
+        for db_id in np.unique(db_ids).tolist():
+            database = self.snapshot.databases.get(db_id)
+            if database is not None and database.root_lsn != NULL_LSN:
+                found += _live_nodes(self.snapshot.tree(database), self.since)
+        return np.concatenate(found)
+
+
+def _live_nodes(tree: Tree, since: int) -> Iterator[Ints]:
+    """LSNs of the nodes of a tree, of all that were logged from one LSN on, and of some more.
+
+    A node is named by one that was logged behind it, or was put into its place by recovery.
+    """
+    keys = tree.replayed_keys()
+    children = tree.root()
+    while True:
+        leaves = tree.read(children)
+        yield leaves.nodes.lsn[leaves.nodes.good]
+        below = tree.children_of(leaves)
+        on_way = tree.that_hold(below, keys)
+        if below.level <= 1:
+            break
+        children = below.take(on_way | (below.lsn >= since))
+        if not len(children):
+            return
+    yield below.lsn[~on_way & (below.lsn >= since)]
+    bins = below.lsn[on_way]
+    for first in range(0, len(bins), BINS_AT_ONCE):
+        yield tree.newest(bins[first : first + BINS_AT_ONCE])[0].lsn
+
+
+def _logged_summaries(snapshot: Snapshot, since: int) -> dict[int, int]:
+    """Where the log has the last summary of each file, of those behind an LSN."""
+    found: dict[int, int] = {}
+    for database in snapshot.databases.values():
+        if database.name != UTILIZATION_DB:
+            continue
+        lns = snapshot.interval.lns.take(snapshot.changes(database.db_id))
+        lns = lns.take((lns.lsn >= since) & (lns.key_size == _KEY_SIZE))
+        data = snapshot.image.data
+        for lsn, key in zip(lns.lsn.tolist(), lns.key_position.tolist(), strict=True):
+            found[int.from_bytes(bytes(data[key : key + 4]), "big")] = lsn
+    return found

@@ -1,0 +1,221 @@
+"""What a checkpoint counts as obsolete no tree needs, also after a crash inside of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from je_tools.btree.tree import Tree
+from je_tools.checkpoint.apply import Orders, apply_to_copy
+from je_tools.checkpoint.run import Checkpoint
+from je_tools.environment import open_environment
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.recount import Live, of_live
+from je_tools.scan import Scanner
+from je_tools.snapshot import Snapshot, take_snapshot
+from je_tools.utilization import FileSummary, stored_summaries
+from tests.corpus import FIXTURES, Environment
+from tests.engine.acceptance import Judge, WriteRefusedError
+from tests.engine.crashes import make_crash, read_source, write_crash
+from tests.engine.jars import JE_5, JE_18
+from tests.engine.workloads import sessions_of, write_environment
+from tests.truth.log_end import read_log
+
+CRASHED = FIXTURES / "v17-crash-txn" / "env"
+OLDEST_WRITTEN = 8
+FILE_MAX = 60_000
+FILE_SUMMARY = 11
+CUTS = 12
+WORKLOADS, CRASHES = 10, 8
+
+
+class Counted(NamedTuple):
+    """What a log says of itself, with the LSN where it does, and what its trees need: LSNs."""
+
+    summaries: dict[int, tuple[int, FileSummary]]
+    listed: Ints
+    records: Ints
+    nodes: Ints
+
+    @property
+    def wrong(self) -> Ints:
+        """What is listed and needed."""
+        return np.intersect1d(self.listed, np.concatenate((self.records, self.nodes)))
+
+
+def counted(home: Path, *, fast: bool = True) -> Counted:
+    snapshot = snapshot_of(home, fast=fast)
+    stored = stored_summaries(snapshot)
+    none = np.empty(0, np.int64)
+    records, nodes = [none], [none]
+
+    def note(_: Tree, live: Live) -> None:
+        records.append(live.records)
+        nodes.extend((live.nodes, live.bases, live.deltas))
+
+    for database in snapshot.databases.values():
+        if database.root_lsn != NULL_LSN:
+            for _ in of_live(snapshot, database, note):
+                pass
+    summaries = {file_no: (lsn, summary) for file_no, lsn, summary in stored.newest()}
+    return Counted(
+        summaries, stored.summaries.obsolete, np.concatenate(records), np.concatenate(nodes)
+    )
+
+
+def snapshot_of(home: Path, *, fast: bool) -> Snapshot:
+    scanner = Scanner(threads=1, fast=fast)
+    return take_snapshot(open_environment([home]), scanner, now_ms=0, as_member=True)
+
+
+def written(home: Path, target: Path, file_max: int = FILE_MAX) -> Checkpoint | None:
+    orders = Orders(cuts=True, file_max=file_max)
+    scanner = Scanner(threads=1, fast=True)
+    return apply_to_copy(open_environment([home]), target, scanner, orders, 0)[1].checkpoint
+
+
+def check(before: Counted, after: Counted) -> Counter[str]:
+    """Hold what was written against the trees; by how much it falls short of the truth."""
+    assert not len(after.wrong), [hex(lsn) for lsn in after.wrong.tolist()]
+    new = np.setdiff1d(after.listed, before.listed)
+    needed = np.concatenate((before.records, before.nodes))
+    assert not len(np.intersect1d(new, needed))
+    assert len(after.listed) - len(np.unique(after.listed)) == len(before.listed) - len(
+        np.unique(before.listed)
+    )
+    found: Counter[str] = Counter(listed=len(new))
+    for file_no, (lsn, summary) in after.summaries.items():
+        if before.summaries.get(file_no) == (lsn, summary):
+            continue
+        _, was = before.summaries.get(file_no, (0, FileSummary()))
+        nodes = summary.total_in_count - count_in(after.nodes, file_no, lsn)
+        records = summary.total_ln_count - count_in(after.records, file_no, lsn)
+        assert summary.obsolete_in_count <= max(nodes, was.obsolete_in_count)
+        assert summary.obsolete_ln_count <= max(records, was.obsolete_ln_count)
+        found["nodes"] += nodes
+        found["records"] += records
+        found["nodes short"] += max(nodes - summary.obsolete_in_count, 0)
+        found["records short"] += max(records - summary.obsolete_ln_count, 0)
+    return found
+
+
+def count_in(lsns: Ints, file_no: int, before: int) -> int:
+    """How many are in a file, of those in front of an LSN."""
+    return int(np.count_nonzero((lsns >> 32 == file_no) & (lsns < before)))
+
+
+def test_of_every_log(some_environment: Environment, tmp_path: Path) -> None:
+    home = some_environment.home
+    before = snapshot_of(home, fast=False)
+    if before.end.files[-1].version < OLDEST_WRITTEN or before.refusals:
+        return
+    if written(home, tmp_path / "copy") is None:
+        return
+    check(counted(home, fast=False), counted(tmp_path / "copy"))
+    assert written(tmp_path / "copy", tmp_path / "again") is None
+
+
+def test_a_crash_is_counted(tmp_path: Path) -> None:
+    before, checkpoint = counted(CRASHED), written(CRASHED, tmp_path / "copy", 10_000_000)
+    assert checkpoint is not None
+    after = counted(tmp_path / "copy")
+    assert check(before, after)["listed"] > 100
+    was, now = before.summaries[0][1], after.summaries[0][1]
+    assert now.obsolete_ln_count > was.obsolete_ln_count + 200
+    assert now.obsolete_ln_size_counted > was.obsolete_ln_size_counted + 200
+    assert now.obsolete_in_count > was.obsolete_in_count
+    assert now.total_count > was.total_count
+
+
+def test_crashes_inside_the_checkpoint(tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    checkpoint = written(CRASHED, target, 10_000_000)
+    assert checkpoint is not None
+    assert check_cuts(target, checkpoint, tmp_path / "cut", random.Random(1)) > 5
+
+
+def check_cuts(home: Path, checkpoint: Checkpoint, cut: Path, rng: random.Random) -> int:
+    """Cut a checkpoint behind its first summary; in how many logs nothing listed is needed."""
+    entries = [(e.lsn, e.type_no) for e, _ in read_log(home).entries()]
+    own = [(lsn, type_no) for lsn, type_no in entries if lsn >= checkpoint.start_lsn]
+    first = min((lsn for lsn, type_no in own if type_no == FILE_SUMMARY), default=None)
+    behind = [lsn for lsn, _ in own if first is not None and lsn > first]
+    chosen = rng.sample(behind, min(CUTS, len(behind)))
+    for lsn in chosen:
+        shutil.copytree(home, cut)
+        for path in cut.glob("*.jdb"):
+            if int(path.stem, 16) > lsn >> 32:
+                path.unlink()
+        os.truncate(cut / f"{lsn >> 32:08x}.jdb", lsn & 0xFFFFFFFF)
+        wrong = counted(cut).wrong.tolist()
+        assert not wrong, (hex(lsn), [hex(each) for each in wrong])
+        shutil.rmtree(cut)
+    return len(chosen)
+
+
+@pytest.mark.engine
+def test_about_what_the_engine_counts(tmp_path: Path) -> None:
+    written(CRASHED, tmp_path / "ours", 10_000_000)
+    shutil.copytree(CRASHED, tmp_path / "engine")
+    for path in (tmp_path / "engine", *(tmp_path / "engine").iterdir()):
+        path.chmod(0o755)
+    with Judge.of(JE_18, tmp_path / "judge") as judge:
+        judge.write_as_engine(tmp_path / "engine")
+    ours, engine = counted(tmp_path / "ours"), counted(tmp_path / "engine")
+    mine, other = ours.summaries[0][1], engine.summaries[0][1]
+    # The engine's own records, and the descriptors of its databases, change more often.
+    assert other.obsolete_ln_count - 4 <= mine.obsolete_ln_count <= other.obsolete_ln_count
+    assert other.obsolete_in_count - 4 <= mine.obsolete_in_count <= other.obsolete_in_count
+    by_bytes = abs(mine.obsolete_ln_size - other.obsolete_ln_size)
+    assert by_bytes < 50 * (other.obsolete_ln_count - mine.obsolete_ln_count) + 100
+
+
+@pytest.mark.exhaustive
+@pytest.mark.engine
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("coordinate", "short"), [(JE_18, 0.01), (JE_5, 0.01)])
+def test_many_crash_points(coordinate: str, short: float, tmp_path: Path) -> None:
+    found: Counter[str] = Counter()
+    with Judge.of(coordinate, tmp_path / "judge") as judge:
+        for seed in range(WORKLOADS):
+            home = tmp_path / f"workload-{seed}"
+            write_environment(
+                judge.java, judge.class_path, home, sessions_of(seed, ttl=coordinate == JE_18)
+            )
+            source = read_source(home)
+            for number in range(CRASHES):
+                rng = random.Random(f"obsolete {seed}/{number}")
+                folder = tmp_path / f"{seed}-{number}"
+                write_crash(source, make_crash(source, rng), folder / "crashed")
+                found += check_crash(folder, rng, judge)
+                shutil.rmtree(folder)
+            shutil.rmtree(home)
+    print(found)
+    assert found["points"] > WORKLOADS * CRASHES / 4
+    assert found["listed"] > 10_000
+    assert found["nodes short"] <= short * found["nodes"]
+    assert found["records short"] <= short * found["records"]
+
+
+def check_crash(folder: Path, rng: random.Random, judge: Judge) -> Counter[str]:
+    crashed = folder / "crashed"
+    control = folder / "control"
+    shutil.copytree(crashed, control)
+    try:
+        judge.write_as_engine(control)
+    except WriteRefusedError:
+        return Counter(refused=1)
+    checkpoint = written(crashed, folder / "copy", rng.choice((FILE_MAX, 1_000_000)))
+    if checkpoint is None:
+        return Counter(nothing=1)
+    found = check(counted(crashed), counted(folder / "copy"))
+    found["cuts"] += check_cuts(folder / "copy", checkpoint, folder / "cut", rng)
+    return found + Counter(points=1)
