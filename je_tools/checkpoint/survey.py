@@ -222,6 +222,8 @@ def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
     """
     first_no = min([max(snapshot.first_lsn, 0) >> 32, *file_nos])
     files = tuple(file for file in snapshot.end.files if file.file_no >= first_no)
+    # What undo and redo have worked with, and malloc keeps.
+    give_back_memory()
     counting = Counting.of(snapshot)
     counting.prepare()
     work = _Look(counting.since, snapshot.end.next_lsn, file_nos, counting, fast=snapshot.fast)
