@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from je_tools.environment import Environment
     from je_tools.scan import Scanner
     from je_tools.snapshot import Snapshot
+    from je_tools.writing.lock import Holder
 
 
 class WritingOptions(TypedDict):
@@ -65,11 +68,27 @@ def run_checkpoint(
 
     now_ms = time.time_ns() // 1_000_000
     if options["output"] is not None:
-        return apply_to_copy(environment, options["output"], scanner, orders, now_ms, tell)
-    done = apply_checkpoint(options["path"], scanner, orders, now_ms, tell)
+        with _noting_that_none_is_made(options["output"]):
+            return apply_to_copy(environment, options["output"], scanner, orders, now_ms, tell)
+    done = apply_checkpoint(options["path"], scanner, orders, now_ms, tell, meet=_say_reader)
     if done[1].journal_no is not None:
         say(f"je-tools: `je-tools undo {options['path']} --apply` takes it back")
     return done
+
+
+def _say_reader(reader: Holder) -> None:
+    say(f"je-tools: {reader.text} has the environment open to read; it goes on with what it knows")
+
+
+@contextmanager
+def _noting_that_none_is_made(target: Path) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM tell that there is no copy."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as error:
+        if not target.exists():
+            error.add_note(f"there is no {target}, and what it was to be a copy of is as it was")
+        raise
 
 
 def write_outcome(

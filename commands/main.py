@@ -98,9 +98,15 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
         if cast(Any, sys.stdout) is not None:
             sys.stdout.flush()
         return result if isinstance(result, int) else EXIT_OK
-    except (click.Abort, KeyboardInterrupt):
-        say("interrupted")
+    except (click.Abort, KeyboardInterrupt) as error:
+        say(_noted("interrupted", error))
         return EXIT_INTERRUPTED
+    except SystemExit as stop:
+        if stop.code != EXIT_TERMINATED:
+            raise
+        if _noted("", stop):
+            say(_noted("terminated", stop))
+        return EXIT_TERMINATED
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)
@@ -108,10 +114,17 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
             say(line)
         return error.exit_code
     except JeToolsError as error:
-        say(f"je-tools: {error}")
+        say(_noted(f"je-tools: {error}", error))
         return error.exit_code
     except OSError as error:
         return _output_failed(error)
+
+
+def _noted(text: str, error: BaseException) -> str:
+    """A text and what was noted of an error on its way: the state in which it leaves a log."""
+    for note in getattr(error, "__notes__", ()):
+        text += f" {note[0].upper()}{note[1:]}" if text.endswith(".") else f"; {note}"
+    return text
 
 
 def _call(command: click.Command, arguments: list[str]) -> Any:

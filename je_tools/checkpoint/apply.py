@@ -27,7 +27,8 @@ from je_tools.properties import FILE_MAX, NUMBERS, read_settings
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, held_snapshot
 from je_tools.writing.copying import copied
-from je_tools.writing.lock import EnvironmentLock
+from je_tools.writing.disk import Disk
+from je_tools.writing.lock import EnvironmentLock, Holder
 from je_tools.writing.session import Session, look_at
 
 Tell = Callable[[Snapshot], None]
@@ -91,7 +92,14 @@ def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
 
 
 def apply_checkpoint(
-    home: Path, scanner: Scanner, orders: Orders, now_ms: int, tell: Tell | None = None
+    home: Path,
+    scanner: Scanner,
+    orders: Orders,
+    now_ms: int,
+    tell: Tell | None = None,
+    *,
+    meet: Callable[[Holder], None] | None = None,
+    disk: Disk | None = None,
 ) -> tuple[Snapshot, Outcome]:
     """Write a checkpoint in place, with the engine's lock held, and an undo journal.
 
@@ -101,6 +109,8 @@ def apply_checkpoint(
         orders: what is asked for.
         now_ms: the time.
         tell: told of the log as it will be, before anything is written.
+        meet: told of each who has the environment open to read, which keeps nobody from writing.
+        disk: that is written to.
 
     Returns:
         The log as it was, and what was written.
@@ -110,16 +120,21 @@ def apply_checkpoint(
         InputError: there is no environment, or nothing in it leads to records.
         StoppedError: a file became shorter meanwhile.
     """
-    with EnvironmentLock(home) as lock:
+    with EnvironmentLock(home, disk) as lock:
+        if meet is not None:
+            for reader in lock.readers:
+                meet(reader)
         environment = open_environment([home])
         seen = look_at(environment)
-        with held_snapshot(
-            environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
-        ) as snapshot:
+        with (
+            Session(environment, _operation(orders), lock, seen=seen, disk=disk) as session,
+            held_snapshot(
+                environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
+            ) as snapshot,
+        ):
             _check_version(snapshot)
             _check_and_tell(snapshot, orders, tell)
-            with Session(environment, _operation(orders), lock, seen=seen) as session:
-                return snapshot, _write_and_check(snapshot, orders, session)
+            return snapshot, _write_and_check(snapshot, orders, session)
 
 
 def apply_to_copy(
@@ -164,7 +179,7 @@ def _check_and_tell(snapshot: Snapshot, orders: Orders, tell: Tell | None) -> No
 
 
 def _operation(orders: Orders) -> str:
-    return "recover" if orders.cuts else "checkpoint"
+    return "recovery" if orders.cuts else "checkpoint"
 
 
 def _check_version(snapshot: Snapshot) -> None:
@@ -215,7 +230,8 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
     behind: tuple[LogFile, ...] = ()
     if orders.to_lsn is not None:
         aside, behind = (), files_behind(snapshot)
-    if session is not None:
+
+    def cut(session: Session) -> None:
         for file in reversed(aside):
             session.set_aside(file.file_no)
         for file in reversed(behind):
@@ -226,12 +242,13 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
             session.flip_bits(mark.file_no, mark.offset, mark.old, mark.new)
         # Behind the end of a checkpoint nobody would miss them.
         session.sync()
+
+    held = _Held(session, cut, end.cut_size)
     checkpoint = None
     if is_needed(snapshot):
-        held = _Held(session)
         settings = Settings(_file_max(snapshot, orders), time.time_ns() // 1_000_000)
         checkpoint = write_checkpoint(snapshot, settings, held)
-        held.let_go()
+    held.let_go()
     return Outcome(
         checkpoint,
         end.cut_size,
@@ -252,10 +269,18 @@ def _file_max(snapshot: Snapshot, orders: Orders) -> int:
 
 
 class _Held:
-    """Takes what is to be appended, and holds the first of it back to know whether it fits."""
+    """Takes what is to be appended, and holds the first of it back to know whether it fits.
 
-    def __init__(self, session: Session | None) -> None:
+    What is met in the trees until then, and cannot be written, leaves the log as it was: nothing is
+    cut before either.
+    """
+
+    def __init__(
+        self, session: Session | None, cut: Callable[[Session], None], cut_size: int
+    ) -> None:
         self._session = session
+        self._cut_size = cut_size
+        self._cut: Callable[[Session], None] | None = cut
         self._pieces: list[tuple[int, int, bytes]] = []
         self._size = 0
 
@@ -269,9 +294,13 @@ class _Held:
 
     def let_go(self) -> None:
         """Append what is held."""
-        if self._session is None or not self._pieces:
+        if self._session is None:
             return
-        self._session.check_space(sum(len(data) for _, _, data in self._pieces))
+        cut, self._cut = self._cut, None
+        size = sum(len(data) for _, _, data in self._pieces)
+        self._session.check_space(size if cut is None else size + self._cut_size)
+        if cut is not None:
+            cut(self._session)
         for piece in self._pieces:
             self._session.append(*piece)
         self._pieces.clear()

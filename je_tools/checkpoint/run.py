@@ -111,6 +111,7 @@ class Checkpoint:
         start_lsn, root_lsn, end_lsn: of its CkptStart, DbTree and CkptEnd.
         first_active_lsn: where the next recovery begins to undo.
         map_lns: databases whose descriptor is written, by id, and the LSN of the root it names.
+        made: databases of the engine's own that the log has none of, by id.
         removed: ids of databases whose removal it finishes.
         records: what changes of the engine's own databases, by their names.
         node_counts, node_sizes: nodes that are written, by database and level.
@@ -123,6 +124,7 @@ class Checkpoint:
     end_lsn: int = NULL_LSN
     first_active_lsn: int = NULL_LSN
     map_lns: dict[int, int] = field(default_factory=dict)
+    made: Mapping[int, Database] = field(default_factory=dict)
     removed: frozenset[int] = frozenset()
     records: dict[str, Records] = field(default_factory=dict)
     node_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)
@@ -247,7 +249,8 @@ class _Checkpointer:
         )
         self.survey = self._look()
         self.log = self._log_at(tail, emit)
-        self.done = Checkpoint(removed=_removed(snapshot))
+        made = {each.db_id: each for each in self.made}
+        self.done = Checkpoint(made=made, removed=_removed(snapshot))
         self.counted: Mapping[bytes, Fields | None] = {}
         self.changed_maps: Records = {}
         self.changed_names: Records = {}

@@ -108,10 +108,11 @@ def _nodes(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_NodeRow]:
     highest: dict[int, int] = {}
     for db_id, level in checkpoint.node_counts:
         highest[db_id] = max(highest.get(db_id, 0), level)
+    databases = {**snapshot.databases, **checkpoint.made}
     for db_id, level in sorted(checkpoint.node_counts):
         yield _NodeRow(
             db_id,
-            snapshot.databases[db_id].name,
+            databases[db_id].name,
             level,
             checkpoint.node_counts[db_id, level],
             checkpoint.node_sizes[db_id, level],
@@ -120,11 +121,14 @@ def _nodes(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_NodeRow]:
 
 
 def _descriptors(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_DescriptorRow]:
+    databases = {**snapshot.databases, **checkpoint.made}
     for db_id, root_lsn in sorted(checkpoint.map_lns.items()):
-        database = snapshot.databases[db_id]
+        database = databases[db_id]
         record = database.record
         old = int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
         why = "root" if root_lsn != old else "name"
+        if db_id in checkpoint.made:
+            why = "made: the log has none"
         yield _DescriptorRow(db_id, database.name, old, root_lsn, why)
     for db_id in sorted(checkpoint.removed):
         yield _DescriptorRow(db_id, None, NULL_LSN, NULL_LSN, "removed: no name leads to it")

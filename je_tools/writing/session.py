@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from types import TracebackType
 
 import numpy as np
 from crc32c import crc32c
@@ -141,7 +142,7 @@ class Session:
         self._disk = disk or Disk()
         self._wants_journal = undo
         self._journal: Journal | None = None
-        self._begun = self._finished = False
+        self._begun = self._finished = self._told = self._is_shorter = False
         self._home = Path(environment.name)
         self._paths = {file.file_no: file.path for file in environment.files}
         self._sizes = {file.file_no: file.size for file in environment.files}
@@ -157,8 +158,25 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; an error that does not tell yet what the log is now gets a note that does."""
         self._disk.close()
+        is_plain = isinstance(error, Exception)
+        if error is None or self._told or not self._wants_journal:
+            return
+        text = self.state_text() if self._begun or not is_plain else ""
+        if self._finished and not is_plain:
+            text = (
+                f"; the {self._operation} is done. "
+                f"`je-tools undo {self._home} --apply` takes it back"
+            )
+        if text:
+            error.add_note(text.removeprefix("; "))
 
     def check_space(self, size: int) -> None:
         """Make sure that there is room for what is going to be written.
@@ -226,6 +244,7 @@ class Session:
             RefusedError: as `cut`.
         """
         path = self._paths[file_no]
+        self._is_shorter = True
         if not self._wants_journal:
             self.sync()
             with self._changing():
@@ -322,10 +341,14 @@ class Session:
         Raises:
             RefusedError: a step failed, or the log is not what it was.
         """
-        with refusing(self.state_text):
-            if not self._begun:
-                self._begin()
-            yield self._journal
+        try:
+            with refusing(self.state_text):
+                if not self._begun:
+                    self._begin()
+                yield self._journal
+        except RefusedError:
+            self._told = True
+            raise
 
     def state_text(self) -> str:
         """What the log is when the operation ends here: the end of a sentence, or nothing."""
@@ -333,9 +356,16 @@ class Session:
             return "; nothing was changed"
         if self._journal is None or self._finished:
             return ""
+        undo = f"`je-tools undo {self._home} --apply` puts back what was there"
+        if self._is_shorter:
+            return (
+                f"; the {self._operation} is not finished, and the log ends anywhere between where "
+                "it did and where it is to end, a state of which it may not hold all any more. "
+                f"{undo}: do that before an engine opens it"
+            )
         return (
             f"; the {self._operation} is not finished, and the log is as after a crash, which the "
-            f"engine recovers from. `je-tools undo {self._home} --apply` puts back what was there"
+            f"engine recovers from. {undo}"
         )
 
     def _begin(self) -> None:

@@ -195,6 +195,13 @@ class Undo:
         Raises:
             RefusedError: a step failed.
         """
+        try:
+            self._apply(disk)
+        except (KeyboardInterrupt, SystemExit) as error:
+            error.add_note(self._state_text().removeprefix("; "))
+            raise
+
+    def _apply(self, disk: Disk) -> None:
         journal = Journal(self._home, self.number, disk, self.recorded.size)
         with refusing(self._state_text):
             if self.steps:
