@@ -149,15 +149,17 @@ class PowerCuts:
         return number
 
     def states(
-        self, calls: Sequence[Call], folder: Path, rng: random.Random, count: int
+        self, calls: Sequence[Call], folder: Path, rng: random.Random, count: int | Sequence[int]
     ) -> Iterator[tuple[int, Path]]:
         """Directories as they may be when the power goes behind each call.
 
         Of each there is one that has it all, one that has nothing that was not sure, and `count`
-        others. Gives the number of the call, and the directory, which is its reader's to remove.
+        others; where it is a sequence, that has them by how many calls were done. Gives the number
+        of the call, and the directory, which is its reader's to remove.
         """
         for i in range(len(calls) + 1):
-            for which in range(count + 2):
+            others = count if isinstance(count, int) else count[i]
+            for which in range(others + 2):
                 target = folder / f"{i:04d}-{which}"
                 self._write(0, target, _Luck(rng, which))
                 yield i, target

@@ -1,0 +1,100 @@
+"""`checkpoint --apply` and `recover --apply`: what is at rest stays, what changes meanwhile too."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import Environment, environments, marked_beyond_fixtures
+from tests.engine.crashes import make_crash, read_source, write_crash
+from tests.je_tools.dumped import je_tools
+from tests.je_tools.writing.operations import digests
+
+WRITTEN = [each for each in environments() if each.name.startswith(("v8-", "v17-"))]
+CRASHES = 2
+"""Of each environment that has entries to be cut off."""
+
+each_written = pytest.mark.parametrize(
+    "written",
+    [pytest.param(each, id=each.name, marks=marked_beyond_fixtures(each)) for each in WRITTEN],
+)
+
+
+def crashed(written: Environment, folder: Path) -> list[Path]:
+    """A copy of an environment, and others that have crashed."""
+    homes = [Path(shutil.copytree(written.home, folder / "whole"))]
+    source = read_source(written.home)
+    for number in range(CRASHES):
+        crash = make_crash(source, random.Random(f"{written.name}/{number}"))
+        write_crash(source, crash, folder / f"linked-{number}")
+        # Files of the original must not be written to.
+        homes.append(Path(shutil.copytree(folder / f"linked-{number}", folder / f"{number}")))
+    return homes
+
+
+def times(home: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in home.glob("*.jdb")}
+
+
+@each_written
+def test_the_second_writes_nothing(written: Environment, tmp_path: Path) -> None:
+    for home in crashed(written, tmp_path):
+        found = digests(home)
+        done = je_tools("recover", "--apply", home)
+        if done.code in (4, 6):
+            assert digests(home) == found
+            continue
+        assert done.code == 0, done.err
+        before, told = (digests(home), times(home)), done.err
+        for verb in ("checkpoint", "recover"):
+            done = je_tools(verb, "--apply", home)
+            assert (done.code, done.err) == (0, ""), verb
+            assert (digests(home), times(home)) == before, verb
+        if not told:
+            continue
+        # Without journals: none is made either.
+        assert je_tools("undo", "--drop", "all", "--apply", home).code == 0
+        rest = digests(home)
+        assert not any("je-tools" in name for name in rest)
+        assert je_tools("checkpoint", "--apply", home).code == 0
+        assert (digests(home), times(home)) == (rest, before[1])
+        assert not list(home.glob(".je-tools*"))
+
+
+def append(home: Path) -> None:
+    with (home / "00000000.jdb").open("ab") as file:
+        file.write(bytes(100))
+
+
+def change(home: Path) -> None:
+    path = home / "00000000.jdb"
+    path.write_bytes(path.read_bytes())
+
+
+def begin(home: Path) -> None:
+    (home / "00000001.jdb").write_bytes(b"")
+
+
+@pytest.mark.parametrize("meddle", [append, change, begin])
+def test_a_log_that_changes_before_it_is_written(
+    meddle: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By somebody who takes no lock: a copy, or an engine on another machine."""
+    (written,) = (each for each in WRITTEN if each.name == "v17-crash-txn")
+    home = Path(shutil.copytree(written.home, tmp_path / "env"))
+    left: dict[str, str] = {}
+
+    def tell(*_: object) -> None:
+        meddle(home)
+        left.update(digests(home))
+
+    monkeypatch.setattr("je_tools.commands.recover._write_plan", tell)
+    done = je_tools("recover", "--apply", home)
+    assert done.code == 6
+    assert "when the log was read; run the command again; nothing was changed\n" in done.err
+    assert digests(home) == left
+    assert not list(home.glob(".je-tools*"))
