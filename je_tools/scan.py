@@ -132,6 +132,10 @@ class Outcome(Generic[T]):
     unreadable: set[tuple[int, int]] = field(default_factory=set)
 
 
+STEPPING_THREADS = 2
+"""See `Scanner.stepping`."""
+
+
 @dataclass(frozen=True)
 class Scanner:
     """How a log is read.
@@ -169,6 +173,13 @@ class Scanner:
     def thread_count(self) -> int:
         """How many threads, or processes, read a log that is not small."""
         return self.threads or (min(self._cores, ENCODERS_MAX) if self.processes else self._cores)
+
+    def stepping(self) -> Scanner:
+        """The same for work that goes back to Python many times a range, over short ranges.
+
+        Threads take turns at that, and more than two cost more than they give.
+        """
+        return replace(self, wide=False, threads=min(self.thread_count(), STEPPING_THREADS))
 
     @cached_property
     def _cores(self) -> int:

@@ -107,7 +107,7 @@ class _Piece:
         node_ids: int64; the highest and the lowest of nodes, provisional ones too.
         totals, since: as those of `Survey`.
         expiring: bytes of records by the hour in which they expire.
-        bins: int64 LSNs.
+        bins: int64 LSNs of those of which a slot expires.
         gone: records that are obsolete.
         versions: of nodes.
     """
@@ -146,7 +146,7 @@ class _Look:
         shown = rows.replicated & ~rows.invisible & (rows.lsn >= self.from_lsn)
         stream = Stream(rows.lsn[shown], rows.vlsn[shown], rows.type[shown])
         wanted = rows.file_no in self.file_nos
-        bins = rows.lsn[_IS_BIN[rows.type]] if wanted else _NONE
+        bins = self._expiring_bins(rows) if wanted else _NONE
         recent = rows.take(
             self.counting.uncounted(rows.lsn, rows.lsn) & (rows.lsn >= self.from_lsn)
         )
@@ -173,11 +173,22 @@ class _Look:
                 found += [ids.max(keepdims=True), ids.min(keepdims=True)] if len(ids) else []
         return np.concatenate(found)
 
+    def _expiring_bins(self, rows: Rows) -> Ints:
+        """LSNs of BINs of which a slot expires."""
+        found = [_NONE]
+        for some in _in_parts(rows.take(_IS_BIN[rows.type])):
+            wanted = frozenset({"expiration_base"})
+            head = decode(some, Family.NODE, fast=self.fast, wanted=wanted).fields
+            found.append(some.lsn[head.known("expiration_base") > 0])
+        return np.concatenate(found)
+
     def _expiring(self, rows: Rows) -> Counter[int]:
         found: Counter[int] = Counter()
         for some in _in_parts(rows.take(_IS_USER_LN[rows.type])):
-            decoded = decode(some, Family.LN, fast=self.fast, wanted=frozenset({"expiration"}))
-            found += by_hour(expiration_ms(decoded.fields.known("expiration")), some.size)
+            wanted = frozenset({"expiration"})
+            head = decode(some, Family.LN, fast=self.fast, wanted=wanted).fields
+            if head.has("expiration") and not head.is_empty("expiration"):
+                found += by_hour(expiration_ms(head.known("expiration")), some.size)
         return found
 
 
@@ -233,7 +244,7 @@ def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
     survey.expiring = {file_no: Counter() for file_no in file_nos}
     since: dict[int, FileSummary] = defaultdict(FileSummary)
     versions: list[Versions] = []
-    scanner = replace(snapshot.scanner, progress=None, wide=False)
+    scanner = replace(snapshot.scanner, progress=None).stepping()
     for part in scanner.scan(replace(snapshot.environment, files=files), work):
         for piece in part.results:
             survey.sequences.saw_all("node", piece.node_ids)

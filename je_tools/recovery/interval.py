@@ -314,7 +314,7 @@ def read_interval(
     work = _Collector(starts, first_lsn, nodes_from, next_lsn, end_lsn, fast)
     all_found = _Found()
     # Wide ranges would take more memory than all that is kept.
-    for part in replace(scanner, wide=False).scan(part_of, work):
+    for part in scanner.stepping().scan(part_of, work):
         base = h.lsn_of(part.file.file_no, 0)
         all_found.damaged += [
             (base + gap.start, gap.stop - gap.start)
