@@ -166,10 +166,15 @@ def decide(
     state = _State(slot_lsn, deleted, np.full(len(slot_lsn), -1, np.int8), slot_lsn.copy())
     undone = _undo(tree, groups, rules, state)
     redone = _redo(groups, rules, state)
+    # What was sorted is let go before what comes of it is made.
+    keys = groups.key
+    del groups
+    if len(rows) > _AT_ONCE:
+        give_back_memory()
     changed = (state.outcome >= 0) & ((state.outcome > 0) | (slot_lsn != _NO_SLOT))
     chosen = np.flatnonzero(changed)
     overlay = Overlay(
-        groups.key.take(chosen),
+        keys.take(chosen),
         state.outcome[chosen].astype(np.uint8),
         state.source[chosen],
         undone,
