@@ -14,6 +14,7 @@ sample=fixtures/v17-crash-txn/env
 run je-tools verify "$sample"
 run je-tools summary "$sample"
 run je-tools dump "$sample" --limit 20
+mkdir -p build
 run je-tools audit run fixtures --output build/audit
 
 cat <<END
