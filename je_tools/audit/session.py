@@ -31,8 +31,11 @@ STAGING = ".staging"
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
-LOCAL_MASTER = "local[*,4]"
-"""All cores, and four tries of each task: plain `local[*]` gives up when a worker is killed."""
+LOCAL_TRIES = 4
+"""Of each task, as clusters have it: plain `local[*]` gives up when a worker is killed."""
+
+LOCAL_MASTER = f"local[*,{LOCAL_TRIES}]"
+"""All cores of this machine."""
 
 _SETTINGS = {
     "spark.app.name": "je-tools audit",
@@ -70,6 +73,19 @@ appender.file.layout.pattern=%d{ISO8601} %p %c: %m%n%ex
 _TRACKED_SECONDS = 0.2
 
 Tell = Callable[[int, int], None]
+
+
+def with_tries(master: str) -> str:
+    """A master on this machine that does not say how often a task is tried, saying it.
+
+    What names no thread is left as it is: Spark tells what is wrong with it.
+    """
+    if master == "local":
+        master = "local[1]"
+    return _LOCAL.sub(rf"local[\1,{LOCAL_TRIES}]", master)
+
+
+_LOCAL = re.compile(r"^local\[(\*|[1-9][0-9]*)\]$")
 
 
 class Spark:
@@ -299,8 +315,8 @@ def _settings(
     if master is None and not is_submitted:
         master = LOCAL_MASTER
     if master is not None:
-        settings["spark.master"] = master
-        if master.startswith("local["):
+        settings["spark.master"] = with_tries(master)
+        if settings["spark.master"].startswith("local["):
             settings |= _LOCAL_SETTINGS
     if not is_submitted:
         log_settings = folder / "log4j2.properties"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from je_tools.audit.session import failure_in, first_words, interrupts_later
+from je_tools.audit.session import failure_in, first_words, interrupts_later, with_tries
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
@@ -124,3 +124,21 @@ org.apache.spark.SparkException: EOFException occurred while reading the port nu
 @pytest.mark.parametrize("words", FAILED)
 def test_why_a_job_failed(words: str) -> None:
     assert failure_in(TASK + FAILED[words] + BEHIND) == words
+
+
+MASTERS = {
+    "local": "local[1,4]",
+    "local[2]": "local[2,4]",
+    "local[*]": "local[*,4]",
+    "local[2,1]": "local[2,1]",
+    "local[*,9]": "local[*,9]",
+    "local[0]": "local[0]",
+    "local-cluster[2,1,1024]": "local-cluster[2,1,1024]",
+    "spark://local:7077": "spark://local:7077",
+    "yarn": "yarn",
+}
+
+
+@pytest.mark.parametrize("master", MASTERS)
+def test_tasks_are_tried_again_on_this_machine_too(master: str) -> None:
+    assert with_tries(master) == MASTERS[master]
