@@ -24,15 +24,23 @@ from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.audit.frames import spark_schema, transactions
 from je_tools.audit.judging import SCHEMAS, Staged, fact_row, finding_row, judge_all, unread
 from je_tools.audit.plan import plan_tasks
+from je_tools.audit.report import METRICS_NAME, PAGE_NAME, SUMMARY_NAME
 from je_tools.audit.session import STAGING, Spark, is_of_spark, open_spark, tracked, why_failed
 from je_tools.audit.staging import FACTS, PARTS, SEGMENTS
 from je_tools.audit.sums import sum_up
 from je_tools.audit.work import scan_task
 from je_tools.errors import InputError, JeToolsError, RefusedError, StoppedError
+from je_tools.plain import clean_text, printable
 from je_tools.sinks.output import check_outside
 
-MARK, BEGIN = "audit.json", b'{"format": '
+MARK, BEGIN = SUMMARY_NAME, b'{"format": '
 """What a finished audit's folder holds, and how it begins."""
+
+LOG_NAME = "spark.log"
+
+_FILES = {SUMMARY_NAME, PAGE_NAME, METRICS_NAME, LOG_NAME}
+_FOLDERS = {table.name for table in t.TABLES}
+_PART = re.compile(r"part-[0-9]{5,}\.parquet")
 
 _BY_EXECUTORS = (t.FILES, t.ENTRY_STATS, t.FINDINGS, t.VLSN_RANGES, t.CHECKPOINTS)
 
@@ -88,7 +96,7 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
     check_outside(job.output, fleet.environments)
     _refuse_what_holds_logs(job.output, fleet)
     with replacing(job.output) as folder, ExitStack() as stack:
-        log = folder / "spark.log"
+        log = folder / LOG_NAME
         stack.enter_context(failures_told(job.output, log))
         staging = folder / STAGING
         staging.mkdir()
@@ -103,6 +111,9 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
             sums.unlink()
         with step("writing the report"):
             finish(folder, Ran(spark.context.version, spark.context.master))
+    with suppress(OSError):
+        # What an earlier audit left that has failed.
+        _log_beside(job.output).unlink()
     return fleet
 
 
@@ -208,12 +219,19 @@ def failures_told(output: Path, log: Path) -> Iterator[None]:
             raise RefusedError(f"{places}: {found}") from error
         if not is_of_spark(error):
             raise
-        kept = output.with_name(f"{output.name}.spark.log")
+        kept = _log_beside(output)
         with suppress(OSError):
             log.replace(kept)
         raise StoppedError(
             f"Spark ended before the audit did: {why_failed(error)}; {kept} has what it said"
         ) from error
+
+
+def _log_beside(output: Path) -> Path:
+    """Where the log of a Spark that has failed is kept."""
+    if output.name in ("", ".."):
+        output = Path(os.path.realpath(output))
+    return output.with_name(f"{output.name}.{LOG_NAME}")
 
 
 @contextmanager
@@ -235,7 +253,7 @@ def replacing(output: Path) -> Iterator[Path]:
         raise RefusedError(f"{output}: cannot be made: {error.strerror}") from error
     try:
         _lock(held)
-        _remove_what_was_killed(output)
+        _remove_what_was_killed(output, "new")
         yield new
         # Another audit may have come to its end meanwhile.
         _refuse_what_is_no_audit(output)
@@ -249,20 +267,27 @@ def replacing(output: Path) -> Iterator[Path]:
                 old.rename(output)
             raise
         shutil.rmtree(old, ignore_errors=True)
+        # Not before there is another: of a killed one's it may have been the only audit.
+        _remove_what_was_killed(output, "old")
     finally:
         os.close(held)
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _remove_what_was_killed(output: Path) -> None:
-    """Remove what audits into this folder left that could not clean up, as after a power cut."""
-    name = re.compile(rf"\.{re.escape(output.name)}\.[0-9a-f]{{8}}\.new")
+def _remove_what_was_killed(output: Path, kind: str) -> None:
+    """Remove what audits into this folder left that could not clean up, as after a power cut.
+
+    Args:
+        output: the folder.
+        kind: `new`, what an audit was to become, or `old`, what it has replaced.
+    """
+    name = re.compile(rf"\.{re.escape(output.name)}\.[0-9a-f]{{8}}\.{kind}")
     for left in output.parent.iterdir():
         if name.fullmatch(left.name):
             with suppress(OSError):
                 held = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
                 try:
-                    if _lock(held):
+                    if _lock(held) and (kind == "new" or _foreign_in(left) is None):
                         shutil.rmtree(left, ignore_errors=True)
                 finally:
                     os.close(held)
@@ -289,6 +314,38 @@ def _refuse_what_is_no_audit(output: Path) -> None:
     tables = [output / table.name for table in (t.ENVIRONMENTS, t.FINDINGS)]
     if not is_audit or not all(table.is_dir() for table in tables):
         raise RefusedError(f"{output}: exists, and no audit has made it; name another folder")
+    try:
+        foreign = _foreign_in(output)
+    except FileNotFoundError:
+        # Another audit takes its place at this moment.
+        return
+    except OSError as error:
+        raise RefusedError(f"{output}: cannot be looked through: {error.strerror}") from error
+    if foreign is not None:
+        raise RefusedError(
+            f"{output}: holds {foreign}, and no audit has made it: it would be removed with the "
+            "earlier audit; move it, or name another folder"
+        )
+
+
+def _foreign_in(folder: Path) -> str | None:
+    """The first name below an audit's folder that no audit writes; None where all are its own."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.is_symlink() and path.name in _FOLDERS:
+            parts = sorted(path.iterdir())
+            foreign = (
+                part for part in parts if not (_PART.fullmatch(part.name) and _is_file(part))
+            )
+            found = next(foreign, None)
+        else:
+            found = None if path.name in _FILES and _is_file(path) else path
+        if found is not None:
+            return printable(clean_text(str(found.relative_to(folder))))
+    return None
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _refuse_what_holds_logs(output: Path, fleet: Fleet) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,7 +86,9 @@ def test_formats_and_exit_codes(
     assert [line.split()[:2] for line in lines] == [[name, name] for name in reversed(SEVERITIES)]
     assert "4 environments (1 error, 1 warning, 1 note, 1 ok), 4 files" in done.err
     assert names_in(output) >= NAMES
-    (output / "of an earlier audit").touch()
+    shutil.copy(output / "txns" / "part-00000.parquet", output / "txns" / "part-99999.parquet")
+    failed = tmp_path / "out put.spark.log"
+    failed.write_text("what Spark said when an earlier audit failed")
 
     done = audit(output, ".", "--format", "json")
     assert done.code == 3
@@ -93,7 +96,8 @@ def test_formats_and_exit_codes(
     assert done.out == (output / "audit.json").read_bytes()
     found = {row["env"]: row["severity"] for row in summary["environments"]}
     assert found == {name: name for name in SEVERITIES}
-    assert not (output / "of an earlier audit").exists()
+    assert not (output / "txns" / "part-99999.parquet").exists()
+    assert not failed.exists()
 
     done = audit(output, "ok", "note", "--format", "prometheus", "--fail-on", "warning")
     assert done.code == 0
@@ -151,9 +155,11 @@ def test_nothing_of_keys_and_values_is_in_it(audit_session: Any, tmp_path: Path)
 def earlier(tmp_path: Path) -> Path:
     """An audit of the night before, alone in its folder."""
     output = tmp_path / "audits" / "out"
-    for name in NAMES:
-        (output / name).mkdir(parents=True)
-    (output / "audit.json").rmdir()
+    for table in TABLES:
+        (output / table.name).mkdir(parents=True)
+        (output / table.name / "part-00000.parquet").touch()
+    for name in ("metrics.prom", "report.html", "spark.log"):
+        (output / name).touch()
     (output / "audit.json").write_text('{"format": 1,\n')
     return output
 
@@ -328,6 +334,15 @@ def test_an_audit_that_holds_logs_is_not_replaced(earlier: Path) -> None:
     done = audit(earlier, earlier)
     assert done.code == EXIT_REFUSED
     assert "holds logs that are read" in done.err
+    assert states(earlier) == before
+
+
+def test_an_audit_beside_files_of_others_is_not_replaced(home: Path, earlier: Path) -> None:
+    (earlier / "notes.txt").write_text("mine")
+    before = states(earlier)
+    done = audit(earlier, home)
+    assert (done.code, done.out) == (EXIT_REFUSED, b"")
+    assert f"{earlier}: holds notes.txt, and no audit has made it" in done.err
     assert states(earlier) == before
 
 

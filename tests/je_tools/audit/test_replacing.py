@@ -9,11 +9,13 @@ import pytest
 from je_tools.audit.run import BEGIN, MARK, replacing
 from je_tools.errors import RefusedError
 
+PART = "part-00000.parquet"
+
 
 def write_audit(folder: Path, text: str) -> None:
     for name in ("environments", "findings"):
         (folder / name).mkdir(parents=True)
-        (folder / name / "part").write_text(text)
+        (folder / name / PART).write_text(text)
     (folder / MARK).write_bytes(BEGIN)
 
 
@@ -24,7 +26,7 @@ def replaced(output: Path, text: str) -> None:
 
 def text_in(output: Path) -> str:
     assert [path.name for path in output.parent.iterdir()] == [output.name]
-    return (output / "findings" / "part").read_text()
+    return (output / "findings" / PART).read_text()
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -75,7 +77,7 @@ def test_what_a_killed_audit_has_left_goes_with_the_next(tmp_path: Path) -> None
     """But not that of one that still runs, nor what only looks like it."""
     output = tmp_path / "out"
     left = tmp_path / ".out.0123abcd.new"
-    others = [tmp_path / name for name in (".out.new", ".other.0123abcd.new", ".out.0123abcd.old")]
+    others = [tmp_path / name for name in (".out.new", ".other.0123abcd.new", ".out.old")]
     for folder in (left, *others):
         (folder / ".staging").mkdir(parents=True)
     with replacing(output) as first:
@@ -85,3 +87,56 @@ def test_what_a_killed_audit_has_left_goes_with_the_next(tmp_path: Path) -> None
             write_audit(second, "second")
         write_audit(first, "first")
     assert {path.name for path in tmp_path.iterdir()} == {"out", *(path.name for path in others)}
+
+
+def test_what_a_killed_audit_has_replaced_goes_with_the_next(tmp_path: Path) -> None:
+    """Not before that one is there: nothing else may be left of any audit."""
+    old = tmp_path / ".out.0123abcd.old"
+    write_audit(old, "the only one")
+    other = tmp_path / ".out.4567abcd.old"
+    write_audit(other, "with what somebody has put there")
+    (other / "photo").write_text("mine")
+    output = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt), replacing(output):
+        raise KeyboardInterrupt
+    assert old.exists()
+    replaced(output, "after")
+    assert {path.name for path in tmp_path.iterdir()} == {"out", other.name}
+    assert (other / "photo").read_text() == "mine"
+
+
+FOREIGN = (
+    "notes.txt",
+    "backup/00000000.jdb",
+    "findings/notes.txt",
+    "findings/backup/00000000.jdb",
+    "findings/part-00001.parquet/00000000.jdb",
+    "report.html/00000000.jdb",
+    ".hidden",
+    "txns",
+)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_an_audit_that_holds_what_no_audit_writes_is_not_replaced(
+    tmp_path: Path, name: str
+) -> None:
+    """It would be removed with it."""
+    output = tmp_path / "out"
+    replaced(output, "before")
+    (output / name).parent.mkdir(exist_ok=True)
+    (output / name).write_text("mine")
+    first = name if name.startswith("findings/n") else name.removesuffix("/00000000.jdb")
+    with pytest.raises(RefusedError, match=f"holds {first}, and no audit has made it"):
+        replaced(output, "after")
+    assert (output / name).read_text() == "mine"
+    assert text_in(output) == "before"
+
+
+def test_an_audit_that_holds_a_link_is_not_replaced(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    replaced(output, "before")
+    (output / "txns").symlink_to(tmp_path)
+    with pytest.raises(RefusedError, match="holds txns"):
+        replaced(output, "after")
+    assert (output / "txns").is_symlink()
