@@ -22,7 +22,7 @@ def _codes(row: EnvironmentRow) -> Cell:
 
 FLEET_COLUMNS = (
     Column("severity", "severity", Kind.TEXT, cell=_value("severity")),
-    Column("env", "environment", Kind.TEXT, cell=_value("env")),
+    Column("env", "environment", Kind.KEY, cell=_value("env")),
     Column("file_count", "files", rank=3, cell=_value("file_count")),
     Column("size", "bytes", rank=2, cell=_value("size")),
     Column("entry_count", "entries", rank=4, cell=_value("entry_count")),
