@@ -121,8 +121,7 @@ def command(**options: Unpack[Options]) -> int:
 
 def _say_files(environment: Environment) -> None:
     """Which files are not what they should be, on standard error."""
-    from je_tools.continuity import misnamed_finding
-    from je_tools.recovery.findings import unreadable_findings
+    from je_tools.continuity import misnamed_finding, unreadable_findings
 
     findings = [*unreadable_findings(environment)]
     findings += [

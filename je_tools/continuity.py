@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.environment import Environment, LogFile, reopened
+from je_tools.environment import Environment, LogFile, reason_of, reopened
+from je_tools.errors import InputError
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
@@ -66,6 +67,12 @@ def misnamed_finding(environment: Environment, file_no: int, header_no: int) -> 
         expected=f"{file_no:#x}, as in its name",
         found=f"{header_no:#x}",
     )
+
+
+def unreadable_findings(environment: Environment) -> Iterator[Finding]:
+    """Files that the system does not open."""
+    for file in environment.unreadable:
+        yield finding(environment, "unreadable-file", file_no=file.file_no, found=file.reason)
 
 
 class Files:
@@ -194,7 +201,7 @@ class Files:
     def of_missing(self) -> Iterator[Finding]:
         """Missing files, once the whole log has been taken."""
         in_use = sorted({file_no for (file_no, _), live in self._live.items() if live})
-        for first, last in self.environment.missing:
+        for first, last in self.environment.absent:
             used = in_use[bisect_left(in_use, first) : bisect_right(in_use, last)]
             for file_no in used:
                 found = "a utilization record that counts the file as in use"
@@ -216,14 +223,22 @@ class Files:
         marker = self.environment.marker
         if marker is None:
             return
-        with reopened(marker.path) as source:
-            data = memoryview(source.read_bytes(0, _MARKER_SIZE_MAX))
-        whole = len(data) > FILE_HEADER_SIZE and data[4] == FILE_HEADER_NO
-        reason = restore_reason(data[FILE_HEADER_SIZE if whole else 0 :], marker.version)
-        found = f"{marker.path.name}: " + (reason or "no readable RestoreRequired entry")
+        found = f"{marker.path.name}: {_why_restore(marker)}"
         yield finding(
             self.environment, "restore-marker", file_no=marker.file_no, offset=0, found=found
         )
+
+
+def _why_restore(marker: LogFile) -> str:
+    """What a marker file says, or why that is not known."""
+    try:
+        with reopened(marker.path) as source:
+            data = memoryview(source.read_bytes(0, _MARKER_SIZE_MAX))
+    except InputError as error:
+        return f"cannot be read: {reason_of(error)}"
+    whole = len(data) > FILE_HEADER_SIZE and data[4] == FILE_HEADER_NO
+    reason = restore_reason(data[FILE_HEADER_SIZE if whole else 0 :], marker.version)
+    return reason or "no readable RestoreRequired entry"
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,12 @@ class Unreadable:
     size: int
     reason: str
 
+    def as_log_file(self) -> LogFile:
+        """The file beside others, without anything that it holds."""
+        header = FileHeader(good=False, problem=self.reason)
+        by = VersionBy.NOTHING
+        return LogFile(self.path, self.file_no, self.size, header, DEFAULT_VERSION, by)
+
 
 @dataclass(frozen=True, slots=True)
 class Misnamed:
@@ -238,13 +244,22 @@ class Environment:
 
     @cached_property
     def missing(self) -> tuple[tuple[int, int], ...]:
-        """Ranges (first, last) of numbers of which a whole environment has no files."""
+        """Ranges (first, last) of numbers of which a whole environment has no files to read."""
+        return self._without(file.file_no for file in self.files)
+
+    @property
+    def absent(self) -> tuple[tuple[int, int], ...]:
+        """Those of which it has no files either that cannot be opened."""
+        return self._without(self.numbers)
+
+    def _without(self, numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        """Ranges of numbers that are not among these, which ascend, in a whole environment."""
         ranges = []
         expected = 0
-        for file in self.files if self.is_directory else ():
-            if file.file_no > expected:
-                ranges.append((expected, file.file_no - 1))
-            expected = file.file_no + 1
+        for number in numbers if self.is_directory else ():
+            if number > expected:
+                ranges.append((expected, number - 1))
+            expected = number + 1
         return tuple(ranges)
 
     def spelled(self, file_no: int | None) -> str:
@@ -531,12 +546,13 @@ class _Files:
                 file_no = log_file_no(path)
                 if not self.keep_going or file_no is None:
                     raise
-                self.unreadable.append(Unreadable(path, file_no, _size(path), _reason(error)))
+                self.unreadable.append(Unreadable(path, file_no, _size(path), reason_of(error)))
         if refused is not None and not self.opened:
             raise refused
 
 
-def _reason(error: InputError) -> str:
+def reason_of(error: InputError) -> str:
+    """What the system says of a file that cannot be opened."""
     cause = error.__cause__
     return (cause.strerror if isinstance(cause, OSError) else None) or str(error)
 
@@ -578,10 +594,7 @@ def _make(
     unreadable = sorted(found.unreadable, key=lambda file: (file.file_no, str(file.path)))
     if unreadable and unreadable[-1].file_no == MARKER_FILE_NO:
         # That it is there is all that counts.
-        closed = unreadable.pop()
-        header = FileHeader(good=False, problem=closed.reason)
-        by = VersionBy.NOTHING
-        marker = LogFile(closed.path, closed.file_no, closed.size, header, DEFAULT_VERSION, by)
+        marker = unreadable.pop().as_log_file()
     return Environment(
         name, tuple(_with_versions(kept)), marker, is_directory, folders, tuple(unreadable)
     )

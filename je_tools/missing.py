@@ -20,6 +20,7 @@ import numpy as np
 
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Leaves, Tree, bound
+from je_tools.continuity import unreadable_findings
 from je_tools.environment import Environment, check_numbers
 from je_tools.errors import InputError
 from je_tools.findings import Finding
@@ -34,7 +35,7 @@ from je_tools.formats.spans import Spans
 from je_tools.images import unchanged
 from je_tools.kept import Kept, find_kept, whole_keys
 from je_tools.names import FIXED_NAMES, INTERNAL_PREFIX
-from je_tools.recovery.findings import log_findings, unreadable_findings
+from je_tools.recovery.findings import log_findings
 from je_tools.recovery.overlay import Overlay, match
 from je_tools.recovery.reading import Reading
 from je_tools.scan import Scanner

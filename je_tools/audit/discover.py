@@ -152,7 +152,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 def _open(paths: tuple[Path, ...]) -> Environment | Problem:
     try:
         # Executors have working directories of their own.
-        return open_environment([path.absolute() for path in paths])
+        return open_environment([path.absolute() for path in paths], keep_going=True)
     except OSError as error:
         return Problem(_name_of(paths), str(error.strerror))
     except Exception as error:

@@ -27,6 +27,7 @@ from je_tools.audit.staging import (
 )
 from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage
 from je_tools.checkpoints import CheckpointPart, Interval, intervals
+from je_tools.continuity import unreadable_findings
 from je_tools.environment import Environment, LogFile
 from je_tools.errors import InputError
 from je_tools.files import FileRow, Listing
@@ -246,8 +247,19 @@ class _Judging:
             staged["vlsn_ranges"].extend(self._counts.run_rows(self.env, file.file_no))
             self._counts = _FileCounts()
         self._find(self._tried(self._listing.finish))
+        self._take_closed()
         self._find(self._tried(lambda: of_writer(self.environment, self._last_size)))
         self._write_rest()
+
+    def _take_closed(self) -> None:
+        """Rows and findings of files that the system does not open."""
+        rows = self._listing.rows
+        closed = self.environment.unreadable
+        for file, found in zip(closed, unreadable_findings(self.environment), strict=True):
+            rows.append(FileRow(file.as_log_file()))
+            rows[-1].tell([found], 1)
+            self._find([found])
+        rows.sort(key=lambda row: (row.file.file_no, str(row.file.path)))
 
     def _tried(self, work: Callable[[], Iterable[T]]) -> list[T]:
         """What it gives; nothing, and a finding, where it cannot be told."""

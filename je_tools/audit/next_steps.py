@@ -34,6 +34,8 @@ def next_command(code: str, env: str, lsn: int | None) -> str:
         return f"je-tools summary {home} --vlsn"
     if code in _OF_ENTRIES and lsn is not None:
         return f"je-tools explain {lsn_text(lsn)} --env {home}"
+    if code == "unreadable-file":
+        return f"je-tools missing {home}"
     return f"je-tools verify {home}"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from je_tools.btree.tree import Fault, FaultKind
+from je_tools.continuity import unreadable_findings
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.layout import NAME_CREATE
@@ -21,7 +22,6 @@ from je_tools.plain import printable
 from je_tools.recovery.end import EndReason, Refusal
 
 if TYPE_CHECKING:
-    from je_tools.environment import Environment
     from je_tools.snapshot import Snapshot
 
 _NAME_DB = 1
@@ -74,20 +74,6 @@ def snapshot_findings(snapshot: Snapshot, masking: Masking = SHOWN) -> list[Find
 def log_findings(snapshot: Snapshot) -> list[Finding]:
     """Findings about a snapshot, without those about damage in trees."""
     return [*_of_log(snapshot), *_of_creations(snapshot), *_of_databases(snapshot)]
-
-
-def unreadable_findings(environment: Environment) -> Iterator[Finding]:
-    """Files that the system does not open."""
-    for file in environment.unreadable:
-        code = CODES["unreadable-file"]
-        yield Finding(
-            code.name,
-            code.severity,
-            environment.name,
-            file.file_no,
-            found=file.reason,
-            hint=code.hint,
-        )
 
 
 def missing_findings(snapshot: Snapshot) -> list[Finding]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,27 +11,15 @@ import pytest
 
 from je_tools.environment import open_environment
 from tests.corpus import FIXTURES
+from tests.damage.closed import DENIED, close
 from tests.je_tools.dumped import Done, je_tools, rows_of
 
-DENIED = os.strerror(errno.EACCES)
 GOES_ON = (("missing",), ("salvage", "--format", "jsonl"))
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return shutil.copytree(FIXTURES / "v17-erase-after" / "env", tmp_path / "env")
-
-
-def close(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
-    """Permissions do not stop a superuser, so the system is told to."""
-    real = os.open
-
-    def refused(name: Any, *rest: Any, **named: Any) -> int:
-        if Path(name) in paths:
-            raise PermissionError(errno.EACCES, DENIED, str(name))
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(os, "open", refused)
 
 
 def ledger_of(folder: Path) -> list[dict[str, Any]]:

@@ -179,12 +179,12 @@ def test_what_vanishes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         home(tmp_path / name)
     opened = discover.open_environment
 
-    def open_late(paths: tuple[Path, ...]) -> Any:
+    def open_late(paths: tuple[Path, ...], **how: Any) -> Any:
         if paths[0].name == "file":
             (paths[0] / "00000000.jdb").unlink()
         if paths[0].name == "folder":
             paths[0].rename(tmp_path / "elsewhere")
-        return opened(paths)
+        return opened(paths, **how)
 
     monkeypatch.setattr(discover, "open_environment", open_late)
     fleet = find_fleet([tmp_path])

@@ -39,6 +39,7 @@ from je_tools.formats import source
 from je_tools.stream import ROLLBACK, Runs
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
+from tests.damage.closed import DENIED, close
 from tests.damage.planted_findings import log
 from tests.je_tools.audit.auditing import Row, Tables, audit_fleet, lsn_said
 from tests.je_tools.dumped import dump, rows_of
@@ -102,6 +103,66 @@ def test_a_file_that_is_not_what_it_was(
     assert entries == [0 if no == number else count for no, count in enumerate((7, 11, 61))]
 
 
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_file_that_the_system_does_not_open(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It costs one finding, and what the other files hold is told."""
+    home = three_files(tmp_path / "env")
+    closed = home / f"{number:08x}.jdb"
+    size = closed.stat().st_size
+    close(monkeypatch, closed)
+    tables = audit_fleet(find_fleet([home]), tmp_path / "out")
+    (found,) = tables["findings"]
+    assert (found["code"], found["severity"]) == ("unreadable-file", "error")
+    assert (found["file_no"], found["found"]) == (number, DENIED)
+    counts = [0 if no == number else count for no, count in enumerate((7, 11, 61))]
+    assert [(row["file_no"], row["entry_count"]) for row in tables["files"]] == list(
+        enumerate(counts)
+    )
+    row = tables["files"][number]
+    assert (row["name"], row["size"], row["damage_count"]) == (closed.name, size, 1)
+    assert (row["log_version"], row["created_ms"], row["first_lsn"]) == (None, None, None)
+    (facts,) = tables["facts"]
+    assert (facts["severity"], facts["error_count"], facts["file_count"]) == ("error", 1, 3)
+
+
+def test_a_file_that_is_missing_before_one_that_the_system_does_not_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = three_files(tmp_path / "env")
+    (home / "00000001.jdb").unlink()
+    close(monkeypatch, home / "00000002.jdb")
+    tables = audit_fleet(find_fleet([home]), tmp_path / "out")
+    found = [(row["code"], row["severity"], row["file_no"]) for row in tables["findings"]]
+    assert found == [("missing-file", "note", 1), ("unreadable-file", "error", 2)]
+
+
+def test_a_marker_that_the_system_does_not_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = three_files(tmp_path / "env")
+    (home / "00000001.jdb").unlink()
+    marker = home / "7fffffff.jdb"
+    marker.touch()
+    close(monkeypatch, marker)
+    tables = audit_fleet(find_fleet([home]), tmp_path / "out")
+    found = {row["code"]: row["found"] for row in tables["findings"]}
+    assert found.keys() == {"missing-file", "restore-marker"}
+    assert found["restore-marker"] == f"{marker.name}: cannot be read: {DENIED}"
+
+
+def test_an_environment_of_which_the_system_opens_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = three_files(tmp_path / "env")
+    close(monkeypatch, *home.iterdir())
+    fleet = find_fleet([home])
+    assert fleet.environments == ()
+    (problem,) = fleet.problems
+    assert DENIED in problem.reason
+
+
 def test_a_file_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def grow(path: Path) -> None:
         with path.open("ab") as file:
@@ -159,7 +220,7 @@ def test_properties_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monk
 
     def refusing(path: Path) -> bytes:
         if path.name == "je.properties":
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            raise OSError(errno.EACCES, DENIED)
         return read_bytes(path)
 
     monkeypatch.setattr(Path, "read_bytes", refusing)
@@ -415,10 +476,10 @@ def test_a_bug_in_opening_costs_the_environment(
         three_files(tmp_path / name)
     opened = discover.open_environment
 
-    def broken(paths: list[Path]) -> Any:
+    def broken(paths: list[Path], **how: Any) -> Any:
         if paths[0].name == "a":
             raise error
-        return opened(paths)
+        return opened(paths, **how)
 
     monkeypatch.setattr(discover, "open_environment", broken)
     fleet = find_fleet([tmp_path])

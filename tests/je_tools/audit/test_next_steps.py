@@ -43,3 +43,8 @@ def test_the_command_is_one_of_ours(code: str, lsn: int | None) -> None:
     assert "some/env" in words
     if words[1] == "explain":
         assert "0x5/0x1a2f" in words
+
+
+def test_a_file_that_cannot_be_opened_is_for_a_command_that_goes_on_without_it() -> None:
+    """`verify` reads all of a log or nothing."""
+    assert next_command("unreadable-file", "env", None) == "je-tools missing env"
