@@ -40,6 +40,9 @@ from je_tools.upgrade import OldForm, Upgrade, collect_old_form
 
 LOCK_NAME = "je.lck"
 
+_TAILS = ("torn-tail", "zero-tail")
+"""Behind the end of an intact log, where they are notes: what was never complete."""
+
 FIRST = 20
 """Errors that are kept, for commands that tell some of them."""
 
@@ -74,7 +77,8 @@ class Totals:
         env: name of the environment.
         files, size: log files and their bytes.
         entries: good ones.
-        damaged_size: bytes in damaged entries, gaps and tails.
+        damaged_size: bytes in damaged entries, gaps and ends of files; a tail behind the end of an
+            intact log is none.
         findings: how many of each severity.
         codes: how many of each code.
         damage: the errors.
@@ -346,14 +350,15 @@ class Judge:
         follower = self._files.follower(self._index)
         named_last = follower.header.last_entry_in_prev_file_offset if follower else None
         link = list(self._files.of_link(self._index, state))
-        if state.tail < state.size:
-            self.totals.damaged_size += state.size - state.tail
         # Where the end of a file is missing, so are VLSNs.
         self._stream.is_broken |= state.tail < state.size or bool(link)
         damage = self._damage(state.file)
         old = damage.of_old_deltas(self._old_deltas)
         more = damage.of_unlisted(self._unlisted)
-        return [*more, *old, *damage.of_end(state, named_last), *link]
+        ended = list(damage.of_end(state, named_last))
+        if not any(each.code in _TAILS and each.severity is Severity.NOTE for each in ended):
+            self.totals.damaged_size += max(state.size - state.tail, 0)
+        return [*more, *old, *ended, *link]
 
 
 def file_findings(environment: Environment, state: FileState) -> list[Finding]:

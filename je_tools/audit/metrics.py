@@ -34,7 +34,7 @@ _GAUGES = (
     _Gauge("environment_entries", "Good entries.", lambda row: row.number("entry_count")),
     _Gauge(
         "environment_damaged_bytes",
-        "Bytes in damaged entries, gaps and tails.",
+        "Bytes in damaged entries, gaps and ends of files.",
         lambda row: row.number("damaged_size"),
     ),
     _Gauge(

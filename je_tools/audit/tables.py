@@ -64,7 +64,11 @@ ENVIRONMENTS = _table(
     ("file_count", _INT, "log files"),
     ("size", _INT, "their bytes"),
     ("entry_count", _INT, "good entries"),
-    ("damaged_size", _INT, "bytes in damaged entries, gaps and tails"),
+    (
+        "damaged_size",
+        _INT,
+        "bytes in damaged entries, gaps and ends of files, without tails that are only a note",
+    ),
     ("error_count", _INT, "findings that are damage"),
     ("warning_count", _INT, "findings that ask for care"),
     ("note_count", _INT, "findings worth knowing"),

@@ -40,7 +40,7 @@ from je_tools.stream import ROLLBACK, Runs
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.damage.closed import DENIED, close
-from tests.damage.planted_findings import log
+from tests.damage.planted_findings import PLANTED, log
 from tests.je_tools.audit.auditing import Row, Tables, audit_fleet, lsn_said
 from tests.je_tools.dumped import dump, rows_of
 
@@ -409,6 +409,19 @@ def test_whole_transactions_of_one_of_two_files_with_one_number(tmp_path: Path) 
     shutil.rmtree(home / "data002")
     expected = audit_fleet(find_fleet([home]), tmp_path / "expected")
     assert len(tables["segments"]) == len(expected["segments"]) > 100
+
+
+@pytest.mark.parametrize("code", ["torn-tail", "zero-tail", "truncated-file", "damaged-gap"])
+def test_what_was_never_complete_is_no_damage(code: str, tmp_path: Path) -> None:
+    """Every log whose writer was killed has such an end; in a file before the last it is damage."""
+    home, told = PLANTED[code](tmp_path / "env")
+    tables = audit_fleet(find_fleet([home]), tmp_path / "out")
+    (facts,) = tables["facts"]
+    found = tables["findings"]
+    assert {row["code"] for row in found} >= {each.code for each in told}
+    lost = sum(row["length"] or 0 for row in found if row["severity"] == "error")
+    assert facts["damaged_size"] == lost
+    assert bool(lost) == (code != "torn-tail")
 
 
 # Bugs
