@@ -74,7 +74,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
     """
     texts = _Texts({name.lower(): text for name, text in given.items()})
     types = texts.listed("type", str)
-    txns = texts.listed("txn", int)
+    txns = texts.listed("txn", _number)
     since, until = texts.parsed("since", parse_time), texts.parsed("until", parse_time)
     return Options(
         paths=_paths(texts),
@@ -82,8 +82,8 @@ def parse_options(given: Mapping[str, str]) -> Options:
             types=texts.checked("type", lambda: parse_types(types)) if types else None,
             from_lsn=texts.parsed("from_lsn", parse_lsn),
             to_lsn=texts.parsed("to_lsn", parse_lsn),
-            from_vlsn=texts.parsed("from_vlsn", int),
-            to_vlsn=texts.parsed("to_vlsn", int),
+            from_vlsn=texts.parsed("from_vlsn", _number),
+            to_vlsn=texts.parsed("to_vlsn", _number),
             replicated=texts.flag("replicated"),
             txn_ids=frozenset(txns) if txns else None,
             keys=_one(texts.parsed("key", parse_key)),
@@ -158,13 +158,23 @@ def _flag(text: str) -> bool:
     return text.lower() == "true"
 
 
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no whole number") from None
+
+
 def _list(text: str) -> list[str]:
     if not text.lstrip().startswith("["):
         values = [part.strip() for part in text.split(",")]
     else:
-        given = json.loads(text)
+        try:
+            given = json.loads(text)
+        except ValueError:
+            raise UsageError(f"{text!r} is no list as JSON has them") from None
         values = [str(value) for value in given]
-    if not all(values):
+    if not values or not all(values):
         raise UsageError(f"{text!r} names nothing, or nothing between two commas")
     return values
 

@@ -174,7 +174,7 @@ def test_a_schema_of_ones_own(spark: Any) -> None:
         ({"type": "INS"}, "option type: INS: no such entry type or group; did you mean"),
         ({"from_lsn": "12"}, "option from_lsn: 12: an LSN is written 0xFILE/0xOFFSET"),
         ({"data": "none"}, "option data: 'none' is none of show, hide"),
-        ({"txn": "a"}, "option txn: 'a' means nothing here"),
+        ({"txn": "a"}, "option txn: 'a' is no whole number"),
         ({"replicated": "yes"}, "option replicated: 'yes' is neither true nor false"),
         ({"path": "/no/such/log"}, "/no/such/log: no such file or directory"),
         ({"path": "hdfs://host/log"}, "logs are read from file systems that are mounted"),
