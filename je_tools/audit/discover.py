@@ -11,6 +11,7 @@ import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from pathlib import Path
 
 from je_tools.audit.reasons import why_unread
@@ -59,7 +60,8 @@ class Fleet:
 def find_fleet(roots: Sequence[Path]) -> Fleet:
     """Find and open every environment below the roots; log files named as roots are one a folder.
 
-    A directory that is reached twice, by links or by roots that overlap, counts once.
+    A directory that is reached twice, by links or by roots that overlap, counts once, under the
+    shortest of its names.
 
     Raises:
         InputError: a root is not there.
@@ -77,9 +79,10 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
             search.tell(root, error)
             continue
         if is_folder:
-            search.look_into(root)
+            search.add(root)
         else:
             loose.setdefault(root.parent, {})[root] = None
+    search.run()
     wanted = sorted([*((path,) for path in search.homes), *map(tuple, loose.values())])
     with ThreadPoolExecutor(_OPENERS) as pool:
         opened = list(zip(wanted, pool.map(_open, wanted), strict=True))
@@ -97,39 +100,54 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
 
 @dataclass
 class _Search:
-    """Directories that hold logs, and what could not be looked into."""
+    """Directories that hold logs, and what could not be looked into.
+
+    Those whose names have the fewest parts are looked into first, of these the ones with fewer
+    links in them: a place that several names lead to has the shortest one.
+    """
 
     homes: list[Path] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     _seen: set[tuple[int, int]] = field(default_factory=set)
+    _waiting: list[tuple[int, int, str]] = field(default_factory=list)
 
-    def look_into(self, root: Path) -> None:
-        waiting = [root]
-        while waiting:
-            folder = waiting.pop()
+    def add(self, root: Path) -> None:
+        """A directory below which is looked."""
+        heappush(self._waiting, (len(root.parts), 0, str(root)))
+
+    def run(self) -> None:
+        """Look into all, and into what is below."""
+        while self._waiting:
+            part_count, link_count, name = heappop(self._waiting)
+            folder = Path(name)
             try:
                 status = folder.stat()
                 if (status.st_dev, status.st_ino) in self._seen:
                     continue
                 self._seen.add((status.st_dev, status.st_ino))
-                waiting += self._look_at(folder)
+                for below, is_link in self._look_at(folder):
+                    place = (part_count + 1, link_count + is_link, str(below))
+                    heappush(self._waiting, place)
             except OSError as error:
                 self.tell(folder, error)
 
     def tell(self, path: Path, error: OSError) -> None:
         self.problems.append(Problem(str(path), str(error.strerror)))
 
-    def _look_at(self, folder: Path) -> list[Path]:
-        """Take the folder if it holds a log; the folders below it that may hold others."""
+    def _look_at(self, folder: Path) -> list[tuple[Path, bool]]:
+        """Take the folder if it holds a log; the folders below it that may hold others.
+
+        With each goes whether it is a link.
+        """
         with os.scandir(folder) as entries:
-            names = [(entry.name, _is_folder(entry)) for entry in entries]
-        below = [folder / name for name, is_folder in sorted(names, reverse=True) if is_folder]
-        data = [path for path in below if is_data_directory_name(path.name)]
-        is_home = any(is_jdb_name(name) for name, is_folder in names if not is_folder)
+            names = [(entry.name, _is_folder(entry), _is_link(entry)) for entry in entries]
+        below = [(folder / name, is_link) for name, is_folder, is_link in names if is_folder]
+        data = [path for path, _ in below if is_data_directory_name(path.name)]
+        is_home = any(is_jdb_name(name) for name, is_folder, _ in names if not is_folder)
         if is_home or any(_holds_log(path) for path in data):
             self.homes.append(folder)
             # They are this environment's, not environments of their own.
-            return [path for path in below if path not in data]
+            return [each for each in below if each[0] not in data]
         return below
 
 
@@ -147,6 +165,13 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError as error:
         return error.errno != errno.ELOOP
+
+
+def _is_link(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_symlink()
+    except OSError:
+        return False
 
 
 def _open(paths: tuple[Path, ...]) -> Environment | Problem:

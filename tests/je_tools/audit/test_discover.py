@@ -104,6 +104,27 @@ def test_links_that_lead_in_a_circle(tmp_path: Path) -> None:
     assert fleet.problems == ()
 
 
+@pytest.mark.parametrize("link", ["loop", "zoop"])
+def test_an_environment_that_links_lead_to_has_its_shortest_name(tmp_path: Path, link: str) -> None:
+    """Whatever the order of the directories."""
+    home(tmp_path / "odd")
+    home(tmp_path / "plain" / "deep" / "env")
+    (tmp_path / link).mkdir()
+    (tmp_path / link / "up").symlink_to(tmp_path)
+    home(tmp_path / link / "deep" / "deeper" / "env")
+    (tmp_path / link / "deep" / "side").symlink_to(tmp_path / "plain" / "deep")
+    fleet = find_fleet([tmp_path])
+    expected = {"odd", "plain/deep/env", f"{link}/deep/deeper/env"}
+    assert set(names(fleet, tmp_path)) == expected
+    assert set(names(find_fleet([tmp_path / link / "deep", tmp_path]), tmp_path)) == expected
+
+
+def test_a_place_is_not_called_by_a_link_that_is_as_long(tmp_path: Path) -> None:
+    home(tmp_path / "node1" / "env")
+    (tmp_path / "latest").symlink_to(tmp_path / "node1")
+    assert names(find_fleet([tmp_path]), tmp_path) == ["node1/env"]
+
+
 def test_a_log_that_is_a_link_to_itself(tmp_path: Path) -> None:
     home(tmp_path / "good")
     bad = write_log(tmp_path / "bad", [])
