@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import logs, report
-from bench.measure import Command, peak_of_one, time_in_turns, warm
+from bench.measure import Command, Times, peak_of_one, time_in_turns, warm
 from bench.report import Row
 from tests.corpus import FIXTURES, environments_in
 from tests.engine.jars import JE_18, engine_jar
@@ -30,6 +30,9 @@ from tests.engine.java import find_java
 
 SAMPLED = 10
 """Of so many environments the loop runs over one."""
+
+RUNS = 3
+"""How often each thing is measured."""
 
 ENGINE_TOOLS = "com.sleepycat.je.util."
 
@@ -73,7 +76,7 @@ def measure_fleet(bench: Bench, count: int) -> None:
     """The audit of many small environments beside the loop."""
     fleet = bench.work / "fleet"
     homes = make_fleet(fleet, count)
-    (ours,) = time_in_turns([bench.audit(fleet)], 3)
+    (ours,) = time_in_turns([bench.audit(fleet)], RUNS)
     sampled = homes[::SAMPLED]
     start = time.perf_counter()
     for home in sampled:
@@ -92,7 +95,7 @@ def measure_fleet(bench: Bench, count: int) -> None:
 def measure_large(bench: Bench, home: Path) -> None:
     """The audit of one large log beside our own scan of it."""
     verify = Command([bench.audit(home).argv[0], "verify", str(home)])
-    ours, scan = time_in_turns([bench.audit(home), verify], 3)
+    ours, scan = time_in_turns([bench.audit(home), verify], RUNS)
     allowed = 1.5 * scan.median + 20
     target = f"≤ {allowed:.1f} s (1.5 × + 20 s)"
     met = ours.median <= allowed
@@ -106,18 +109,23 @@ def measure_cores(bench: Bench, homes: Sequence[Path], cores: Sequence[int]) -> 
 
     The small one tells what it takes before anything is read: workers, and code that is cold.
     """
-    took = {}
+    runs = [(count, home) for count in cores for home in homes]
+    taken: dict[tuple[int, Path], list[float]] = {run: [] for run in runs}
+    for count, home in RUNS * runs:
+        steps = steps_of(bench, home, f"local[{count},4]")
+        taken[count, home].append(steps["reading logs"])
+    slopes = {}
     for count in cores:
-        both = [steps_of(bench, home, f"local[{count},4]")["reading logs"] for home in homes]
         what = f"audit, reading logs, {count} cores"
-        for home, seconds in zip(homes, both, strict=True):
-            bench.add(Row(what, home.name, f"{seconds:.2f} s", "", "", "", met=True))
-        took[count] = both[-1] - both[0]
-        ratio = took[cores[0]] / took[count]
+        both = [Times(taken[count, home]) for home in homes]
+        for home, times in zip(homes, both, strict=True):
+            bench.add(Row(what, home.name, report.seconds(times), "", "", "", met=True))
+        slopes[count] = both[-1].median - both[0].median
+        ratio = slopes[cores[0]] / slopes[count]
         wanted = 0.75 * count / cores[0]
         slope = " to ".join(home.name for home in homes)
+        told = f"{slopes[count]:.2f} s"
         target = f"≥ {wanted:.2g} ×"
-        told = f"{took[count]:.2f} s"
         bench.add(Row(what, slope, told, "", f"{ratio:.2f} ×", target, ratio >= wanted))
 
 

@@ -51,11 +51,6 @@ class Fleet:
     names: tuple[str, ...]
     problems: tuple[Problem, ...]
 
-    @property
-    def size(self) -> int:
-        """Bytes of all log files."""
-        return sum(environment.size for environment in self.environments)
-
 
 def find_fleet(roots: Sequence[Path]) -> Fleet:
     """Find and open every environment below the roots; log files named as roots are one a folder.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain, groupby
 
 from je_tools.audit.discover import Fleet
 from je_tools.environment import Environment, LogFile
@@ -14,10 +14,10 @@ CUT_SIZE = 256 << 20
 """Bytes from which on a file is cut into ranges, each read by a task of its own."""
 
 TASK_SIZES = (8 << 20, CUT_SIZE)
-"""The fewest and the most bytes that a task is given, files that are not cut left whole."""
+"""The fewest and the most bytes that a task is given, about: its pieces are left whole."""
 
 TASKS_PER_CORE = 4
-"""Enough that the last tasks end together."""
+"""Enough that the last tasks end together, and a multiple: no core takes one more than others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,14 @@ def plan_tasks(fleet: Fleet, cores: int) -> list[Task]:
 
     Args:
         fleet: all environments.
-        cores: how many tasks run at once.
+        cores: how many tasks run at once, 1 or more.
     """
-    wanted = fleet.size // max(cores * TASKS_PER_CORE, 1)
-    size = min(max(wanted, TASK_SIZES[0]), TASK_SIZES[1])
-    pieces = chain.from_iterable(_pieces(fleet, no) for no in range(len(fleet.environments)))
-    return list(_grouped(pieces, size))
+    pieces = list(chain.from_iterable(_pieces(fleet, no) for no in range(len(fleet.environments))))
+    size = sum(piece.size for piece in pieces)
+    least, most = TASK_SIZES
+    rounds = max(TASKS_PER_CORE, -(-size // (most * cores)))
+    count = min(rounds * cores, max(size // least, 1))
+    return [tuple(group) for group in _shares(pieces, max(size / count, 1))]
 
 
 def cut_count(file: LogFile) -> int:
@@ -78,14 +80,9 @@ def _pieces(fleet: Fleet, env_no: int) -> Iterator[Piece]:
             yield Piece(env_no, fleet.names[env_no], index, file, look, (cut, count), whole)
 
 
-def _grouped(pieces: Iterable[Piece], wanted: int) -> Iterator[Task]:
-    group: list[Piece] = []
-    size = 0
-    for piece in pieces:
-        if group and size + piece.size > wanted:
-            yield tuple(group)
-            group, size = [], 0
-        group.append(piece)
-        size += piece.size
-    if group:
-        yield tuple(group)
+def _shares(pieces: Sequence[Piece], share: float) -> Iterator[Iterator[Piece]]:
+    """Pieces by the share of all bytes that the middle of each lies in: never more than shares."""
+    starts = accumulate(chain([0], (piece.size for piece in pieces)))
+    placed = zip(starts, pieces, strict=False)
+    for _, group in groupby(placed, lambda each: (each[0] + each[1].size / 2) // share):
+        yield (piece for _, piece in group)
