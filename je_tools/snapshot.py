@@ -54,6 +54,9 @@ from je_tools.recovery.overlay import Overlay, Rules, decide
 from je_tools.recovery.reading import Reading
 from je_tools.scan import Scanner
 
+REPLICATED_ENV, CONVERTED = 1, 2
+"""Bits of a DbTree's flags; the second: it was not at first. Source: DbTree, JE 7.5.11."""
+
 ID_DB, NAME_DB = 0, 1
 """The databases of all databases' descriptors and names."""
 

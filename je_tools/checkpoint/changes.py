@@ -29,21 +29,11 @@ from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval import DELETED, INVISIBLE
 from je_tools.recovery.overlay import Outcome, Overlay, is_open
+from je_tools.recovery.reading import ABORT_FIELDS
 from je_tools.snapshot import Snapshot
 
 _FAMILIES = (Family.LN, Family.NAME_LN)
 _LN_FIELDS = frozenset({"flags", "flags2", "expiration", "modified_ms", "created_ms", "data"})
-_ABORT_FIELDS = frozenset(
-    {
-        "flags2",
-        "abort_lsn",
-        "abort_data",
-        "abort_vlsn",
-        "abort_expiration",
-        "abort_modified_ms",
-        "abort_created_ms",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +214,7 @@ def _fill_abort_versions(tree: Tree, rows: Ints, slots: Slots) -> None:
     entries = fetch(tree.image, slots.lsn[rows], fast=tree.fast)
     for family in _FAMILIES:
         wanted = np.flatnonzero(entries.is_family(family))
-        for some, decoded in entries.decode(family, wanted, fast=tree.fast, wanted=_ABORT_FIELDS):
+        for some, decoded in entries.decode(family, wanted, fast=tree.fast, wanted=ABORT_FIELDS):
             head, to = decoded.fields, rows[some]
             slots.lsn[to] = head.number("abort_lsn")
             if head.has("abort_data"):

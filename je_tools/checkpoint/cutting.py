@@ -16,9 +16,7 @@ from je_tools.formats.je.columns import MAX_ROWS, decode
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import COMMIT_NO, Family
-from je_tools.snapshot import Snapshot
-
-_REPLICATED_ENV = 1
+from je_tools.snapshot import REPLICATED_ENV, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def files_behind(snapshot: Snapshot) -> tuple[LogFile, ...]:
 def is_replicated(snapshot: Snapshot) -> bool:
     """Whether the environment is a member of a replication group."""
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
-    return root is not None and bool(root.fields.get("flags", 0) & _REPLICATED_ENV)
+    return root is not None and bool(root.fields.get("flags", 0) & REPLICATED_ENV)
 
 
 def check_cut(snapshot: Snapshot, *, force: bool) -> None:

@@ -48,7 +48,6 @@ class CheckpointLog:
     node_counts: Counter[tuple[int, int]] = field(default_factory=Counter)
     node_sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
     expiring: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-
     totals: dict[int, FileSummary] = field(default_factory=lambda: defaultdict(FileSummary))
     replaced_nodes: list[Ints] = field(default_factory=list)
     replaced_lns: list[int] = field(default_factory=list)

@@ -38,7 +38,7 @@ from je_tools.formats.je.internal import (
     FileSummaryKey,
 )
 from je_tools.formats.je.tuples import TupleError
-from je_tools.snapshot import Database, Snapshot
+from je_tools.snapshot import REPLICATED_ENV, Database, Snapshot
 from je_tools.utilization import (
     FileSummary,
     expirations,
@@ -247,7 +247,6 @@ def finished_removals(snapshot: Snapshot, removed: frozenset[int]) -> Records:
     }
 
 
-_REPLICATED_ENV = 1
 _MAX_ENTRIES = 128
 
 _NEEDED_SINCE = {
@@ -272,7 +271,7 @@ def with_own_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ..
     made = []
     for name, since in _NEEDED_SINCE.items():
         # In a group the first removal makes it, for all members.
-        by_group = name == EXTINCT_SCANS_DB and fields.get("flags", 0) & _REPLICATED_ENV
+        by_group = name == EXTINCT_SCANS_DB and fields.get("flags", 0) & REPLICATED_ENV
         if version < since or by_group or own_database(snapshot, name) is not None:
             continue
         db_id += 1

@@ -69,7 +69,6 @@ _LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)
 
 _MAX_ENTRIES = 128
 _ROOT_PRESENT = 1
-_REPLICATED_ENV = 1
 _CLEANER_NOTHING: dict[str, Any] = {
     "cleaner_last_file_no": -1,
     "cleaner_initial_adjustment_count": 0,

@@ -43,11 +43,8 @@ from je_tools.formats.je.internal import (
 )
 from je_tools.formats.je.layout import ABORT_LSN, CREATED_IN_INSERT, PRIOR_FILE, PRIOR_SIZE
 from je_tools.recovery.interval import INVISIBLE, REPLICATED
-from je_tools.snapshot import Snapshot
+from je_tools.snapshot import CONVERTED, REPLICATED_ENV, Snapshot
 from je_tools.utilization import internal_records, record_places, reserved_files
-
-_REPLICATED_ENV, _CONVERTED = 1, 2
-"""Bits of a DbTree's flags; the second: it was not at first. Source: DbTree, JE 7.5.11."""
 
 _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
 """Log versions from which a flag tells of an abort LSN, and -1 and not 0 is nobody's id."""
@@ -56,7 +53,7 @@ _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
 def is_replicated(snapshot: Snapshot) -> bool:
     """Whether the log is a replicated node's."""
     return (
-        bool(_flags(snapshot) & _REPLICATED_ENV) or own_database(snapshot, VLSN_MAP_DB) is not None
+        bool(_flags(snapshot) & REPLICATED_ENV) or own_database(snapshot, VLSN_MAP_DB) is not None
     )
 
 
@@ -145,7 +142,7 @@ def index_to_be(snapshot: Snapshot, stream: Stream) -> VlsnIndex:
         raise _refused(snapshot, "its database was not made yet")
     rules = BucketRules.of(Path(snapshot.environment.name))
     index, gone = read_index(snapshot), _gone(snapshot)
-    converted = bool(_flags(snapshot) & _CONVERTED)
+    converted = bool(_flags(snapshot) & CONVERTED)
     try:
         left = tracked(stream, rollbacks)
         index = merged(index, left, matchpoint, rules, converted=converted)

@@ -35,7 +35,9 @@ _ROOM_MAX = 16 << 20
 """Most bytes of LNs that are put behind each other: as many batches as threads have their own."""
 
 _DATA_FIELDS = frozenset({"flags2", "expiration", "modified_ms", "created_ms", "data"})
-_ABORT_FIELDS = frozenset(
+_IN_COLUMNS = (Family.LN, Family.DEL_DUP_LN)
+
+ABORT_FIELDS = frozenset(
     {
         "flags2",
         "abort_lsn",
@@ -46,7 +48,7 @@ _ABORT_FIELDS = frozenset(
         "abort_created_ms",
     }
 )
-_IN_COLUMNS = (Family.LN, Family.DEL_DUP_LN)
+"""What an LN says of the record that it replaced, when its transaction was the first to."""
 
 
 @dataclass
@@ -314,7 +316,7 @@ def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) 
     kept = np.zeros(len(changes), np.bool_)
     for family in (*_IN_COLUMNS, Family.NAME_LN):
         of_family = np.flatnonzero(entries.is_family(family) & back)
-        for some, decoded in entries.decode(family, of_family, fast=fast, wanted=_ABORT_FIELDS):
+        for some, decoded in entries.decode(family, of_family, fast=fast, wanted=ABORT_FIELDS):
             _fill_abort_version(decoded.fields, rows[some], values)
             back_to[some] = decoded.fields.number("abort_lsn")
             if decoded.fields.has("abort_data"):

@@ -6,7 +6,7 @@ What must be refused is written by writers that each forget one thing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +46,6 @@ KNOWN_DELETED = 1
 DELETED = KNOWN_DELETED | 8
 FORGETTING = {"load": 1500, "large": 20_000, "transactions": 200, "threads": 1, "checkpoints": 8}
 A, B, C = (b"a", b"1"), (b"b", b"2"), (b"c", b"3")
-
-
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    with Judge.of(JE_18, tmp_path_factory.mktemp("judge") / "new") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def old_judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    with Judge.of(JE_5, tmp_path_factory.mktemp("judge") / "old") as made:
-        yield made
 
 
 def broken_rules(

@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,18 +24,6 @@ from tests.truth.log_end import read_log
 
 SMALL_FILES = 60_000
 """Bytes of a file, so that what is written begins new ones."""
-
-
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    with Judge.of(JE_18, tmp_path_factory.mktemp("judge") / "new") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def old_judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    with Judge.of(JE_5, tmp_path_factory.mktemp("judge") / "old") as made:
-        yield made
 
 
 def recover(file_max: int | None) -> Write:
