@@ -258,7 +258,7 @@ def report(snapshot: Snapshot, options: SnapshotOptions, *more: Finding) -> int:
         more: findings beside those of the snapshot.
     """
     from je_tools.findings import Severity
-    from je_tools.recovery.findings import snapshot_findings
+    from je_tools.snapshot_findings import snapshot_findings
 
     findings = [*snapshot_findings(snapshot, chosen_masking(options["data_mode"])), *more]
     say_findings(findings)

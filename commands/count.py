@@ -53,8 +53,8 @@ def command(**options: Unpack[Options]) -> int:
       je-tools count meta/bdb --internal
       je-tools count meta/bdb --to-time 2026-11-20T10:00:00
     """
-    from je_tools.recovery.findings import missing_findings
     from je_tools.sinks.database_tables import count_section
+    from je_tools.snapshot_findings import missing_findings
 
     with open_snapshot(options, "count") as snapshot:
         chosen = choose_databases(snapshot, options["names"], internal=options["internal"])

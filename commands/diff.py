@@ -282,7 +282,7 @@ def _write_section(section: Section, out: BinaryIO, options: Options) -> None:
 def _say_findings(snapshot: Snapshot, masking: Masking) -> bool:
     """Say what is wrong with a side; whether it is damage, by which differences may be missed."""
     from je_tools.findings import Severity
-    from je_tools.recovery.findings import snapshot_findings
+    from je_tools.snapshot_findings import snapshot_findings
 
     findings = snapshot_findings(snapshot, masking)
     say_findings(findings, snapshot.environment.name)

@@ -133,7 +133,7 @@ def _tell(options: Options) -> int:
 
 
 def _write_plan(snapshot: Snapshot, form: str, out: BinaryIO, width: int | None) -> None:
-    from je_tools.recovery.plan import plan_recovery
+    from je_tools.recovery_plan import plan_recovery
     from je_tools.sinks.recovery_tables import (
         lost_key_rows,
         recovery_lists,

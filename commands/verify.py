@@ -35,10 +35,10 @@ from je_tools.commands._snapshot import (
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from je_tools.btree.check_findings import Trees
     from je_tools.environment import Environment
     from je_tools.findings import Finding
     from je_tools.scan import Scanner
+    from je_tools.treecheck.findings import Trees
     from je_tools.verify import Totals
 
 
@@ -170,8 +170,8 @@ def _with_trees(
     to_lsn = chosen_end(environment, quiet, options)
 
     def open_all() -> Trees:
-        from je_tools.btree.check_findings import open_trees
         from je_tools.memory import keep_freed_memory
+        from je_tools.treecheck.findings import open_trees
 
         keep_freed_memory()
         return open_trees(environment, quiet, now_ms, to_lsn)
@@ -181,7 +181,7 @@ def _with_trees(
     opened = begin(open_all) if is_fast and scanner.thread_count() > 1 else open_all
     prints = Fingerprints(Printing.at_random(fast=True)) if is_fast else None
     yield from verify(environment, scanner, totals, everything=options["everything"], prints=prints)
-    from je_tools.btree.check_findings import tree_findings
+    from je_tools.treecheck.findings import tree_findings
 
     masking = chosen_masking(options["data_mode"])
     utilization = options["utilization"]

@@ -35,11 +35,11 @@ from je_tools.formats.spans import Spans
 from je_tools.images import unchanged
 from je_tools.kept import Kept, find_kept, whole_keys
 from je_tools.names import FIXED_NAMES, INTERNAL_PREFIX
-from je_tools.recovery.findings import log_findings
 from je_tools.recovery.overlay import Overlay, match
 from je_tools.recovery.reading import Reading
 from je_tools.scan import Scanner
 from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot, held_snapshot
+from je_tools.snapshot_findings import log_findings
 
 _NO_KEYS = Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
 

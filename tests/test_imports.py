@@ -6,6 +6,8 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,32 @@ def test_a_breach_is_seen(source: str, folder: str) -> None:
 def test_downwards_is_allowed() -> None:
     source = "import numpy\nfrom je_tools.formats.je import walk\nfrom je_tools import scan"
     assert _breaches(source, LAYERS["commands"]) == []
+
+
+def _package(name: str) -> str | None:
+    """What of `je_tools` a module is, or is a part of; None where it is none, or of `sinks`."""
+    parts = name.split(".")
+    is_ours = parts[0] == "je_tools" and len(parts) > 1 and parts[1] not in (*OWN_RULES, "sinks")
+    return parts[1] if is_ours else None
+
+
+OWN_RULES = ("formats", "commands", "__version__")
+
+
+def test_packages_do_not_import_each_other_in_a_circle() -> None:
+    """`sinks` is left out: it shows results, and libraries that write files use it."""
+    needs: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "je_tools").rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        package = _package(name)
+        if package is not None:
+            found = map(_package, _imported(path.read_text(encoding="utf-8")))
+            needs.setdefault(package, set()).update(
+                each for each in found if each not in (None, package)
+            )
+    order = list(TopologicalSorter(needs).static_order())
+    for lower, upper in pairwise(("btree", "recovery", "snapshot", "treecheck")):
+        assert order.index(lower) < order.index(upper)
 
 
 def _printed(path: Path) -> Iterator[int]:

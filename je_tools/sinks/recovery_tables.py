@@ -8,7 +8,7 @@ from typing import Any
 from je_tools.field_texts import null_or_lsn
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.recovery.end import EndReason
-from je_tools.recovery.plan import Plan
+from je_tools.recovery_plan import Plan
 from je_tools.sinks.sections import Column, Kind, Section, section_of
 
 LISTED = 50

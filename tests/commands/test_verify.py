@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from je_tools import __version__, manifest
-from je_tools.btree import check_findings
-from je_tools.btree.check import check_trees
 from je_tools.commands import verify
 from je_tools.formats.source import Source
+from je_tools.treecheck import findings
+from je_tools.treecheck.check import check_trees
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.damage.small import small_log
@@ -192,7 +192,7 @@ def test_a_file_that_is_cut_while_its_trees_are_read(
         path.write_bytes(path.read_bytes()[:left])
         yield from check_trees(*arguments)
 
-    monkeypatch.setattr(check_findings, "check_trees", cut)
+    monkeypatch.setattr(findings, "check_trees", cut)
     done = je_tools("verify", "--tree", path.parent)
     assert done.code == 5
     assert "00000000.jdb: became shorter while it was read" in done.err

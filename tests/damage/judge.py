@@ -25,11 +25,11 @@ from je_tools.formats.je.reader import COLUMN_NAMES, Rows
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.tally import tally_rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
-from je_tools.recovery.findings import snapshot_findings
-from je_tools.recovery.plan import plan_recovery
+from je_tools.recovery_plan import plan_recovery
 from je_tools.scan import Scanner
 from je_tools.sinks.recovery_tables import recovery_lists, recovery_rows
 from je_tools.snapshot import take_snapshot
+from je_tools.snapshot_findings import snapshot_findings
 from je_tools.verify import Totals, verify
 from tests.damage.reading import read_log
 from tests.damage.running import Outcome, je_tools

@@ -16,7 +16,7 @@ from je_tools.formats.image import Image, Part
 from je_tools.images import map_files
 from je_tools.masking import DataMode, Masking
 from je_tools.recovery.end import _read_file, find_end
-from je_tools.recovery.plan import plan_recovery
+from je_tools.recovery_plan import plan_recovery
 from je_tools.salvage.run import Mode, salvage, write
 from je_tools.scan import Scanner
 from je_tools.sinks.records import RecordFormat, open_record_sink

@@ -13,9 +13,9 @@ from pathlib import Path
 from je_tools.btree.faults import FORETOLD
 from je_tools.environment import open_environment
 from je_tools.errors import InputError
-from je_tools.recovery.findings import snapshot_findings
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
+from je_tools.snapshot_findings import snapshot_findings
 from tests.engine.campaign import Foretold, Warned, main
 from tests.truth.contents import Contents, Refusal
 

@@ -10,7 +10,7 @@ import pytest
 
 from je_tools.errors import StoppedError
 from je_tools.recovery.interval import Lns, LoggedNodes
-from je_tools.recovery.plan import _lost_keys
+from je_tools.recovery_plan import _lost_keys
 from je_tools.snapshot import Snapshot, take_snapshot
 from tests.builders.trees import simple
 from tests.corpus import Environment, environment, marked_if_another, recorded_environments

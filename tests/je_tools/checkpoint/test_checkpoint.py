@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.btree.check_findings import open_trees, tree_findings
 from je_tools.checkpoint.apply import Orders, apply_checkpoint, apply_to_copy
 from je_tools.checkpoint.run import is_needed
 from je_tools.environment import open_environment
@@ -16,6 +15,7 @@ from je_tools.errors import InputError, RefusedError
 from je_tools.findings import Severity
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
+from je_tools.treecheck.findings import open_trees, tree_findings
 from je_tools.writing.disk import Disk
 from je_tools.writing.undo import list_undos
 from tests.builders.trees import DUPLICATES, TreeLog, slot

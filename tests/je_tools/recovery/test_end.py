@@ -13,7 +13,7 @@ from je_tools.environment import open_environment
 from je_tools.errors import InputError, UsageError
 from je_tools.recovery.cut import lsn_of_time, lsn_of_vlsn
 from je_tools.recovery.end import EndReason, Refusal
-from je_tools.recovery.plan import plan_recovery
+from je_tools.recovery_plan import plan_recovery
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot
 from tests.builders.logs import LogFile

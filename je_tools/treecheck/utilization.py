@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from je_tools.btree.live import CleanerNotes
 from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.layout import SUMMARY_TOTALS
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, FILE_HEADER_NO, Family, Group, mask_of
 from je_tools.scan import Scanner
+from je_tools.treecheck.live import CleanerNotes
 
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 _IS_NODE = mask_of(

@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from je_tools.btree.check import check_trees
-from je_tools.btree.check_findings import open_trees, tree_findings
-from je_tools.btree.live import CleanerNotes, cleaner_notes
 from je_tools.environment import open_environment
 from je_tools.findings import Finding
 from je_tools.formats.je.fingerprints import RECORDS_MAX, Fingerprints, Printing
@@ -19,6 +16,9 @@ from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.nodes import KNOWN_DELETED
 from je_tools.scan import Scanner
 from je_tools.snapshot import NAME_DB, take_snapshot
+from je_tools.treecheck.check import check_trees
+from je_tools.treecheck.findings import open_trees, tree_findings
+from je_tools.treecheck.live import CleanerNotes, cleaner_notes
 from je_tools.verify import Totals, verify
 from tests.builders.planting import Planting, put_slot
 from tests.corpus import FIXTURES, Environment, environments

@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from je_tools.btree.check_findings import open_trees, tree_findings
+from je_tools import snapshot_findings as findings
 from je_tools.btree.faults import FORETOLD, LACKING, REMEMBERED, TOLD, Faults, Lacking
-from je_tools.btree.problems import LISTED
 from je_tools.btree.tree import Fault, FaultKind
 from je_tools.environment import open_environment
 from je_tools.findings import Finding
 from je_tools.formats.spans import Spans
-from je_tools.recovery import findings
 from je_tools.recovery.end import Refusal
-from je_tools.recovery.findings import snapshot_findings
 from je_tools.scan import Scanner
+from je_tools.snapshot_findings import snapshot_findings
+from je_tools.treecheck.findings import open_trees, tree_findings
+from je_tools.treecheck.problems import LISTED
 from tests.builders.trees import FIRST_ID, NULL, TreeLog, lsn_of, slot
 from tests.je_tools.snapshots import NOW_MS, snapshot_of
 

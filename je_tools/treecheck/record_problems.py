@@ -12,10 +12,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.btree.live import CleanerNotes
-from je_tools.btree.node_problems import Part, of_duplicates, suspect_keys
 from je_tools.btree.old_duplicates import expanded
-from je_tools.btree.problems import Problem, Problems
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
@@ -27,6 +24,9 @@ from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family, type_name
 from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import Overlay, match
+from je_tools.treecheck.live import CleanerNotes
+from je_tools.treecheck.node_problems import Part, of_duplicates, suspect_keys
+from je_tools.treecheck.problems import Problem, Problems
 
 EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
 """In the year 2084: what expires later has been multiplied by an engine's mistake."""

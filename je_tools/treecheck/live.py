@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.internal import RESERVED_FILES_DB
 from je_tools.formats.je.tuples import TupleError, TupleReader
+from je_tools.snapshot import Snapshot
 from je_tools.utilization import FileSummary, record_places, stored_summaries
-
-if TYPE_CHECKING:
-    from je_tools.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from je_tools.btree.check import check_trees
-from je_tools.btree.live import CleanerNotes, cleaner_notes
-from je_tools.btree.problems import LISTED, Problem, Problems
-from je_tools.btree.utilization import wrong_totals
 from je_tools.environment import Environment
 from je_tools.errors import InputError
 from je_tools.findings import CODES, Finding, Severity, TreePlace
@@ -17,9 +13,13 @@ from je_tools.formats.je.fingerprints import Fingerprints
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.images import unchanged
 from je_tools.plain import printable
-from je_tools.recovery.findings import log_findings
 from je_tools.scan import Scanner
 from je_tools.snapshot import NAME_DB, Database, Snapshot, take_snapshot
+from je_tools.snapshot_findings import log_findings
+from je_tools.treecheck.check import check_trees
+from je_tools.treecheck.live import CleanerNotes, cleaner_notes
+from je_tools.treecheck.problems import LISTED, Problem, Problems
+from je_tools.treecheck.utilization import wrong_totals
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,7 @@ from je_tools.masking import SHOWN, Masking
 from je_tools.names import INTERNAL_PREFIX
 from je_tools.plain import printable
 from je_tools.recovery.end import EndReason, Refusal
-
-if TYPE_CHECKING:
-    from je_tools.snapshot import Snapshot
+from je_tools.snapshot import Snapshot
 
 _NAME_DB = 1
 _WAITS_SINCE = 19

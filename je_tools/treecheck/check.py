@@ -17,10 +17,6 @@ import numpy as np
 
 from je_tools.ahead import ahead
 from je_tools.btree.faults import Lacking
-from je_tools.btree.live import CleanerNotes
-from je_tools.btree.node_problems import Part, Rules, node_problems, part_of
-from je_tools.btree.problems import Problem, Problems
-from je_tools.btree.record_problems import Expected, noted_nodes, record_problems
 from je_tools.btree.tree import BINS_AT_ONCE, Children, Known, Tree, at_once_below
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
@@ -29,6 +25,10 @@ from je_tools.formats.je.internal import UTILIZATION_DB
 from je_tools.formats.je.types import Family
 from je_tools.recovery.reading import Reading
 from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot
+from je_tools.treecheck.live import CleanerNotes
+from je_tools.treecheck.node_problems import Part, Rules, node_problems, part_of
+from je_tools.treecheck.problems import Problem, Problems
+from je_tools.treecheck.record_problems import Expected, noted_nodes, record_problems
 
 _IDENTIFIERS_SINCE = 15
 """Initial log version from which on a BIN's identifier key is always that of a slot."""

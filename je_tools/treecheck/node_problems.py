@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from je_tools.btree.problems import Problem, Problems
 from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import DAYS_MAX
@@ -30,6 +29,7 @@ from je_tools.formats.je.nodes import (
     within,
 )
 from je_tools.formats.spans import Spans
+from je_tools.treecheck.problems import Problem, Problems
 
 MAIN_LEVELS, ID_DB_LEVELS = 0x10000, 0x20000
 """What is added to levels: in the tree of the databases' descriptors another number."""

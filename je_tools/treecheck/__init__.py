@@ -1,0 +1,1 @@
+"""B-trees checked against the log that they are in."""
