@@ -31,7 +31,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal import UTILIZATION_DB
 from je_tools.formats.je.keysort import group_keys
 from je_tools.formats.je.layout import ABORT_DATA, ABORT_KNOWN_DELETED, LN_EMBEDDED
-from je_tools.formats.je.nodes import DELTA_NO
+from je_tools.formats.je.nodes import DELTA_NO, OLD_DELTA_NOS
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
@@ -393,8 +393,9 @@ class Counting:
         """
         if not len(versions):
             return
-        live = np.isin(versions.lsn, self._live_lsns(versions.db_id))
-        bases = versions.last_full_lsn[live & versions.is_delta]
+        lsns, old_bases = self._live_lsns(versions.db_id)
+        live = np.isin(versions.lsn, lsns)
+        bases = np.append(old_bases, versions.last_full_lsn[live & versions.is_delta])
         is_used = live | np.isin(versions.lsn, bases)
         order = np.lexsort((versions.lsn, versions.node_id, versions.db_id))
         same = (np.diff(versions.db_id[order]) == 0) & (np.diff(versions.node_id[order]) == 0)
@@ -436,25 +437,27 @@ class Counting:
         ]
         return min(starts, default=_NEVER_COUNTED)
 
-    def _live_lsns(self, db_ids: Ints) -> Ints:
-        found = [_NONE]
+    def _live_lsns(self, db_ids: Ints) -> tuple[Ints, Ints]:
+        found = [(_NONE, _NONE)]
         for db_id in np.unique(db_ids).tolist():
             database = self.snapshot.databases.get(db_id)
             if database is not None and database.root_lsn != NULL_LSN:
                 found += _live_nodes(self.snapshot.tree(database), self.since)
-        return np.concatenate(found)
+        lsns, bases = (np.concatenate(column) for column in zip(*found, strict=True))
+        return lsns, bases
 
 
-def _live_nodes(tree: Tree, since: int) -> Iterator[Ints]:
+def _live_nodes(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
     """LSNs of the nodes of a tree, of all that were logged from one LSN on, and of some more.
 
-    A node is named by one that was logged behind it, or was put into its place by recovery.
+    A node is named by one that was logged behind it, or was put into its place by recovery. With
+    deltas of the old form, which say nothing of the node, come the full versions that they need.
     """
     keys = tree.replayed_keys()
     children = tree.root()
     while True:
         leaves = tree.read(children)
-        yield leaves.nodes.lsn[leaves.nodes.good]
+        yield leaves.nodes.lsn[leaves.nodes.good], _NONE
         below = tree.children_of(leaves)
         on_way = tree.that_hold(below, keys)
         if below.level <= 1:
@@ -462,10 +465,13 @@ def _live_nodes(tree: Tree, since: int) -> Iterator[Ints]:
         children = below.take(on_way | (below.lsn >= since))
         if not len(children):
             return
-    yield below.lsn[~on_way & (below.lsn >= since)]
-    bins = below.lsn[on_way]
+    named = below.lsn[~on_way & (below.lsn >= since)]
+    yield named, _NONE
+    deltas = np.isin(fetch(tree.image, named, fast=tree.fast, check=False).type, OLD_DELTA_NOS)
+    bins = np.append(below.lsn[on_way], named[deltas])
     for first in range(0, len(bins), BINS_AT_ONCE):
-        yield tree.newest(bins[first : first + BINS_AT_ONCE])[0].lsn
+        newest, _ = tree.newest(bins[first : first + BINS_AT_ONCE])
+        yield newest.lsn, newest.last_full_lsn[np.isin(newest.type, OLD_DELTA_NOS)]
 
 
 def _logged_summaries(snapshot: Snapshot, since: int) -> dict[int, int]:
