@@ -227,6 +227,9 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
         return Outcome(None, 0, ())
     check_writable(snapshot, cuts=orders.cuts)
     aside = tuple(each.file for each in end.skipped if each.put_aside)
+    if session is not None:
+        flipped = (mark.file_no for mark in lacking_marks(snapshot))
+        session.check_own((end.files[-1].file_no, *flipped))
     behind: tuple[LogFile, ...] = ()
     if orders.to_lsn is not None:
         aside, behind = (), files_behind(snapshot)

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from stat import S_ISLNK
 from types import TracebackType
 
 import numpy as np
@@ -199,6 +200,31 @@ class Session:
                         f"{folder}: {free:,} bytes are free, and up to {size:,} would be written; "
                         "make room, or write to a copy elsewhere (--output DIR)"
                     )
+
+    def check_own(self, file_nos: Iterable[int]) -> None:
+        """Make sure that nobody has files that will be changed in place by another name.
+
+        Args:
+            file_nos: of files that are cut, appended to, or in which bits are flipped.
+
+        Raises:
+            RefusedError: one is a link, or has one elsewhere, as backups by hard links have.
+        """
+        for file_no in sorted(set(file_nos)):
+            path = self._paths[file_no]
+            with refusing():
+                info = path.lstat()
+            if S_ISLNK(info.st_mode):
+                raise RefusedError(
+                    f"{path}: a symbolic link, and what it leads to would be changed; write to a "
+                    "copy (--output DIR), or work where the file is"
+                )
+            if info.st_nlink > 1:
+                raise RefusedError(
+                    f"{path}: has another name too, as in a backup made of hard links, which would "
+                    "be changed with it; write to a copy (--output DIR), or give the file bytes of "
+                    "its own first, by cp -p and mv"
+                )
 
     # Changes
 

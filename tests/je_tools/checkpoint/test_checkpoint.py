@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from hashlib import sha256
 from pathlib import Path
@@ -128,6 +129,17 @@ def test_a_comparator_of_the_application(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="comparator"):
         apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
     assert hashes(home) == before
+
+
+def test_a_backup_by_hard_links_is_not_changed(tmp_path: Path) -> None:
+    home = copied(CRASHED, tmp_path)
+    backup = tmp_path / "backup.jdb"
+    os.link(home / "00000000.jdb", backup)
+    before = backup.read_bytes()
+    with pytest.raises(RefusedError, match="has another name"):
+        apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    assert backup.read_bytes() == before
+    assert not list(home.glob(".je-tools*"))
 
 
 def test_an_emptied_database_keeps_a_key_of_two_parts(tmp_path: Path) -> None:

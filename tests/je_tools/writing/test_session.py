@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,22 @@ def test_another_user_writes_nothing(home: Path, monkeypatch: pytest.MonkeyPatch
     before = digests(home)
     with begun(home) as session, pytest.raises(RefusedError, match="run this as that user"):
         session.cut(2, 50)
+    assert digests(home) == before
+
+
+@pytest.mark.parametrize("link", [os.link, lambda path, name: name.symlink_to(path)])
+def test_a_file_that_has_another_name_is_not_changed(
+    link: Callable[[Path, Path], None], home: Path
+) -> None:
+    """A backup made of hard links would change with it."""
+    path, backup = home / "00000002.jdb", home.parent / "backup.jdb"
+    path.rename(backup)
+    link(backup, path)
+    before = digests(home)
+    with begun(home) as session:
+        session.check_own([1])
+        with pytest.raises(RefusedError, match=r"00000002\.jdb: .*--output DIR"):
+            session.check_own([1, 2])
     assert digests(home) == before
 
 
