@@ -405,6 +405,15 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Nothing is lost. JE 25.3 reads them right.",
     ),
     (
+        "transaction-in-doubt",
+        Severity.WARNING,
+        "A transaction was prepared (XA), and has neither a Commit nor an Abort. The engine keeps "
+        "its records locked until the application's transaction manager decides; here they are as "
+        "they were before.",
+        "Open the environment with the application (XAEnvironment.recover), which decides. Only "
+        "then can je-tools write to it.",
+    ),
+    (
         "root-split-cut-short",
         Severity.WARNING,
         "A root with one slot over a full node: the log ends in the middle of a split. The engine "

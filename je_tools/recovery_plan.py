@@ -61,6 +61,7 @@ class OpenTransaction:
         first_lsn, last_lsn: of these.
         replicated: a node of a group keeps it, until its master says how it ends; elsewhere it
             is undone.
+        in_doubt: it is prepared, and its records stay locked until somebody says how it ends.
     """
 
     txn_id: int
@@ -68,6 +69,14 @@ class OpenTransaction:
     first_lsn: int
     last_lsn: int
     replicated: bool
+    in_doubt: bool
+
+    @property
+    def outcome(self) -> str:
+        """What becomes of it, in words."""
+        if self.in_doubt:
+            return "in doubt"
+        return "kept by a node of a group" if self.replicated else "undone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +255,7 @@ def _open_transactions(interval: Interval, rules: Rules) -> tuple[OpenTransactio
             int(lns.lsn[rows[first[i]]]),
             int(last[i]),
             bool(lns.flags[rows[first[i]]] & REPLICATED),
+            int(ids[i]) in interval.in_doubt,
         )
         for i in range(len(ids))
     ]

@@ -131,6 +131,8 @@ def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
         found = f"{what} in the {end.cut_size:,} bytes behind it"
         code = "lost-tail" if count else "damaged-end"
         yield _make(snapshot, code, end.next_lsn, length=end.cut_size, found=found)
+    for txn_id in sorted(snapshot.interval.in_doubt):
+        yield _make(snapshot, "transaction-in-doubt", found=f"transaction {txn_id}")
 
 
 def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:

@@ -193,6 +193,13 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
             f"{name}: the engine would not open this log ({said}), and a checkpoint would not "
             "change that. `je-tools recover` tells more."
         )
+    if snapshot.interval.in_doubt:
+        said = ", ".join(map(str, sorted(snapshot.interval.in_doubt)))
+        raise RefusedError(
+            f"{name}: prepared (XA) and not decided: transaction {said}. A checkpoint would take "
+            "it back; open the environment with the application, whose transaction manager "
+            "decides, first."
+        )
     bad = snapshot.faults.damage
     if bad:
         raise RefusedError(

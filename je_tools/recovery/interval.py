@@ -52,6 +52,7 @@ _IS_NODE = mask_of(
 )
 _IS_END = mask_of((COMMIT_NO, ABORT_NO))
 _IS_ROLLBACK = mask_of(_ROLLBACK_NOS)
+_IS_PREPARE = mask_of((BY_NAME["Prepare"].no,))
 _WANTED = frozenset({"db_id", "txn_id", "key", "data"})
 _NODE_WANTED = frozenset({"db_id", "node_id", "booleans"})
 _OLD_DELTA_WANTED = frozenset({"db_id", "last_full_lsn"})
@@ -166,6 +167,7 @@ class Interval:
     Attributes:
         lns, nodes, ends: in the order of the log.
         periods: rollbacks, in the order of their starts.
+        in_doubt: ids of transactions that were prepared, and have no end.
         damaged: LSN and length of what is no good entry in its files.
     """
 
@@ -173,6 +175,7 @@ class Interval:
     nodes: LoggedNodes
     ends: TxnEnds
     periods: tuple[RollbackPeriod, ...]
+    in_doubt: frozenset[int]
     damaged: tuple[tuple[int, int], ...]
 
 
@@ -184,6 +187,7 @@ class _Found:
     nodes: list[LoggedNodes] = field(default_factory=list)
     ends: list[TxnEnds] = field(default_factory=list)
     rollbacks: list[tuple[int, int, dict[str, object]]] = field(default_factory=list)
+    prepared: list[int] = field(default_factory=list)
     damaged: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -224,6 +228,9 @@ class _Collector:
                 add(rows.take(wanted[first : first + MAX_ROWS]), found)
         for row in np.flatnonzero(keep & _IS_ROLLBACK[rows.type]).tolist():
             found.rollbacks.append((int(lsn[row]), int(rows.type[row]), dict(rows.fields(row))))
+        for row in np.flatnonzero(keep & _IS_PREPARE[rows.type]).tolist():
+            said = rows.fields(row)
+            found.prepared += [said["txn_id"]] if "txn_id" in said else []
         return found
 
     def _add_lns(self, rows: Rows, found: _Found) -> None:
@@ -336,6 +343,7 @@ def read_interval(
         _joined(all_found.nodes, _NO_NODES),
         ends,
         _periods(all_found.rollbacks),
+        frozenset(each for each in all_found.prepared if not (ends.txn_id == each).any()),
         tuple(all_found.damaged),
     )
 

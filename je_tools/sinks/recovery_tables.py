@@ -33,12 +33,7 @@ _OPEN = (
     Column("ln_count", "LNs"),
     Column("first_lsn", "first LSN", Kind.LSN),
     Column("last_lsn", "last LSN", Kind.LSN, rank=2),
-    Column(
-        "outcome",
-        "outcome",
-        Kind.TEXT,
-        cell=lambda each: "kept by a node of a group" if each.replicated else "undone",
-    ),
+    Column("outcome", "outcome", Kind.TEXT),
 )
 _CHANGES = (
     Column("name", "database", Kind.TEXT),

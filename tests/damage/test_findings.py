@@ -29,6 +29,7 @@ ELSEWHERE = {
     "stray-slots",
     "expiration-unit",
     "root-split-cut-short",
+    "transaction-in-doubt",
     "creation-cut-short",
     "old-form-left-out",
     "unknown-order",

@@ -16,6 +16,7 @@ from je_tools.errors import InputError, RefusedError
 from je_tools.findings import Severity
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
+from je_tools.snapshot_findings import snapshot_findings
 from je_tools.treecheck.findings import open_trees, tree_findings
 from je_tools.writing.disk import Disk
 from je_tools.writing.undo import list_undos
@@ -127,6 +128,30 @@ def test_a_comparator_of_the_application(tmp_path: Path) -> None:
     home = log.write(tmp_path / "changed")
     before = hashes(home)
     with pytest.raises(RefusedError, match="comparator"):
+        apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    assert hashes(home) == before
+
+
+@pytest.mark.parametrize("name", ["", "Commit", "Abort"])
+def test_what_a_transaction_manager_decides_is_left_to_it(name: str, tmp_path: Path) -> None:
+    """The engine keeps prepared transactions, locked, and asks for them at each open."""
+    log = TreeLog()
+    old = log.ln(b"key", b"data")
+    log.database(b"db", log.tree([slot(b"key", old)]))
+    log.checkpoint()
+    log.ln(b"key", b"in doubt", txn=7, abort_lsn=old)
+    xid = {"format_id": 1, "global_txn_id": b"g", "branch_qualifier": b"b"}
+    log.put("Prepare", {"txn_id": 7, "time_ms": 0, **xid})
+    if name:
+        log.end(7, name=name)
+    home = log.write(tmp_path / "env")
+    before = hashes(home)
+    told = [each.code for each in snapshot_findings(snapshot_of(home, 0))]
+    assert told == ([] if name else ["transaction-in-doubt"])
+    if name:
+        assert apply_checkpoint(home, Scanner(threads=1), Orders(), 0)[1].checkpoint is not None
+        return
+    with pytest.raises(RefusedError, match=r"prepared \(XA\) and not decided: transaction 7"):
         apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
     assert hashes(home) == before
 
