@@ -36,6 +36,7 @@ VLSN_STRIDE = "je.rep.vlsn.stride"
 VLSN_MAPPINGS = "je.rep.vlsn.mappings"
 VLSN_DISTANCE = "je.rep.vlsn.distance"
 HALT = "je.haltOnCommitAfterChecksumException"
+FORCE_NEW_FILE = "je.env.recoveryForceNewFile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ NUMBERS = {
     VLSN_DISTANCE: Number(100_000, 1, _INT_MAX, "bytes"),
 }
 
-SWITCHES = {RUN_CLEANER: True, EXPUNGE: True, HALT: False}
+SWITCHES = {RUN_CLEANER: True, EXPUNGE: True, HALT: False, FORCE_NEW_FILE: False}
 """Parameters that are on or off, and their defaults."""
 
 _LONG_MAX = (1 << 63) - 1

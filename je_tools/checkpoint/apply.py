@@ -15,6 +15,7 @@ from je_tools.checkpoint.rollbacks import lacking_marks
 from je_tools.checkpoint.run import (
     Checkpoint,
     Settings,
+    begins_file,
     check_writable,
     is_needed,
     is_to_cut,
@@ -228,8 +229,10 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
     check_writable(snapshot, cuts=orders.cuts)
     aside = tuple(each.file for each in end.skipped if each.put_aside)
     if session is not None:
-        flipped = (mark.file_no for mark in lacking_marks(snapshot))
-        session.check_own((end.files[-1].file_no, *flipped))
+        changed = [mark.file_no for mark in lacking_marks(snapshot)]
+        if end.cut_size or not begins_file(snapshot):
+            changed.append(end.files[-1].file_no)
+        session.check_own(changed)
     behind: tuple[LogFile, ...] = ()
     if orders.to_lsn is not None:
         aside, behind = (), files_behind(snapshot)

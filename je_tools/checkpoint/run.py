@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,8 @@ from je_tools.formats.je.internal import (
 )
 from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Tail
-from je_tools.recovery.end import EndReason
+from je_tools.properties import FORCE_NEW_FILE, read_settings
+from je_tools.recovery.end import IMMUTABLE_NO, EndReason
 from je_tools.recovery.interval import DELETED
 from je_tools.snapshot import (
     DUPLICATES,
@@ -226,6 +228,16 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
     check_index(snapshot)
 
 
+def begins_file(snapshot: Snapshot) -> bool:
+    """Whether nothing is to be appended to the last file, which a backup has as it is.
+
+    Source: RecoveryManager.findEndOfLog, recover, DbBackup.startBackup, JE 7.5.11.
+    """
+    if any(mark.type_no == IMMUTABLE_NO for mark in snapshot.end.marks):
+        return True
+    return read_settings(Path(snapshot.environment.name)).switch(FORCE_NEW_FILE)
+
+
 def write_checkpoint(snapshot: Snapshot, settings: Settings, emit: Emit) -> Checkpoint:
     """Make the entries of a checkpoint behind the end of a log.
 
@@ -286,6 +298,8 @@ class _Checkpointer:
     def write(self) -> Checkpoint:
         """All of it."""
         snapshot, done = self.snapshot, self.done
+        if begins_file(snapshot):
+            self.log.appender.flip()
         started = {"time_ms": self.settings.now_ms, "ckpt_id": self._ckpt_id(), "invoker": INVOKER}
         done.start_lsn = self.log.entry("CkptStart", started).lsn
         done.records[VLSN_MAP_DB] = write_index(

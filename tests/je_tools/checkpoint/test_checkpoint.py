@@ -156,6 +156,28 @@ def test_what_a_transaction_manager_decides_is_left_to_it(name: str, tmp_path: P
     assert hashes(home) == before
 
 
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_nothing_is_appended_to_a_file_of_a_backup(is_marked: bool, tmp_path: Path) -> None:
+    """The next backup takes only what comes behind it; the last file may be a hard link."""
+    log = TreeLog()
+    log.database(b"db", log.tree([slot(b"key", log.ln(b"key", b"data"))]))
+    log.checkpoint()
+    log.ln(b"key", b"more")
+    if is_marked:
+        log.put("ImmutableFile", {"mark": 0})
+    home = log.write(tmp_path / "env")
+    if not is_marked:
+        (home / "je.properties").write_text("je.env.recoveryForceNewFile = true\n")
+    os.link(home / "00000000.jdb", tmp_path / "backup.jdb")
+    before = hashes(home)
+    _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    assert outcome.checkpoint is not None
+    assert outcome.checkpoint.start_lsn == (1 << 32) + 38
+    after = hashes(home)
+    assert sorted(after) == ["00000000.jdb", "00000001.jdb"]
+    assert after["00000000.jdb"] == before["00000000.jdb"]
+
+
 def test_a_backup_by_hard_links_is_not_changed(tmp_path: Path) -> None:
     home = copied(CRASHED, tmp_path)
     backup = tmp_path / "backup.jdb"
