@@ -137,7 +137,7 @@ def encode_fields(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What `encode_fields` takes of the fields in front of the slots, or of the slots.
+    """What `encode_fields` takes of the fields in front of the slots, of the slots, or behind them.
 
     Attributes:
         program: which columns there are.
@@ -171,28 +171,30 @@ class Part:
         return cls(program, data, values, sizes, counts, firsts)
 
 
-def encode_parts(types: npt.NDArray[np.uint8], head: Part, slots: Part, *, fast: bool) -> Spans:
+def encode_parts(
+    types: npt.NDArray[np.uint8], head: Part, slots: Part, tail: Part, *, fast: bool
+) -> Spans:
     """The payloads of entries, behind each other in an array of their own.
 
     Args:
         types: uint8 (n,); of the entries.
         head: one item an entry.
         slots: what follows it.
+        tail: what follows these, one item an entry; maybe of no bytes.
         fast: use compiled kernels.
     """
     ends = np.zeros(len(types), np.int64)
-    _run(types, head, slots, ends, None, fast=fast)
+    _run(types, (head, slots, tail), ends, None, fast=fast)
     starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(ends)))
     out = np.empty(int(starts[-1]), np.uint8)
-    _run(types, head, slots, starts[:-1].copy(), out, fast=fast)
+    _run(types, (head, slots, tail), starts[:-1].copy(), out, fast=fast)
     out.flags.writeable = False
     return Spans(out, starts[:-1], ends)
 
 
 def _run(
     types: npt.NDArray[np.uint8],
-    head: Part,
-    slots: Part,
+    parts: tuple[Part, Part, Part],
     at: Ints,
     out: Bytes | None,
     *,
@@ -201,8 +203,12 @@ def _run(
     """Count, or with `out` write; `at` comes to be behind each entry."""
     run = _compiled if fast else _plain
     into = np.empty(0, np.uint8) if out is None else out
-    run(types, head, np.zeros((1, len(types)), np.int64), at, int(out is not None), into)
-    run(types, slots, head.values, at, int(out is not None), into)
+    head = parts[0]
+    for part in parts:
+        # Fields in front of the slots ask nothing of others.
+        parents = np.zeros((1, len(types)), np.int64) if part is head else head.values
+        if part.program.names:
+            run(types, part, parents, at, int(out is not None), into)
 
 
 def _compiled(

@@ -1,4 +1,4 @@
-"""B-tree nodes out of columns: the items of full INs and BINs, as the engine would log them.
+"""B-tree nodes out of columns: the items of INs, BINs and BIN-deltas, as the engine logs them.
 
 The reverse of `nodes.read_nodes`: prefixes, bases, units and the form of LSNs are chosen anew from
 what the slots hold, as the engine chooses them for a node whose slots it has just put in.
@@ -9,6 +9,7 @@ BIN.setExpiration, BIN.setModificationTime, JE 7.5.11 and 25.3.17.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ from je_tools.formats.je.layout import (
 )
 from je_tools.formats.je.nodes import (
     BIN_NO,
+    DELTA_NO,
     DIRTY,
     IN_HOURS,
     IN_NO,
@@ -48,8 +50,14 @@ from je_tools.formats.spans import Spans
 WRITTEN_MIN, WRITTEN_MAX = 8, LOG_VERSION_MAX
 """Log versions in which nodes are written; before, databases with duplicates had trees in trees."""
 
+DELTAS_MIN = 9
+"""Log version since which there are deltas that recovery does not need alone: NewBINDelta."""
+
 _NONE = -1
 """A base of nothing."""
+
+_LAST_FULL_IS_LAST = 9
+"""The log version whose deltas say behind their slots which version they belong to."""
 
 _SIZES_OF_BINS_SINCE, _SIZES_OF_INS_SINCE = 9, 21
 _VLSNS_SINCE = 11
@@ -167,30 +175,111 @@ def encode_nodes(
     Raises:
         ValueError: there is a node that cannot be written so.
     """
-    _check(nodes, version)
+    _check(nodes, version, (IN_NO, BIN_NO))
+    return _encode(nodes, None, data, version, prefixing=prefixing, two_part=two_part, fast=fast)
+
+
+@dataclass(frozen=True, slots=True)
+class FullVersions:
+    """What deltas say of the nodes that they are of, as int64 (deltas,) each.
+
+    Attributes:
+        size: bytes of the entry of the full version.
+        slot_count, max_entries: of the whole node, with the slots of the delta in it.
+    """
+
+    size: Ints
+    slot_count: Ints
+    max_entries: Ints
+
+    def take(self, keep: Mask | Ints) -> FullVersions:
+        """Some of them."""
+        return FullVersions(self.size[keep], self.slot_count[keep], self.max_entries[keep])
+
+
+def encode_deltas(
+    nodes: Nodes,
+    fulls: FullVersions,
+    data: Bytes,
+    version: int,
+    *,
+    prefixing: bool,
+    two_part: bool,
+    fast: bool,
+) -> Spans:
+    """The items of BIN-deltas, of one database, as entries of a log version hold them.
+
+    As `encode_nodes`; but `last_full_lsn` is what the engine will read, all slots are dirty, and
+    the unit of expirations is that of `booleans` also where no slot expires: an engine up to 18.3
+    takes it for that of the full version's. There is no bloom filter, which only the engine's
+    `je.tree.binDeltaBlindPuts` asks for, and which it does without.
+
+    Source: IN.writeToLog, BIN.createBloomFilter, BIN.mayHaveKeyInFullBin, BINDeltaLogEntry,
+    JE 7.5.11.
+
+    Args:
+        nodes: good ones of the type NewBINDelta, with whole keys; `max_entries` of the delta.
+        fulls: of their nodes.
+        data: the bytes in which their embedded data lies.
+        version: log version, DELTAS_MIN to WRITTEN_MAX.
+        prefixing: whether the database has its keys cut by what they have in common.
+        two_part: whether keys are those of a database with duplicates.
+        fast: use compiled kernels.
+
+    Raises:
+        ValueError: there is a node that cannot be written so.
+    """
+    if version < DELTAS_MIN:
+        raise ValueError(f"deltas of log version {version} are not written")
+    if (nodes.last_full_lsn == NULL_LSN).any():
+        raise ValueError("only deltas of full versions are written")
+    _check(nodes, version, (DELTA_NO,))
+    return _encode(nodes, fulls, data, version, prefixing=prefixing, two_part=two_part, fast=fast)
+
+
+def _encode(
+    nodes: Nodes,
+    fulls: FullVersions | None,
+    data: Bytes,
+    version: int,
+    *,
+    prefixing: bool,
+    two_part: bool,
+    fast: bool,
+) -> Spans:
     prefixes = _prefixes(nodes, prefixing=prefixing, fast=fast)
     found = _Found.of(nodes)
     head = _head(nodes, found)
     head["booleans"] = _booleans(nodes, found, prefixes, version, two_part=two_part)
     head["identifier_key"], head["key_prefix"] = _head_keys(nodes, prefixes)
-    slots = _slots(nodes.slots, found)
+    slots = _slots(nodes.slots, found, is_delta=fulls is not None)
     slots["key"] = _rests(nodes, data, prefixes, fast=fast)
-    n, counts = len(nodes), np.diff(nodes.first)
-    of_head, of_slots = (program_of(Family.NODE, version, part, None) for part in ("head", "slots"))
+    tail: dict[str, Ints | Spans] = {}
+    if fulls is not None:
+        head["last_full_size"] = fulls.size
+        tail["full_slot_count"], tail["full_max_entries"] = fulls.slot_count, fulls.max_entries
+        if version == _LAST_FULL_IS_LAST:
+            tail["delta_last_full_lsn"] = nodes.last_full_lsn
+            head["last_full_lsn"] = np.full(len(nodes), NULL_LSN)
+    once, rows = np.ones(len(nodes), np.int64), np.arange(len(nodes))
+    of_head, of_slots, of_tail = (
+        program_of(Family.NODE, version, part, None) for part in ("head", "slots", "tail")
+    )
     return encode_parts(
         nodes.type,
-        Part.of(of_head, head, np.ones(n, np.int64), np.arange(n)),
-        Part.of(of_slots, slots, counts, nodes.first[:-1]),
+        Part.of(of_head, head, once, rows),
+        Part.of(of_slots, slots, np.diff(nodes.first), nodes.first[:-1]),
+        Part.of(of_tail, tail, once, rows),
         fast=fast,
     )
 
 
-def _check(nodes: Nodes, version: int) -> None:
+def _check(nodes: Nodes, version: int, types: Collection[int]) -> None:
     slots = nodes.slots
     if not WRITTEN_MIN <= version <= WRITTEN_MAX:
         raise ValueError(f"nodes of log version {version} are not written")
-    if not (nodes.good & ((nodes.type == IN_NO) | (nodes.type == BIN_NO))).all():
-        raise ValueError("only good full nodes are written")
+    if not (nodes.good & np.isin(nodes.type, list(types))).all():
+        raise ValueError(f"only good nodes of the types {types} are written")
     if (np.diff(nodes.first) > SLOTS_MAX).any():
         raise ValueError(f"a node of more than {SLOTS_MAX} slots")
     if ((slots.state & SLOT_EMBEDDED != 0) != (slots.data_size >= 0)).any():
@@ -262,7 +351,8 @@ def _in_hours(nodes: Nodes) -> Mask:
     """
     expires = nodes.slots.expires_ms
     needs_hours = (expires % DAY_MS != 0) | (expires > DAYS_MAX * DAY_MS)
-    kept: Mask = (nodes.booleans & IN_HOURS != 0) & _any(expires != 0, nodes)
+    counts = _any(expires != 0, nodes) | (nodes.type == DELTA_NO)
+    kept: Mask = (nodes.booleans & IN_HOURS != 0) & counts
     return kept | _any(needs_hours, nodes)
 
 
@@ -299,7 +389,7 @@ def _any(mask: Mask, nodes: Nodes) -> Mask:
 
 def _booleans(nodes: Nodes, found: _Found, prefixes: Ints, version: int, *, two_part: bool) -> Ints:
     slots = nodes.slots
-    is_bin = nodes.type == BIN_NO
+    is_bin = nodes.type != IN_NO
     is_embedded = slots.state & SLOT_EMBEDDED != 0
     # What duplicates are logged with is of no use any more once it is logged: nobody asks its size.
     sized = _any(~is_embedded & (slots.logged_size != 0), nodes) | (not two_part)
@@ -334,10 +424,10 @@ def _head(nodes: Nodes, found: _Found) -> dict[str, Ints | Spans]:
     }
 
 
-def _slots(slots: Slots, found: _Found) -> dict[str, Ints | Spans]:
+def _slots(slots: Slots, found: _Found, *, is_delta: bool) -> dict[str, Ints | Spans]:
     return {
         "lsn": slots.lsn,
-        "state": slots.state & ~(DIRTY | TRANSIENT),
+        "state": slots.state & ~(DIRTY | TRANSIENT) | (DIRTY if is_delta else 0),
         "logged_size": slots.logged_size,
         "vlsn": slots.vlsn,
         "expiration_offset": found.expirations.offset,

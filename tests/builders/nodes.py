@@ -16,10 +16,11 @@ from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-IN_NO, BIN_NO = 12, 13
-ROOT, PREFIX, SIZES, VLSNS, HOURS = 1, 2, 4, 16, 32
+IN_NO, BIN_NO, DELTA_NO = 12, 13, 37
+ROOT, PREFIX, SIZES, BLOOM, VLSNS, HOURS = 1, 2, 4, 8, 16, 32
 EMBEDDED, NO_DATA = 0x10, 0x20
 NOT_LOGGED = 0x46
+DIRTY = 0x02
 
 
 @dataclass
@@ -39,7 +40,12 @@ class PlainSlot:
 
 @dataclass
 class PlainNode:
-    """A full node."""
+    """A full node, or a delta.
+
+    Attributes:
+        full: of a delta: bytes of its full version, and slots of the whole node and how many it
+            may have.
+    """
 
     type_no: int
     db_id: int = 6
@@ -51,11 +57,12 @@ class PlainNode:
     last_full_lsn: int = -1
     identifier_key: bytes = b""
     slots: list[PlainSlot] = field(default_factory=list)
+    full: tuple[int, int, int] = (0, 0, 0)
 
 
 def fields_of(node: PlainNode, version: int, *, prefixing: bool, two_part: bool) -> dict[str, Any]:
     """The fields of its entry."""
-    is_bin = node.type_no == BIN_NO
+    is_bin, is_delta = node.type_no != IN_NO, node.type_no == DELTA_NO
     slots = node.slots
     embedded = [s for s in slots if s.state & EMBEDDED]
     expiring = [s.expires_ms for s in slots if s.expires_ms]
@@ -63,9 +70,8 @@ def fields_of(node: PlainNode, version: int, *, prefixing: bool, two_part: bool)
     sizes = is_bin and (not two_part or any(s.logged_size for s in slots if not s.state & EMBEDDED))
     sizes = (version >= 9 and sizes) or (version >= 21 and not is_bin)
     vlsns = version >= 11 and any(s.vlsn for s in embedded)
-    hours = bool(expiring) and (
-        node.in_hours or any(e % DAY_MS or e > 100_000 * DAY_MS for e in expiring)
-    )
+    hours = any(e % DAY_MS or e > 100_000 * DAY_MS for e in expiring)
+    hours |= node.in_hours and (bool(expiring) or is_delta)
     bases = {
         "expiration": min(expiring, default=None),
         "created": min((s.created_ms for s in embedded if s.created_ms), default=None),
@@ -81,8 +87,8 @@ def fields_of(node: PlainNode, version: int, *, prefixing: bool, two_part: bool)
     compact = compact and (not files or max(files) - min(files) <= 127)
     head = {
         "db_id": node.db_id,
-        "last_full_lsn": node.last_full_lsn,
-        "last_full_size": 0,
+        "last_full_lsn": -1 if is_delta and version == 9 else node.last_full_lsn,
+        "last_full_size": node.full[0],
         "last_delta_lsn": -1,
         "last_delta_size": 0,
         "expiration_base": base_of["expiration"],
@@ -104,7 +110,13 @@ def fields_of(node: PlainNode, version: int, *, prefixing: bool, two_part: bool)
         "base_file_no": min(files, default=-1),
     }
     cut = len(prefix or b"")
-    return head | {"slots": [_slot(s, cut, base_of, unit, head["base_file_no"]) for s in slots]}
+    written = [_slot(s, cut, base_of, unit, head["base_file_no"]) for s in slots]
+    if not is_delta:
+        return head | {"slots": written}
+    for each in written:
+        each["state"] |= DIRTY
+    of_full = {"full_slot_count": node.full[1], "full_max_entries": node.full[2]}
+    return head | of_full | {"delta_last_full_lsn": node.last_full_lsn, "slots": written}
 
 
 def _common(keys: Sequence[bytes]) -> bytes:
@@ -151,10 +163,17 @@ def plain_node(type_no: int, version: int, fields: Mapping[str, Any]) -> PlainNo
         bool(fields["booleans"] & ROOT),
         bool(fields["booleans"] & HOURS),
         fields["max_entries"],
-        fields["last_full_lsn"],
+        fields.get("delta_last_full_lsn", fields["last_full_lsn"]),
         fields["identifier_key"],
         [_plain_slot(each, prefix, version, fields) for each in fields["slots"]],
+        _of_full(fields) if type_no == DELTA_NO else (0, 0, 0),
     )
+
+
+def _of_full(fields: Mapping[str, Any]) -> tuple[int, int, int]:
+    names = ("last_full_size", "full_slot_count", "full_max_entries")
+    size, count, most = (fields.get(name, 0) for name in names)
+    return size, count, most
 
 
 def _plain_slot(
@@ -187,10 +206,18 @@ def _plain_slot(
 
 def engine_choices(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an entry of an engine, without what says nothing or is only of its past."""
-    known = {"last_full_size": 0, "last_delta_lsn": -1, "last_delta_size": 0}
+    is_delta = "full_slot_count" in fields or "delta_last_full_lsn" in fields
+    known: dict[str, Any] = {"last_delta_lsn": -1, "last_delta_size": 0}
+    known |= {} if is_delta else {"last_full_size": 0}
     known["compact_max_key_size"] = -1
     kept = {name: known.get(name, value) for name, value in fields.items()}
-    kept["slots"] = [each | {"state": each["state"] & ~NOT_LOGGED} for each in fields["slots"]]
+    if kept.pop("bloom_filter", None) is not None:
+        kept["booleans"] &= ~BLOOM
+    dirty = DIRTY if is_delta else 0
+    kept["slots"] = [
+        each | {"state": each["state"] & ~NOT_LOGGED | each["state"] & dirty}
+        for each in fields["slots"]
+    ]
     return kept
 
 

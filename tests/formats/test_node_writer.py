@@ -13,15 +13,26 @@ from hypothesis import strategies as st
 
 from je_tools.formats.je.entries import decode_entry, encode_item
 from je_tools.formats.je.fetch import Entries, fetch
-from je_tools.formats.je.node_writer import WRITTEN_MAX, WRITTEN_MIN, encode_nodes
+from je_tools.formats.je.node_writer import (
+    DELTAS_MIN,
+    WRITTEN_MAX,
+    WRITTEN_MIN,
+    FullVersions,
+    encode_deltas,
+    encode_nodes,
+)
 from je_tools.formats.je.nodes import Nodes, Slots, read_nodes
+from je_tools.formats.je.types import Family
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 from tests.builders.nodes import (
     BIN_NO,
     DAY_MS,
+    DELTA_NO,
+    DIRTY,
     EMBEDDED,
     HOUR_MS,
+    HOURS,
     IN_NO,
     NO_DATA,
     NOT_LOGGED,
@@ -53,6 +64,7 @@ OF_THE_PAST = {
 
 DUPLICATES = 1
 MAP_LNS, DB_TREE_NO = (3, 4), 16
+FULL = (IN_NO, BIN_NO)
 SAMPLE = 40
 
 
@@ -68,11 +80,13 @@ def with_duplicates(home: Any) -> set[int]:
     return found
 
 
-def full_nodes(where: Environment, fast: bool) -> Iterator[tuple[Entries, bool, bool]]:
-    """Full nodes that engines wrote, of one log version, with or without prefixes, of databases
-    with or without duplicates."""
+def nodes_of(
+    where: Environment, fast: bool, types: tuple[int, ...] = FULL
+) -> Iterator[tuple[Entries, bool, bool]]:
+    """Nodes that engines wrote, of one log version, with or without prefixes, of databases with or
+    without duplicates."""
     image = image_of(log_files(where.home))
-    lsns = [rows.lsn[np.isin(rows.type, (IN_NO, BIN_NO))]
+    lsns = [rows.lsn[np.isin(rows.type, types)]
             for path in log_files(where.home) for rows in log_rows(path)]  # fmt: skip
     entries = fetch(image, np.concatenate(lsns), fast=fast)
     entries = entries.take(np.flatnonzero(entries.version >= WRITTEN_MIN))
@@ -99,12 +113,13 @@ def read_back(items: Spans, entries: Entries, fast: bool) -> Nodes:
 def assert_same(back: Nodes, data: Bytes, nodes: Nodes, bytes_of: Bytes) -> None:
     """All that nodes hold, but for how they were logged."""
     assert back.good.all()
+    is_delta = DIRTY if DELTA_NO in nodes.type else 0
     for name in ("db_id", "node_id", "level", "max_entries", "last_full_lsn", "first", "type"):
         assert (getattr(back, name) == getattr(nodes, name)).all(), name
     own = replace(back.identifier_key, data=data)
     assert strings(own) == strings(nodes.identifier_key)
     assert (back.booleans & 1 == nodes.booleans & 1).all()
-    assert (back.slots.state == nodes.slots.state & ~NOT_LOGGED).all()
+    assert (back.slots.state == nodes.slots.state & ~NOT_LOGGED | is_delta).all()
     assert strings(back.slots.key) == strings(nodes.slots.key)
     for column in {f.name for f in fields(Slots)} - {"state", "key", "data_start"}:
         assert (getattr(back.slots, column) == getattr(nodes.slots, column)).all(), column
@@ -121,7 +136,7 @@ def embedded(nodes: Nodes, data: Bytes) -> Spans:
 
 @FORMS
 def test_nodes_of_engines_are_the_same_again(some_environment: Environment, fast: bool) -> None:
-    for entries, prefixing, two_part in full_nodes(some_environment, fast):
+    for entries, prefixing, two_part in nodes_of(some_environment, fast):
         nodes = read_nodes(entries, fast=fast)
         data, version = entries.image.data, int(entries.version[0])
         kinds = {"prefixing": prefixing, "two_part": two_part}
@@ -129,17 +144,40 @@ def test_nodes_of_engines_are_the_same_again(some_environment: Environment, fast
         assert_same(read_back(items, entries, fast), items.data, nodes, data)
 
 
-def compared(where: Environment) -> tuple[int, int]:
+def fulls_of(entries: Entries, fast: bool) -> FullVersions:
+    """What deltas say of their full versions."""
+    columns = np.zeros((3, len(entries)), np.int64)
+    for rows, decoded in entries.decode(Family.NODE, np.arange(len(entries)), fast=fast):
+        for column, name in zip(
+            columns, ("last_full_size", "full_slot_count", "full_max_entries"), strict=True
+        ):
+            column[rows] = decoded.fields.known(name)
+    return FullVersions(*columns)
+
+
+@FORMS
+def test_deltas_of_engines_are_the_same_again(some_environment: Environment, fast: bool) -> None:
+    for entries, prefixing, two_part in nodes_of(some_environment, fast, (DELTA_NO,)):
+        nodes, fulls = read_nodes(entries, fast=fast), fulls_of(entries, fast)
+        data, version = entries.image.data, int(entries.version[0])
+        kinds = {"prefixing": prefixing, "two_part": two_part}
+        items = encode_deltas(nodes, fulls, data, version, fast=fast, **kinds)
+        back = read_back(items, entries, fast)
+        assert_same(back, items.data, nodes, data)
+        assert (back.booleans & HOURS == nodes.booleans & HOURS).all()
+
+
+def compared(where: Environment, types: tuple[int, ...] = FULL) -> tuple[int, int]:
     """Nodes of an engine that come out byte by byte as they were, and all that were compared.
 
     What differs is what a node has of its past, and where that is taken out, all are the same.
     """
     same = total = 0
-    for entries, prefixing, two_part in full_nodes(where, True):
+    for entries, prefixing, two_part in nodes_of(where, True, types):
         entries = entries.take(np.arange(0, len(entries), -(-len(entries) // SAMPLE)))
         version, data = int(entries.version[0]), entries.image.data
         kinds = {"prefixing": prefixing, "two_part": two_part}
-        items = encode_nodes(read_nodes(entries, fast=True), data, version, fast=True, **kinds)
+        items = encoded(entries, version, **kinds)
         for row, (start, size) in enumerate(zip(entries.position, entries.size, strict=True)):
             logged = dict(decode_entry(data[start : start + size].tobytes(), version).fields)
             type_no = int(entries.type[row])
@@ -153,6 +191,22 @@ def compared(where: Environment) -> tuple[int, int]:
     return same, total
 
 
+def encoded(entries: Entries, version: int, *, prefixing: bool, two_part: bool) -> Spans:
+    """Nodes of one kind as we write them."""
+    nodes, data = read_nodes(entries, fast=True), entries.image.data
+    if DELTA_NO not in nodes.type:
+        return encode_nodes(nodes, data, version, prefixing=prefixing, two_part=two_part, fast=True)
+    return encode_deltas(
+        nodes,
+        fulls_of(entries, True),
+        data,
+        version,
+        prefixing=prefixing,
+        two_part=two_part,
+        fast=True,
+    )
+
+
 def known(expected: dict[str, Any], choices: dict[str, Any], name: str) -> Any:
     """What is expected of a field, of slots only what is logged of them."""
     if name != "slots":
@@ -163,6 +217,10 @@ def known(expected: dict[str, Any], choices: dict[str, Any], name: str) -> Any:
 
 def test_nodes_are_those_of_engines_byte_by_byte(environment: Environment) -> None:
     compared(environment)
+
+
+def test_deltas_are_those_of_engines_byte_by_byte(some_environment: Environment) -> None:
+    compared(some_environment, (DELTA_NO,))
 
 
 @pytest.mark.parametrize("name", ["v8-basic", "v17-basic", "v26-basic", "v17-dups", "v15-embedded"])
@@ -200,8 +258,8 @@ def plain_slots(draw: st.DrawFn, is_bin: bool, prefix: bytes) -> PlainSlot:
 
 
 @st.composite
-def plain_nodes(draw: st.DrawFn) -> PlainNode:
-    type_no = draw(st.sampled_from([IN_NO, BIN_NO]))
+def plain_nodes(draw: st.DrawFn, types: tuple[int, ...] = FULL) -> PlainNode:
+    type_no = draw(st.sampled_from(types))
     prefix = draw(st.one_of(st.just(b""), KEYS))
     slots = draw(st.lists(plain_slots(type_no == BIN_NO, prefix), max_size=8))
     numbers = [draw(NUMBERS), draw(NUMBERS), draw(st.integers(0, (1 << 31) - 1))]
@@ -210,13 +268,26 @@ def plain_nodes(draw: st.DrawFn) -> PlainNode:
     return PlainNode(type_no, *numbers, *flags, *last, slots)
 
 
+@st.composite
+def plain_deltas(draw: st.DrawFn) -> PlainNode:
+    full_lsn = draw(LSNS.filter(lambda lsn: lsn != -1))
+    of_full = draw(st.tuples(SMALL, SMALL, SMALL))
+    node = draw(plain_nodes((BIN_NO,)))
+    return replace(node, type_no=DELTA_NO, is_root=False, last_full_lsn=full_lsn, full=of_full)
+
+
 def assert_as_single_entries(
     nodes: list[PlainNode], version: int, *, prefixing: bool, two_part: bool
 ) -> None:
     columns, data = columns_of(nodes)
     kinds = {"prefixing": prefixing, "two_part": two_part}
+    of_full = np.array([node.full for node in nodes], np.int64).reshape(-1, 3)
     for fast in (False, True):
-        items = encode_nodes(columns, data, version, fast=fast, **kinds)
+        if DELTA_NO in columns.type:
+            fulls = FullVersions(*of_full.T)
+            items = encode_deltas(columns, fulls, data, version, fast=fast, **kinds)
+        else:
+            items = encode_nodes(columns, data, version, fast=fast, **kinds)
         assert strings(items) == [
             encode_item(node.type_no, version, fields_of(node, version, **kinds)) for node in nodes
         ]
@@ -226,6 +297,15 @@ def assert_as_single_entries(
 @settings(max_examples=20)
 @given(st.lists(plain_nodes(), max_size=4), st.booleans(), st.booleans())
 def test_nodes_are_as_single_entries(
+    version: int, nodes: list[PlainNode], prefixing: bool, two_part: bool
+) -> None:
+    assert_as_single_entries(nodes, version, prefixing=prefixing, two_part=two_part)
+
+
+@pytest.mark.parametrize("version", range(DELTAS_MIN, WRITTEN_MAX + 1))
+@settings(max_examples=8)
+@given(st.lists(plain_deltas(), min_size=1, max_size=4), st.booleans(), st.booleans())
+def test_deltas_are_as_single_entries(
     version: int, nodes: list[PlainNode], prefixing: bool, two_part: bool
 ) -> None:
     assert_as_single_entries(nodes, version, prefixing=prefixing, two_part=two_part)
@@ -276,3 +356,17 @@ def test_nodes_that_cannot_be_written_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=r"not|only|agree|within"):
             encode_nodes(refused, data, version, prefixing=True, two_part=False, fast=False)
+
+
+def test_deltas_that_cannot_be_written_are_refused() -> None:
+    delta = PlainNode(DELTA_NO, last_full_lsn=38, slots=[PlainSlot(b"a", 38)])
+    columns, data = columns_of([delta])
+    fulls = FullVersions(*np.ones((3, 1), np.int64))
+    encode_deltas(columns, fulls, data, DELTAS_MIN, prefixing=True, two_part=False, fast=False)
+    for refused, version in (
+        (columns, DELTAS_MIN - 1),
+        (replace(columns, last_full_lsn=np.array([-1])), 17),
+        (replace(columns, type=np.array([BIN_NO], np.uint8)), 17),
+    ):
+        with pytest.raises(ValueError, match=r"not|only"):
+            encode_deltas(refused, fulls, data, version, prefixing=True, two_part=False, fast=False)
