@@ -32,6 +32,7 @@ MIN_UTILIZATION = "je.cleaner.minUtilization"
 MIN_FILE_UTILIZATION = "je.cleaner.minFileUtilization"
 MIN_AGE = "je.cleaner.minAge"
 EXPUNGE = "je.cleaner.expunge"
+BIN_DELTA = "je.tree.binDelta"
 VLSN_STRIDE = "je.rep.vlsn.stride"
 VLSN_MAPPINGS = "je.rep.vlsn.mappings"
 VLSN_DISTANCE = "je.rep.vlsn.distance"
@@ -67,6 +68,7 @@ NUMBERS = {
     MIN_FILE_UTILIZATION: Number(5, 0, 50, "percent"),
     # The newer engines want 2 at least.
     MIN_AGE: Number(2, 1, 1000, "files"),
+    BIN_DELTA: Number(25, 0, 75, "percent"),
     VLSN_STRIDE: Number(10, 1, _INT_MAX, "VLSNs"),
     VLSN_MAPPINGS: Number(1000, 1, _INT_MAX, "mappings"),
     VLSN_DISTANCE: Number(100_000, 1, _INT_MAX, "bytes"),

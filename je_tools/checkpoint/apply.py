@@ -24,7 +24,8 @@ from je_tools.checkpoint.run import (
 from je_tools.environment import Environment, LogFile, open_environment
 from je_tools.errors import InputError, RefusedError
 from je_tools.formats.je.header import lsn_text
-from je_tools.properties import FILE_MAX, NUMBERS, read_settings
+from je_tools.properties import BIN_DELTA, FILE_MAX, NUMBERS, read_settings
+from je_tools.properties import Settings as Properties
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, held_snapshot
 from je_tools.writing.copying import copied
@@ -252,8 +253,7 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
     held = _Held(session, cut, end.cut_size)
     checkpoint = None
     if is_needed(snapshot):
-        settings = Settings(_file_max(snapshot, orders), time.time_ns() // 1_000_000)
-        checkpoint = write_checkpoint(snapshot, settings, held)
+        checkpoint = write_checkpoint(snapshot, _settings(snapshot, orders), held)
     held.let_go()
     return Outcome(
         checkpoint,
@@ -263,11 +263,17 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
     )
 
 
-def _file_max(snapshot: Snapshot, orders: Orders) -> int:
+def _settings(snapshot: Snapshot, orders: Orders) -> Settings:
+    """As asked, or as je.properties says."""
+    stated = read_settings(Path(snapshot.environment.name))
+    file_max = _file_max(snapshot, orders, stated)
+    return Settings(file_max, time.time_ns() // 1_000_000, stated.number(BIN_DELTA))
+
+
+def _file_max(snapshot: Snapshot, orders: Orders, settings: Properties) -> int:
     """Bytes of a file: as asked, as je.properties says, or as the largest file that is there."""
     if orders.file_max is not None:
         return orders.file_max
-    settings = read_settings(Path(snapshot.environment.name))
     if settings.is_set(FILE_MAX):
         return settings.number(FILE_MAX)
     largest = max(file.size for file in snapshot.end.files)

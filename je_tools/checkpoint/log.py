@@ -18,11 +18,12 @@ from je_tools.checkpoint.survey import share_of_slots
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import NEVER
 from je_tools.formats.je.header import MIN_HEADER_SIZE, PROVISIONAL_YES
-from je_tools.formats.je.node_writer import encode_nodes
-from je_tools.formats.je.nodes import BIN_NO, IN_NO, LEVEL_MASK, Nodes
-from je_tools.formats.je.types import BY_NAME
+from je_tools.formats.je.node_writer import FullVersions, encode_deltas, encode_nodes
+from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, LEVEL_MASK, Nodes
+from je_tools.formats.je.types import BY_NAME, type_name
 from je_tools.formats.je.writer import Appender
 from je_tools.formats.source import Bytes
+from je_tools.formats.spans import Spans
 from je_tools.utilization import FileSummary
 
 
@@ -35,7 +36,7 @@ class CheckpointLog:
         data: the bytes in which embedded records lie.
         sequences: where ids of new nodes come from.
         fast: use compiled kernels.
-        node_counts, node_sizes: what was written, by database and level.
+        node_counts, node_sizes: what was written, by database, level and entry type.
         expiring: bytes of what was written by the file and the hour in which they expire.
         totals: what was written, by the file.
         replaced_nodes, replaced_lns: LSNs of what was there before.
@@ -45,8 +46,8 @@ class CheckpointLog:
     data: Bytes
     sequences: Sequences
     fast: bool
-    node_counts: Counter[tuple[int, int]] = field(default_factory=Counter)
-    node_sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    node_counts: Counter[tuple[int, int, str]] = field(default_factory=Counter)
+    node_sizes: Counter[tuple[int, int, str]] = field(default_factory=Counter)
     expiring: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     totals: dict[int, FileSummary] = field(default_factory=lambda: defaultdict(FileSummary))
     replaced_nodes: list[Ints] = field(default_factory=list)
@@ -60,7 +61,7 @@ class CheckpointLog:
     def nodes(
         self, nodes: Nodes, *, prefixing: bool, two_part: bool, is_root: bool = False
     ) -> tuple[Ints, Ints]:
-        """Append nodes of one database and level; LSN and size of each.
+        """Append full nodes of one database and level; LSN and size of each.
 
         All but roots are provisional, so that a crash before the end of the checkpoint leaves
         nothing of a split or of a pruning in the tree but all of it.
@@ -73,12 +74,28 @@ class CheckpointLog:
             two_part=two_part,
             fast=self.fast,
         )
-        level = int(nodes.level[0]) & LEVEL_MASK
-        type_no = BIN_NO if level == 1 else IN_NO
-        flags = 0 if is_root else PROVISIONAL_YES
+        type_no = BIN_NO if int(nodes.level[0]) & LEVEL_MASK == 1 else IN_NO
+        return self._append(nodes, type_no, items, 0 if is_root else PROVISIONAL_YES)
+
+    def deltas(
+        self, nodes: Nodes, fulls: FullVersions, *, prefixing: bool, two_part: bool
+    ) -> tuple[Ints, Ints]:
+        """Append BIN-deltas of one database, provisional; LSN and size of each."""
+        items = encode_deltas(
+            nodes,
+            fulls,
+            self.data,
+            self.version,
+            prefixing=prefixing,
+            two_part=two_part,
+            fast=self.fast,
+        )
+        return self._append(nodes, DELTA_NO, items, PROVISIONAL_YES)
+
+    def _append(self, nodes: Nodes, type_no: int, items: Spans, flags: int) -> tuple[Ints, Ints]:
         lsns = self.appender.append_items(type_no, items, flags=flags)
         sizes = items.sizes + MIN_HEADER_SIZE
-        key = int(nodes.db_id[0]), level
+        key = int(nodes.db_id[0]), int(nodes.level[0]) & LEVEL_MASK, type_name(type_no)
         self.node_counts[key] += len(nodes)
         self.node_sizes[key] += int(sizes.sum())
         self._count(type_no, lsns, sizes)
@@ -108,12 +125,17 @@ class CheckpointLog:
             types = np.full(len(own), type_no, np.uint8)
             self.totals[file_no] += FileSummary.of_entries(types, own)
 
-    def replaces(self, logged: Nodes, some: Mask) -> None:
+    def replaces(self, logged: Nodes, some: Mask, as_deltas: Ints | None) -> None:
         """Note that other versions of nodes take the place of these.
 
         Args:
             logged: as the log has them, deltas not merged.
             some: which of them.
+            as_deltas: int64; those of which the full version is still used.
         """
         deltas = some & logged.is_delta
-        self.replaced_nodes += [logged.lsn[some], logged.last_full_lsn[deltas]]
+        whole = some.copy()
+        if as_deltas is not None:
+            whole[as_deltas] = False
+        replaced = whole | deltas
+        self.replaced_nodes += [logged.lsn[replaced], logged.last_full_lsn[whole & deltas]]

@@ -48,9 +48,10 @@ from je_tools.formats.je.internal import (
     VLSN_MAP_DB,
     database_key,
 )
+from je_tools.formats.je.node_writer import DELTAS_MIN
 from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Tail
-from je_tools.properties import FORCE_NEW_FILE, read_settings
+from je_tools.properties import BIN_DELTA, FORCE_NEW_FILE, NUMBERS, read_settings
 from je_tools.recovery.end import IMMUTABLE_NO, EndReason
 from je_tools.recovery.interval import DELETED
 from je_tools.snapshot import (
@@ -98,10 +99,12 @@ class Settings:
     Attributes:
         file_max: bytes of a file.
         now_ms: its time.
+        delta_percent: so many of a hundred slots of a BIN a BIN-delta may have.
     """
 
     file_max: int
     now_ms: int
+    delta_percent: int = NUMBERS[BIN_DELTA].default
 
 
 @dataclass
@@ -115,7 +118,7 @@ class Checkpoint:
         made: databases of the engine's own that the log has none of, by id.
         removed: ids of databases whose removal it finishes.
         records: what changes of the engine's own databases, by their names.
-        node_counts, node_sizes: nodes that are written, by database and level.
+        node_counts, node_sizes: nodes that are written, by database, level and entry type.
         entry_counts: entries and bytes, by type.
         last_file_no: of the file that it ends in.
     """
@@ -128,8 +131,8 @@ class Checkpoint:
     made: Mapping[int, Database] = field(default_factory=dict)
     removed: frozenset[int] = frozenset()
     records: dict[str, Records] = field(default_factory=dict)
-    node_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    node_sizes: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    node_counts: Mapping[tuple[int, int, str], int] = field(default_factory=dict)
+    node_sizes: Mapping[tuple[int, int, str], int] = field(default_factory=dict)
     entry_counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     last_file_no: int = 0
 
@@ -379,6 +382,7 @@ class _Checkpointer:
             self.log,
             prefixing=bool(database.flags & (PREFIXING | DUPLICATES)),
             max_entries=int(database.record["max_entries"]) or _MAX_ENTRIES,
+            delta_percent=self.settings.delta_percent if self.log.version >= DELTAS_MIN else 0,
         )
         return writer.write()
 

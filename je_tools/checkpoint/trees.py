@@ -16,10 +16,11 @@ import numpy as np
 
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Leaves, Tree, at_once_below
 from je_tools.checkpoint.changes import Changes
+from je_tools.checkpoint.deltas import Deltas, Given, find_deltas, is_dead
 from je_tools.checkpoint.log import CheckpointLog
+from je_tools.checkpoint.mending import mended
 from je_tools.errors import RefusedError
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.keysort import equal_keys, order_keys
@@ -33,7 +34,6 @@ from je_tools.formats.je.nodes import (
     joined,
     joined_spans,
 )
-from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import match
 
@@ -43,9 +43,6 @@ _SLOTS_LEAST = 4
 
 _LEVELS_OF_MOST = 0x10000
 """What the levels of nodes have set, but those of the database of ids. Source: IN, JE 7.5.11."""
-
-_FAR_MS = 1_000_000 * HOUR_MS
-"""An expiration behind is looked up in the entry: hours since 1970 up to the year 2084."""
 
 _ONE, _ZERO = np.ones(1, np.bool_), np.zeros(1, np.int64)
 
@@ -108,6 +105,8 @@ class TreeWriter:
         log: what it is appended to.
         prefixing: whether nodes keep what their keys begin with apart.
         max_entries: slots of a node, where there are none yet.
+        delta_percent: so many of a hundred slots of a BIN may differ from its last full version
+            for a delta to be written; 0 for none.
     """
 
     tree: Tree
@@ -115,6 +114,7 @@ class TreeWriter:
     log: CheckpointLog
     prefixing: bool
     max_entries: int
+    delta_percent: int
 
     def write(self) -> int:
         """Write it; LSN of the root.
@@ -182,22 +182,31 @@ class TreeWriter:
         tree = self.tree
         leaves = self._read(children.take(rows))
         nodes, slots = leaves.nodes, leaves.nodes.slots
+        n = len(nodes)
         first, last = self._changes_of(leaves.children)
         changed = np.arange(first[0], last[-1])
+        given = self._given(changed, np.repeat(np.arange(n), last - first))
         inside = tree.are_in_range(leaves)
-        touched = last > first
-        touched |= np.bincount(nodes.slot_node[~inside], minlength=len(nodes)) > 0
-        _, same = match(tree, self.changes.key.take(changed), slots)
-        kept = touched[nodes.slot_node] & inside & ~same
-        kept &= ~slots.deleted & (slots.lsn != NULL_LSN)
-        alive = self.changes.has_slot[changed]
-        new = self.changes.slots(tree, changed[alive])
-        both = joined([self._mended(slots.take(kept)), new])
-        of_new = np.repeat(np.arange(len(nodes)), last - first)[alive]
-        owner = np.concatenate((nodes.slot_node[kept], of_new))
+        is_mixed = np.bincount(nodes.slot_node[~inside], minlength=n) > 0
+        touched = (last > first) | is_mixed
+        deltas = find_deltas(tree, leaves, given, touched & ~is_mixed, self.delta_percent)
+        whole = touched.copy()
+        if deltas is not None:
+            whole[deltas.row] = False
+        _, same = match(tree, given.key, slots)
+        kept = whole[nodes.slot_node] & inside & ~same & ~is_dead(slots)
+        of_new = given.node[given.has_slot]
+        new = whole[of_new]
+        both = joined([mended(tree, slots.take(kept)), given.slots.take(new)])
+        owner = np.concatenate((nodes.slot_node[kept], of_new[new]))
         order = order_keys(both.key, two_part=tree.by_parts, fast=tree.fast)
-        pieces = _cut(nodes, touched, both.take(order), owner[order], nodes.max_entries)
-        return self._named(leaves, rows, upper.leaves.nodes.slots, touched, pieces)
+        pieces = _cut(nodes, whole, both.take(order), owner[order], nodes.max_entries)
+        return self._named(leaves, rows, upper.leaves.nodes.slots, touched, pieces, deltas)
+
+    def _given(self, changed: Ints, node: Ints) -> Given:
+        has_slot = self.changes.has_slot[changed]
+        slots = self.changes.slots(self.tree, changed[has_slot])
+        return Given(self.changes.key.take(changed), node, has_slot, slots)
 
     def _changes_of(self, children: Children) -> tuple[Ints, Ints]:
         """The changes of each child: from one row to before another."""
@@ -211,27 +220,6 @@ class TreeWriter:
             )
         return first, last
 
-    def _mended(self, slots: Slots) -> Slots:
-        """The same with what engines up to 18.3 have lost: sizes of entries, units of expirations.
-
-        An expiration that was taken for days too often is far off, and the record stays while the
-        cleaner, which asks the entry, takes its file away.
-        """
-        sizes, expires = slots.logged_size.copy(), slots.expires_ms.copy()
-        lacking = np.flatnonzero((sizes <= 0) & (slots.data_size < 0))
-        found = fetch(self.tree.image, slots.lsn[lacking], fast=self.tree.fast, check=False)
-        sizes[lacking] = np.where(found.good, found.size, 0)
-        far = np.flatnonzero(expires > _FAR_MS)
-        entries = fetch(self.tree.image, slots.lsn[far], fast=self.tree.fast)
-        for some, decoded in entries.decode(
-            Family.LN,
-            np.flatnonzero(entries.is_family(Family.LN)),
-            fast=self.tree.fast,
-            wanted=frozenset({"expiration"}),
-        ):
-            expires[far[some]] = expiration_ms(decoded.fields.known("expiration"))
-        return replace(slots, logged_size=sizes, expires_ms=expires)
-
     def _write_upper(self, upper: _Upper, above: Leaves, named: _Named) -> _Named:
         nodes = upper.leaves.nodes
         slots, owner = _put(nodes, named)
@@ -242,10 +230,16 @@ class TreeWriter:
         touched |= counts > limit
         kept = touched[owner]
         pieces = _cut(nodes, touched, slots.take(kept), owner[kept], limit)
-        return self._named(upper.leaves, upper.slot, above.nodes.slots, touched, pieces)
+        return self._named(upper.leaves, upper.slot, above.nodes.slots, touched, pieces, None)
 
     def _named(
-        self, leaves: Leaves, rows: Ints, above: Slots, touched: Mask, pieces: _Pieces
+        self,
+        leaves: Leaves,
+        rows: Ints,
+        above: Slots,
+        touched: Mask,
+        pieces: _Pieces,
+        deltas: Deltas | None,
     ) -> _Named:
         """Write nodes; what comes into the place of the slots above that name them.
 
@@ -254,15 +248,17 @@ class TreeWriter:
             rows: int64; the slot above of each.
             above: all slots of the nodes above.
             touched: which of them are written anew.
-            pieces: what is written.
+            pieces: what is written of them whole.
+            deltas: what is written of the others.
         """
-        lsns, sizes = self._append(pieces)
-        self.log.replaces(leaves.logged[0], touched)
+        lsns, sizes, of = self._append_all(pieces, deltas)
+        self.log.replaces(leaves.logged[0], touched, None if deltas is None else deltas.row)
         # Another version than the slot names was logged since; it stays, and gets named.
         moved = np.flatnonzero(~touched & (leaves.nodes.lsn != above.lsn[rows]))
         found = fetch(self.tree.image, leaves.nodes.lsn[moved], fast=self.tree.fast, check=False)
-        of = np.concatenate((pieces.row, moved))
-        first = np.concatenate((pieces.is_first, np.ones(len(moved), np.bool_)))
+        of = np.concatenate((of, moved))
+        first = np.ones(len(of), np.bool_)
+        first[: len(pieces.row)] = pieces.is_first
         begins = pieces.nodes.slots.key.take(pieces.nodes.first[:-1][~pieces.is_first])
         own = joined_spans([above.key.take(rows[of]), begins])
         at = np.where(first, np.arange(len(of)), len(of) - 1 + np.cumsum(~first))
@@ -275,6 +271,18 @@ class TreeWriter:
             np.concatenate((lsns, leaves.nodes.lsn[moved]))[order],
             np.concatenate((sizes, found.size))[order],
         )
+
+    def _append_all(self, pieces: _Pieces, deltas: Deltas | None) -> tuple[Ints, Ints, Ints]:
+        """Write nodes; LSN and size of each, and of which node it is: first those of pieces."""
+        lsns, sizes = self._append(pieces)
+        if deltas is None:
+            return lsns, sizes, pieces.row
+        of_deltas = self.log.deltas(
+            deltas.nodes, deltas.fulls, prefixing=self.prefixing, two_part=self.tree.two_part
+        )
+        parts = (lsns, of_deltas[0]), (sizes, of_deltas[1]), (pieces.row, deltas.row)
+        lsns, sizes, of = (np.concatenate(part) for part in parts)
+        return lsns, sizes, of
 
     def _append(self, pieces: _Pieces, *, is_root: bool = False) -> tuple[Ints, Ints]:
         """Write nodes; LSN and size of each."""
@@ -298,7 +306,7 @@ class TreeWriter:
         if not len(named.replaced):
             return int(nodes.lsn[0])
         slots, _ = _put(nodes, named)
-        self.log.replaces(leaves.logged[0], _ONE)
+        self.log.replaces(leaves.logged[0], _ONE, None)
         return self._write_over(nodes, slots) if len(slots) else self._plant(nodes, slots)
 
     def _write_over(self, root: Nodes, slots: Slots) -> int:

@@ -18,6 +18,7 @@ _NODES = (
     Column("db_id", "id", Kind.ID),
     Column("name", "database", Kind.TEXT),
     Column("level", "level", Kind.ID),
+    Column("type", "type", Kind.TEXT, rank=2),
     Column("node_count", "nodes"),
     Column("size", "bytes"),
     Column("provisional", "provisional", Kind.TEXT, rank=2),
@@ -46,6 +47,7 @@ class _NodeRow:
     db_id: int
     name: str | None
     level: int
+    type: str
     node_count: int
     size: int
     provisional: str
@@ -106,16 +108,18 @@ def checkpoint_lists(snapshot: Snapshot, outcome: Outcome) -> list[Section]:
 
 def _nodes(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_NodeRow]:
     highest: dict[int, int] = {}
-    for db_id, level in checkpoint.node_counts:
+    for db_id, level, _ in checkpoint.node_counts:
         highest[db_id] = max(highest.get(db_id, 0), level)
     databases = {**snapshot.databases, **checkpoint.made}
-    for db_id, level in sorted(checkpoint.node_counts):
+    for key in sorted(checkpoint.node_counts):
+        db_id, level, type_ = key
         yield _NodeRow(
             db_id,
             databases[db_id].name,
             level,
-            checkpoint.node_counts[db_id, level],
-            checkpoint.node_sizes[db_id, level],
+            type_,
+            checkpoint.node_counts[key],
+            checkpoint.node_sizes[key],
             "no" if level == highest[db_id] else "yes",
         )
 

@@ -143,12 +143,18 @@ class TreeLog:
         node_id: int,
         full_slot_count: int,
         db: int = FIRST_ID,
+        booleans: int = 8,
         **more: Any,
     ) -> int:
         """A BIN-delta."""
         fields = {"db_id": db, "last_full_lsn": full_lsn, "last_delta_lsn": NULL}
         fields |= {"expiration_base": -1, "node_id": node_id, "identifier_key": slots[0]["key"]}
-        fields |= {"booleans": 8, "slot_count": len(slots), "level": LEVEL | 1, "max_entries": 31}
+        fields |= {
+            "booleans": booleans,
+            "slot_count": len(slots),
+            "level": LEVEL | 1,
+            "max_entries": 31,
+        }
         fields |= {"compact_lsns": 0, "slots": [dict(each) for each in slots]}
         fields |= {"full_slot_count": full_slot_count, "full_max_entries": 128}
         return self.put("NewBINDelta", fields | {"bloom_filter": None}, **more)

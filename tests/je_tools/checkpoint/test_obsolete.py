@@ -209,7 +209,8 @@ def test_about_what_the_engine_counts(tmp_path: Path) -> None:
     mine, other = ours.summaries[0][1], engine.summaries[0][1]
     # The engine's own records, and the descriptors of its databases, change more often.
     assert other.obsolete_ln_count - 4 <= mine.obsolete_ln_count <= other.obsolete_ln_count
-    assert other.obsolete_in_count - 4 <= mine.obsolete_in_count <= other.obsolete_in_count
+    # So do the trees of these, which ours writes once, and when it has counted.
+    assert other.obsolete_in_count - 6 <= mine.obsolete_in_count <= other.obsolete_in_count
     by_bytes = abs(mine.obsolete_ln_size - other.obsolete_ln_size)
     assert by_bytes < 50 * (other.obsolete_ln_count - mine.obsolete_ln_count) + 100
 
