@@ -1,8 +1,9 @@
 """Has many crashed environments written by us, and the engine judge each.
 
 `python -m tests.engine.acceptances [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` does it with
-`je-tools recover --apply`, `... corpus [COORDINATE]` for the environments of fixtures/ and of the
-corpus, `... DIR NOW_MS [COORDINATE]` for one crashed log that it has kept.
+`je-tools recover --apply`; `... sparse` after workloads that change little of a node, `... corpus
+[COORDINATE]` for the environments of fixtures/ and of the corpus, `... DIR NOW_MS [COORDINATE]` for
+one crashed log that it has kept.
 Behind `--` may stand another command, which gets the directory as its last argument; `engine` and
 `nothing` are writers that are known to be accepted and not to be.
 """
@@ -91,6 +92,7 @@ def run_acceptances(
     crashes: int,
     *,
     small: bool = False,
+    sparse: bool = False,
     ttl: bool = True,
 ) -> Report:
     """Crash an environment of each seed at so many places, write each, and judge.
@@ -104,13 +106,14 @@ def run_acceptances(
         seeds: of the workloads.
         crashes: of each.
         small: write little in each.
+        sparse: write so that few slots of a node are changed.
         ttl: records may expire.
     """
     report = Report(f"seeds {seeds[0]} to {seeds[-1]}, {crashes} crashes each")
     for seed in seeds:
         home = judge.folder / f"workload-{seed}"
         started = time.perf_counter()
-        sessions = sessions_of(seed, ttl=ttl, small=small)
+        sessions = sessions_of(seed, ttl=ttl, small=small, sparse=sparse)
         write_environment(judge.java, judge.class_path, home, sessions)
         report.seconds["workload"] += time.perf_counter() - started
         written_ms = time.time_ns() // 1_000_000 + sum(
@@ -269,10 +272,12 @@ def main(arguments: list[str]) -> int:
             report = run_corpus(judge, write, read_by(coordinate))
             print(f"{coordinate}, {report}")
             return int(bool(report.refused))
-        numbers = [int(each) for each in arguments]
+        sparse = "sparse" in arguments
+        numbers = [int(each) for each in arguments if each != "sparse"]
         seed, workloads, crashes = [*numbers, *(1, 10, 20)[len(numbers) :]]
         seeds = range(seed, seed + workloads)
-        report = run_acceptances(judge, write, seeds, crashes, ttl=coordinate != JE_5)
+        ttl = coordinate != JE_5
+        report = run_acceptances(judge, write, seeds, crashes, sparse=sparse, ttl=ttl)
     print(f"{coordinate}, {folder}, {report}")
     return int(bool(report.refused))
 

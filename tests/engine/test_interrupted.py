@@ -38,7 +38,7 @@ OLD_CRASHED = FIXTURES / "v8-crash-txn-ckpt" / "env"
 STATES = 10
 """Of each environment where what is written is not sure to be there."""
 
-SMALL_FILES = 12_000
+SMALL_FILES = 8_000
 """Bytes of new files: the checkpoint begins several."""
 
 

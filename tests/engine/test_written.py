@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from je_tools.checkpoint.apply import Orders, apply_checkpoint, apply_to_copy
 from je_tools.environment import open_environment
 from je_tools.errors import InputError, RefusedError
+from je_tools.formats.je.node_writer import DELTAS_MIN
 from je_tools.scan import Scanner
 from je_tools.writing.disk import Disk
 from je_tools.writing.undo import list_undos
@@ -26,16 +28,24 @@ SMALL_FILES = 60_000
 """Bytes of a file, so that what is written begins new ones."""
 
 
-def recover(file_max: int | None) -> Write:
-    """What `je-tools recover --apply` does; every other directory is read with kernels."""
+def recover(file_max: int | None, nodes: Counter[str] | None = None) -> Write:
+    """What `je-tools recover --apply` does; every other directory is read with kernels.
+
+    Args:
+        file_max: bytes of files that are begun.
+        nodes: gets how many of each entry type were written.
+    """
 
     def write(home: Path) -> None:
         scanner = Scanner(threads=1, fast=sum(home.name.encode()) % 2 == 1)
         now_ms = time.time_ns() // 1_000_000
         try:
-            apply_checkpoint(home, scanner, Orders(cuts=True, file_max=file_max), now_ms)
+            _, done = apply_checkpoint(home, scanner, Orders(cuts=True, file_max=file_max), now_ms)
         except (RefusedError, InputError) as error:
             raise WriteRefusedError(str(error)) from error
+        if nodes is not None and done.checkpoint is not None:
+            for (_, _, kind), count in done.checkpoint.node_counts.items():
+                nodes[kind] += count
 
     return write
 
@@ -57,9 +67,9 @@ def recover_copy(home: Path) -> None:
 @pytest.mark.engine
 @pytest.mark.parametrize(("seed", "file_max"), [(101, None), (102, SMALL_FILES)])
 def test_crash_points(judge: Judge, seed: int, file_max: int | None) -> None:
-    report = run_acceptances(judge, recover(file_max), [seed], 8, small=True)
+    report = run_acceptances(judge, recover(file_max), [seed], 6, small=True)
     print(report)
-    assert report.cases == 8
+    assert report.cases == 6
     assert not report.refused, report
 
 
@@ -69,6 +79,16 @@ def test_crash_points_of_an_old_engine(old_judge: Judge) -> None:
     print(report)
     assert report.cases == 5
     assert not report.refused, report
+
+
+@pytest.mark.engine
+def test_crash_points_with_deltas(judge: Judge) -> None:
+    nodes: Counter[str] = Counter()
+    report = run_acceptances(judge, recover(None, nodes), [104], 4, sparse=True, ttl=False)
+    print(report)
+    assert report.cases == 4
+    assert not report.refused, report
+    assert nodes["NewBINDelta"] > 20
 
 
 @pytest.mark.engine
@@ -108,6 +128,22 @@ def test_many_crash_points(coordinate: str, file_max: int | None, tmp_path: Path
     print(report)
     assert report.cases == 200
     assert not report.refused, report
+
+
+@pytest.mark.exhaustive
+@pytest.mark.engine
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("coordinate", "version"), [(JE_18, 17), (JE_5, 8)])
+def test_many_crash_points_with_deltas(coordinate: str, version: int, tmp_path: Path) -> None:
+    """Little is changed of most nodes; in log version 8 there are no such deltas."""
+    nodes: Counter[str] = Counter()
+    with Judge.of(coordinate, tmp_path / "judge") as judge:
+        write = recover(SMALL_FILES, nodes)
+        report = run_acceptances(judge, write, range(131, 141), 8, sparse=True, ttl=False)
+    print(report)
+    assert report.cases == 80
+    assert not report.refused, report
+    assert (nodes["NewBINDelta"] > 0) == (version >= DELTAS_MIN)
 
 
 @pytest.mark.exhaustive

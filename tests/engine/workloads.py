@@ -19,7 +19,13 @@ Options = dict[str, int]
 """Options of Stress.java."""
 
 
-def sessions_of(seed: int, *, ttl: bool = True, small: bool = False) -> list[Options]:
+SPARSE = {"load": 2500, "keys": 4000, "nodeMax": 128, "transactions": 80}
+"""Few changes in trees of some size: of most nodes little is changed when the engine stops."""
+
+
+def sessions_of(
+    seed: int, *, ttl: bool = True, small: bool = False, sparse: bool = False
+) -> list[Options]:
     """How an environment is written: one run of the engine, or some behind each other.
 
     Args:
@@ -27,9 +33,13 @@ def sessions_of(seed: int, *, ttl: bool = True, small: bool = False) -> list[Opt
         ttl: records may expire; engines before 7.0 know no such records, nor that nodes which are
             there may get another size.
         small: rather some hundred kilobytes than some megabytes.
+        sparse: trees that are there and closed, and then a few changes.
     """
     rng = random.Random(f"workload {seed}")
     first = _options(rng, ttl)
+    if sparse:
+        first |= SPARSE | {"large": min(first["large"], 2_000)}
+        return [first | {"transactions": 0, "end": CLOSE}, first | {"load": 0}]
     if small:
         first["transactions"] = min(first["transactions"], 120)
         first["load"] = min(first["load"], 200)
