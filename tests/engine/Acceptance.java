@@ -133,6 +133,13 @@ public final class Acceptance {
         listen(config);
         try (Environment env = new Environment(home, config)) {
             verify(env, out);
+            if (env.isValid()) {
+                Records.print(env, true, out);
+                return;
+            }
+        }
+        // Where the log is damaged its verification has ended the environment.
+        try (Environment env = new Environment(home, config)) {
             Records.print(env, true, out);
         }
     }
