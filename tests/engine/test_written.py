@@ -135,14 +135,19 @@ def test_many_crash_points(coordinate: str, file_max: int | None, tmp_path: Path
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("coordinate", "version"), [(JE_18, 17), (JE_5, 8)])
 def test_many_crash_points_with_deltas(coordinate: str, version: int, tmp_path: Path) -> None:
-    """Little is changed of most nodes; in log version 8 there are no such deltas."""
+    """Little is changed of most nodes; in log version 8 there are no such deltas.
+
+    Damage in a file that recovery does not read the engine's cleaner meets when it gets there, and
+    that may be behind what the engine wrote, or behind what we wrote.
+    """
     nodes: Counter[str] = Counter()
     with Judge.of(coordinate, tmp_path / "judge") as judge:
         write = recover(SMALL_FILES, nodes)
         report = run_acceptances(judge, write, range(131, 141), 8, sparse=True, ttl=False)
     print(report)
     assert report.cases == 80
-    assert not report.refused, report
+    kinds = {each.case.crash.kind for each in report.refused}
+    assert kinds <= {"a bit flipped in an earlier file"}, report
     assert (nodes["NewBINDelta"] > 0) == (version >= DELTAS_MIN)
 
 
