@@ -215,6 +215,10 @@ class TreeLog:
         last = {f"last_{where}_{kind}_id": 0 for kind in kinds for where in ("local", "replicated")}
         fields = {"invoker": "test", "time_ms": CREATED_MS, "ckpt_start_lsn": start, "flags": 1}
         fields |= {"root_lsn": root, "first_active_lsn": start, "ckpt_id": 1}
+        # What log versions 8 to 10 say of the cleaner.
+        counts = ("initial_adjustment_count", "adjustment_count", "adjustments")
+        fields |= {"cleaner_last_file_no": -1} | {f"cleaner_{name}": 0 for name in counts}
+        fields |= {"cleaner_adjustments": [], "completed_scan_count": 0, "completed_scans": []}
         if first_active_lsn is not None:
             fields["first_active_lsn"] = first_active_lsn
         return self.put("CkptEnd", fields | last)

@@ -23,6 +23,8 @@ from je_tools.recount import Live, of_live
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
 from je_tools.utilization import FileSummary, stored_summaries
+from tests.builders.logs import CREATED_MS, LogFile
+from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.corpus import FIXTURES, Environment
 from tests.engine.acceptance import Judge, WriteRefusedError
 from tests.engine.crashes import make_crash, read_source, write_crash
@@ -176,6 +178,26 @@ def test_crashes_inside_the_checkpoint(tmp_path: Path) -> None:
     checkpoint = written(CRASHED, target, 10_000_000)
     assert checkpoint is not None
     assert check_cuts(target, checkpoint, tmp_path / "cut", random.Random(1)) > 5
+
+
+def test_full_versions_of_old_deltas_are_needed(tmp_path: Path) -> None:
+    """A delta of log version 8 is no node by its type, and what it names no other node names."""
+    log = TreeLog([LogFile(0, 8)])
+    start = log.put("CkptStart", {"time_ms": CREATED_MS, "ckpt_id": 1, "invoker": "test"})
+    full = log.node([slot(key, log.ln(key, b"old")) for key in (b"a", b"b")], node_id=7)
+    differing = [slot(b"b", log.ln(b"b", b"new"))]
+    names = {"db_id": FIRST_ID, "last_full_lsn": full, "last_delta_lsn": NULL_LSN}
+    delta = log.put("BINDelta", names | {"slot_count": 1, "slots": differing})
+    log.database(b"db", log.node([slot(b"", delta)], level=2, is_root=True))
+    log.database(b"other", log.tree([slot(b"c", log.ln(b"c", b"old", db=7))], db=7), db=7)
+    root = log.db_tree(log.tree(log.mapped, db=0), log.tree(log.named, db=1))
+    log.ckpt_end(start, root)
+    log.ln(b"c", b"new", db=7)
+    home = log.write(tmp_path / "env")
+    assert written(home, tmp_path / "copy", 10_000_000) is not None
+    after = counted(tmp_path / "copy", fast=False)
+    assert {full, delta} <= set(after.nodes.tolist())
+    assert not {full, delta} & set(after.listed.tolist())
 
 
 def check_cuts(home: Path, checkpoint: Checkpoint, cut: Path, rng: random.Random) -> int:
