@@ -4,8 +4,9 @@ A delta names the last full version of its BIN, which stays in use, and has ever
 from it: those of the delta before, and those that change now. A key that goes leaves a slot that is
 known to be deleted where the full version has its record, and none where it has not.
 
-The engine writes a delta where no more than a share of the slots differ. Of what it looks at there
-is here that BINs which lose slots otherwise, or get another unit of expirations, are written whole.
+The engine writes a delta where no more than a share of the slots differ. It is not enough here: a
+BIN of which other slots have to be mended, or to go, or get another unit of expirations, is written
+whole.
 
 Source: BIN.shouldLogDelta, BIN.reconstituteBIN, BIN.applyDelta, BIN.getDeltaCapacity,
 IN.logInternal, JE 7.5.11 and 25.3.17.
