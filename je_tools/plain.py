@@ -5,7 +5,13 @@ Names of files and databases are bytes that somebody else chose.
 
 from __future__ import annotations
 
+import re
+import shlex
+
 _FORMULA = ("=", "+", "-", "@")
+
+# As `clean_text` spells a byte that is not UTF-8.
+_BYTE = re.compile(r"\\x[89a-f][0-9a-f]")
 
 
 def clean_text(text: str) -> str:
@@ -45,3 +51,29 @@ def is_lsn(name: str) -> bool:
 def counted(number: int, word: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number:,} {word}{'s' * (number != 1)}"
+
+
+def quoted(path: str) -> str:
+    r"""A path as a word for bash; `$'…'` where it holds what does not print, or raw bytes."""
+    text = clean_text(path)
+    if text.startswith("-"):
+        text = f"./{text}"
+    if text.isprintable() and not _BYTE.search(text):
+        return shlex.quote(text)
+    pieces = []
+    for piece in re.split(f"({_BYTE.pattern})", text):
+        if _BYTE.fullmatch(piece):
+            pieces.append(piece)
+        else:
+            pieces.extend(map(_spelled, piece))
+    return "$'" + "".join(pieces) + "'"
+
+
+def _spelled(character: str) -> str:
+    """A character inside `$'…'`, where an escaped x would be a byte and not a character."""
+    if character in "\\'":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
