@@ -17,6 +17,8 @@ from pathlib import Path
 SECTOR = 512
 """Bytes that a device writes as a whole or not at all."""
 
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
 
 class Disk:
     """Files and folders that are changed; files stay open until `close`.
@@ -38,7 +40,7 @@ class Disk:
         """Make an empty file with the owner, group and mode of another.
 
         Where the file system can, it has them when it gets its name: a file of another owner would
-        stop the engine.
+        stop the engine. Where it cannot have them, there is none.
 
         Raises:
             OSError: also FileExistsError.
@@ -46,8 +48,9 @@ class Disk:
         with _named(path):
             number = _made_whole(path, like)
             if number is None:
-                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                number = os.open(path, flags, 0o600)
+                if not can_be_like(path.parent, like):
+                    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+                number = os.open(path, _NEW, 0o600)
                 _give(number, like)
             self._open[path] = number
 
@@ -78,7 +81,8 @@ class Disk:
 
     def rename(self, path: Path, target: Path) -> None:
         """Give a file or folder another name; there must be nothing of that name."""
-        self._release(path)
+        for each in [path, *(one for one in self._open if one.is_relative_to(path))]:
+            self._release(each)
         with _named(path):
             if os.path.lexists(target):
                 raise FileExistsError(errno.EEXIST, "exists", str(target))
@@ -97,6 +101,10 @@ class Disk:
             number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 _give(number, like)
+            except OSError:
+                with suppress(OSError):
+                    path.rmdir()
+                raise
             finally:
                 os.close(number)
 
@@ -129,6 +137,30 @@ class Disk:
         if number is not None:
             with suppress(OSError):
                 os.close(number)
+
+
+def can_be_like(folder: Path, like: os.stat_result) -> bool:
+    """Whether a new file in a folder can have the owner of another; none is left there.
+
+    Raises:
+        OSError: no file can be made there.
+    """
+    try:
+        number = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        path = folder / f".je-tools-{os.urandom(8).hex()}"
+        try:
+            number = os.open(path, _NEW, 0o600)
+            path.unlink()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(folder)) from error
+    try:
+        _give(number, like)
+    except PermissionError:
+        return False
+    finally:
+        os.close(number)
+    return True
 
 
 @contextmanager

@@ -13,8 +13,11 @@ directory that they come from. So a journal holds data of the log: it is a copy 
 | 12 | 4 | size of the bytes |
 | 16 | | the object, then the bytes |
 
-A frame is where it stays before the step that it tells of is begun. What is behind the first frame
-that is not whole was never begun.
+A frame is where it stays before the step that it tells of is begun; the object says how much of the
+journal was where it stays when it was written (`sure`). The folder gets its name when the first
+frame is where it stays. So a power cut can only tear frames behind all that another one is sure of,
+and of those it leaves each sector as it was written, or zeros, or nothing. Anything else that is
+not whole is damage.
 """
 
 from __future__ import annotations
@@ -23,28 +26,32 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from crc32c import crc32c
 
-from je_tools.writing.disk import Disk
+from je_tools.environment import is_data_directory_name
+from je_tools.plain import counted
+from je_tools.writing.disk import SECTOR, Disk
 
 FOLDER = ".je-tools-undo"
 """Of all journals of an environment, in its home and in its data directories."""
 
 FILE_NAME = "journal"
-VERSION = 1
 
 BLOB_MAX = 16 << 20
 """Most bytes of a frame, that a reader holds at once."""
 
 _HEAD = struct.Struct("<4sIII")
 _MAGIC = b"JEU1"
-_NUMBER = re.compile(r"[0-9]{6,}")
+_NUMBER = re.compile(r"([0-9]{6,})(\.[a-z]+)?")
+_BEGUN = ".new"
 _DROPPED = ".dropped"
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +61,13 @@ class Frame:
     Attributes:
         head: the JSON object; `record` says what it tells.
         blob_at, blob_size: where its bytes are in the journal.
+        blob_sum: CRC-32C of them.
     """
 
     head: Mapping[str, Any]
     blob_at: int
     blob_size: int
+    blob_sum: int
 
     @property
     def record(self) -> str:
@@ -78,32 +87,46 @@ class Journal:
     def __init__(self, home: Path, number: int, disk: Disk, size: int = 0) -> None:
         self.home = home
         self.number = number
-        self.folder = home / FOLDER / f"{number:06d}"
+        self.folder = journal_folder(home, number)
         self._disk = disk
         self._size = size
+        self._sure = 0
 
     @classmethod
-    def create(cls, home: Path, disk: Disk, like: os.stat_result) -> Journal:
-        """Make an empty journal; its name is where it stays when this comes back.
+    def create(cls, home: Path, disk: Disk, like: os.stat_result, **fields: Any) -> Journal:
+        """Make a journal; its first frame is where it stays when this comes back.
 
         Args:
             home: of the environment.
             disk: that is written to.
             like: a log file, whose owner, group and mode it gets.
+            fields: of the first frame.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: it cannot be made; nothing is left of it.
         """
-        number = max((*journal_numbers(home), 0)) + 1
-        journal = cls(home, number, disk)
-        make_folder(disk, journal.folder)
-        disk.create(journal.folder / FILE_NAME, like)
-        disk.sync_folder(journal.folder)
+        clear_begun(home, disk)
+        journal = cls(home, max((0, *_taken(home))) + 1, disk)
+        folder = journal.folder
+        journal.folder = folder.with_name(folder.name + _BEGUN)
+        try:
+            make_folder(disk, journal.folder)
+            disk.create(journal.folder / FILE_NAME, like)
+            journal.add("begin", **fields)
+            journal.sync()
+            disk.sync_folder(journal.folder)
+            disk.rename(journal.folder, folder)
+        except (OSError, KeyboardInterrupt, SystemExit):
+            with suppress(OSError):
+                clear_begun(home, disk)
+            raise
+        journal.folder = folder
+        disk.sync_folder(folder.parent)
         return journal
 
     def add(self, record: str, blob: bytes = b"", **fields: Any) -> None:
         """Write a frame; it is where it stays after `sync`."""
-        head = json.dumps({"record": record, **fields}).encode()
+        head = json.dumps({"record": record, "sure": self._sure, **fields}).encode()
         rest = struct.pack("<II", len(head), len(blob)) + head + blob
         frame = _MAGIC + struct.pack("<I", crc32c(rest)) + rest
         self._disk.write(self.folder / FILE_NAME, self._size, frame)
@@ -112,6 +135,7 @@ class Journal:
     def sync(self) -> None:
         """Bring all frames to where they stay."""
         self._disk.sync(self.folder / FILE_NAME)
+        self._sure = self._size
 
 
 def make_folder(disk: Disk, folder: Path) -> None:
@@ -123,14 +147,58 @@ def make_folder(disk: Disk, folder: Path) -> None:
         disk.sync_folder(each.parent)
 
 
+def clear_begun(home: Path, disk: Disk) -> None:
+    """Remove journals that were not begun when their making was stopped; nothing was changed.
+
+    Raises:
+        OSError: one cannot be removed.
+    """
+    outer = home / FOLDER
+    for folder in (outer / name for name in _names(outer) if name.endswith(_BEGUN)):
+        if (folder / FILE_NAME).exists():
+            disk.unlink(folder / FILE_NAME)
+        disk.rmdir(folder)
+        disk.sync_folder(outer)
+    if outer.is_dir() and not _names(outer):
+        disk.rmdir(outer)
+        disk.sync_folder(home)
+
+
+def log_folders(home: Path) -> list[Path]:
+    """The home of an environment, and its data directories."""
+    below = (path for path in home.iterdir() if is_data_directory_name(path.name))
+    return [home, *sorted(path for path in below if path.is_dir())]
+
+
+def journal_folder(home: Path, number: int) -> Path:
+    """Where a journal lies, or what it keeps of a data directory."""
+    return home / FOLDER / f"{number:06d}"
+
+
 def journal_numbers(home: Path) -> list[int]:
-    """Numbers of the journals of an environment, in order."""
-    return sorted(int(name) for name in _names(home) if _NUMBER.fullmatch(name))
+    """Numbers of the journals of an environment, in order.
+
+    Also of one of which there is only what it keeps in a data directory: it has been lost.
+    """
+    found = {int(name) for name in _names(home / FOLDER) if name.isdecimal()}
+    dropped = {int(folder.stem) for folder in dropped_folders(home)}
+    for folder in log_folders(home)[1:]:
+        for name in _names(folder / FOLDER):
+            if name.isdecimal() and _names(folder / FOLDER / name):
+                found.add(int(name))
+    return sorted(found - dropped)
+
+
+def _taken(home: Path) -> list[int]:
+    """Numbers that no new journal may have: somebody's files may still lie under them."""
+    names = [name for folder in log_folders(home) for name in _names(folder / FOLDER)]
+    return [int(match[1]) for match in map(_NUMBER.fullmatch, names) if match is not None]
 
 
 def dropped_folders(home: Path) -> list[Path]:
     """Folders of journals whose removal was begun."""
-    return [home / FOLDER / name for name in _names(home) if name.endswith(_DROPPED)]
+    outer = home / FOLDER
+    return [outer / name for name in _names(outer) if name.endswith(_DROPPED)]
 
 
 def dropped_name(folder: Path) -> Path:
@@ -138,11 +206,14 @@ def dropped_name(folder: Path) -> Path:
     return folder.with_name(folder.name + _DROPPED)
 
 
-def _names(home: Path) -> list[str]:
+def _names(folder: Path) -> list[str]:
     try:
-        return sorted(path.name for path in (home / FOLDER).iterdir())
+        return sorted(path.name for path in folder.iterdir())
     except FileNotFoundError:
         return []
+
+
+_REMOVED = ".removed"
 
 
 def kept_path(path: Path, number: int) -> Path:
@@ -150,7 +221,22 @@ def kept_path(path: Path, number: int) -> Path:
 
     It stays in the file system that it is in: a rename copies nothing.
     """
-    return path.parent / FOLDER / f"{number:06d}" / f"{path.name}.removed"
+    return journal_folder(path.parent, number) / f"{path.name}{_REMOVED}"
+
+
+def place_of(kept: Path) -> Path:
+    """Where a file was that is kept under the name of `kept_path`."""
+    return kept.parent.parent.parent / kept.name.removesuffix(_REMOVED)
+
+
+def kept_files(home: Path, number: int) -> list[Path]:
+    """What lies beside a journal: files that were taken out of the log."""
+    return [
+        folder / name
+        for folder in (journal_folder(each, number) for each in log_folders(home))
+        for name in _names(folder)
+        if folder / name != journal_folder(home, number) / FILE_NAME
+    ]
 
 
 @dataclass(frozen=True)
@@ -160,19 +246,25 @@ class Recorded:
     Attributes:
         home: of the environment.
         number: of the journal.
-        frames: whole ones, in order; the first is `begin`. None where nothing was begun.
-        size: bytes of the whole frames.
+        frames: whole ones, in order, up to the first that is not; the first is `begin`.
+        size: bytes of them.
+        damage: what is wrong with it; None of a journal that is whole, or that a crash has left.
+        later: whole frames behind the damage.
+        file_size: bytes of the file that they were read from.
     """
 
     home: Path
     number: int
     frames: tuple[Frame, ...]
     size: int
+    damage: str | None = None
+    later: tuple[Frame, ...] = ()
+    file_size: int = 0
 
     @property
     def folder(self) -> Path:
         """Where it is."""
-        return self.home / FOLDER / f"{self.number:06d}"
+        return journal_folder(self.home, self.number)
 
     def first(self, record: str) -> Frame | None:
         """The first frame that tells this; None without one."""
@@ -196,34 +288,93 @@ def read_journal(home: Path, number: int) -> Recorded:
     Raises:
         OSError: it cannot be read.
     """
-    folder = home / FOLDER / f"{number:06d}"
+    try:
+        with (journal_folder(home, number) / FILE_NAME).open("rb") as file:
+            return _read(home, number, file)
+    except FileNotFoundError:
+        return Recorded(home, number, (), 0, f"there is no file {FILE_NAME} in it")
+
+
+def _read(home: Path, number: int, file: BinaryIO) -> Recorded:
+    total = os.fstat(file.fileno()).st_size
     frames: list[Frame] = []
     size = 0
-    try:
-        with (folder / FILE_NAME).open("rb") as file:
-            for frame in _frames(file):
-                frames.append(frame)
-                size = frame.blob_at + frame.blob_size
-    except FileNotFoundError:
-        pass
-    if frames and frames[0].record != "begin":
-        frames, size = [], 0
-    return Recorded(home, number, tuple(frames), size)
+    while (frame := _frame_at(file, size, total)) is not None:
+        frames.append(frame)
+        size = frame.blob_at + frame.blob_size
+    is_begun = bool(frames) and frames[0].record == "begin"
+    if is_begun and size == total:
+        return Recorded(home, number, tuple(frames), size)
+    later = _frames_behind(file, size, total)
+    damage = None
+    if not is_begun or any(frame.head["sure"] > size for frame in later):
+        damage = f"what begins at byte {size:,} of {total:,} cannot be read"
+    elif not _may_be_torn(file, size, total):
+        damage = f"what begins at byte {size:,} of {total:,} is not what was written"
+    if damage is not None and later:
+        damage += f", and {counted(len(later), 'step')} behind it can"
+    return Recorded(home, number, tuple(frames), size, damage, later, total)
 
 
-def _frames(file: Any) -> Iterator[Frame]:
-    at = 0
-    while True:
-        head = file.read(_HEAD.size)
-        if len(head) < _HEAD.size:
-            return
-        magic, checksum, head_size, blob_size = _HEAD.unpack(head)
-        # Torn frames have any sizes: no more is read than there is.
-        if magic != _MAGIC or blob_size > BLOB_MAX + (1 << 20):
-            return
-        rest = file.read(head_size + blob_size)
-        if len(rest) < head_size + blob_size or crc32c(rest, crc32c(head[8:])) != checksum:
-            return
-        at += _HEAD.size + head_size
-        yield Frame(json.loads(rest[:head_size]), at, blob_size)
-        at += blob_size
+def _frame_at(file: BinaryIO, at: int, total: int) -> Frame | None:
+    """The frame that begins at an offset; None where none is whole."""
+    file.seek(at)
+    head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return None
+    magic, checksum, head_size, blob_size = _HEAD.unpack(head)
+    # Torn frames have any sizes: no more is read than there is.
+    is_within = at + _HEAD.size + head_size + blob_size <= total
+    if magic != _MAGIC or blob_size > BLOB_MAX + (1 << 20) or not is_within:
+        return None
+    rest = file.read(head_size + blob_size)
+    if len(rest) < head_size + blob_size or crc32c(rest, crc32c(head[8:])) != checksum:
+        return None
+    blob_sum = crc32c(memoryview(rest)[head_size:])
+    return Frame(json.loads(rest[:head_size]), at + _HEAD.size + head_size, blob_size, blob_sum)
+
+
+def _frames_behind(file: BinaryIO, start: int, total: int) -> tuple[Frame, ...]:
+    """Whole frames anywhere behind an offset."""
+    found = []
+    at = start
+    while at < total:
+        file.seek(at)
+        place = file.read(_PIECE).find(_MAGIC)
+        if place < 0:
+            at += _PIECE - len(_MAGIC) + 1
+            continue
+        frame = _frame_at(file, at + place, total)
+        if frame is None:
+            at += place + 1
+        else:
+            found.append(frame)
+            at = frame.blob_at + frame.blob_size
+    return tuple(found)
+
+
+def _may_be_torn(file: BinaryIO, start: int, total: int) -> bool:
+    """Whether a crash can have left of a frame what begins at an offset.
+
+    The end is missing, or a sector of it: that reads as zeros.
+    """
+    file.seek(start)
+    first = file.read(SECTOR - start % SECTOR)
+    if not any(first):
+        return True
+    file.seek(start)
+    head = file.read(_HEAD.size)
+    if not head.startswith(_MAGIC[: len(first)]):
+        return False
+    if len(head) < _HEAD.size or not any(head[len(first) :] or b"?"):
+        return True
+    stop = start + _HEAD.size + sum(_HEAD.unpack(head)[2:])
+    if stop > total:
+        return True
+    at = start + len(first)
+    while at < stop:
+        file.seek(at)
+        if not any(file.read(min(SECTOR, stop - at))):
+            return True
+        at += SECTOR
+    return False

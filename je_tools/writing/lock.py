@@ -21,8 +21,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from je_tools.errors import InputError, RefusedError
-from je_tools.plain import printable
-from je_tools.writing.disk import Disk
+from je_tools.plain import printable, quoted
+from je_tools.writing.disk import Disk, can_be_like
 
 FILE_NAME = "je.lck"
 
@@ -97,8 +97,22 @@ class EnvironmentLock:
         readers: who had the environment open to read when the lock was taken.
     """
 
-    def __init__(self, home: Path, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        disk: Disk | None = None,
+        *,
+        instead: str = "stop that first, or work on a copy (--output DIR)",
+    ) -> None:
+        """Make ready.
+
+        Args:
+            home: of the environment.
+            disk: that a lock file is made on where there is none.
+            instead: what somebody who is refused is to do.
+        """
         self.home = home
+        self._instead = instead
         self.readers: tuple[Holder, ...] = ()
         self._disk = disk or Disk()
         self._number: int | None = None
@@ -141,7 +155,7 @@ class EnvironmentLock:
             found = _holders(number) if error.errno in _UNHELD else ()
             os.close(number)
             if error.errno in _UNHELD:
-                raise _held(self.home, found) from error
+                raise self._held(found) from error
             raise
         os.close(number)
         return None
@@ -152,9 +166,37 @@ class EnvironmentLock:
             return os.open(path, flags)
         except FileNotFoundError:
             # The engine never removes it, and must be able to open it.
+            like = _neighbour(self.home)
+            check_new_files(self.home, like)
             with suppress(FileExistsError), self._disk:
-                self._disk.create(path, _neighbour(self.home))
+                self._disk.create(path, like)
             return os.open(path, flags)
+
+    def _held(self, found: tuple[Holder, ...]) -> RefusedError:
+        writers = [each.text for each in found if each.mode is Mode.READ_WRITE]
+        who = " and ".join(writers) or "somebody"
+        return RefusedError(
+            f"{self.home / FILE_NAME}: {who} has the environment open to write; {self._instead}. "
+            f"`je-tools lock {quoted(str(self.home))}` tells who holds it"
+        )
+
+
+def check_new_files(home: Path, like: os.stat_result) -> None:
+    """Make sure that new files can belong to the owner of those that are there.
+
+    Args:
+        home: where a file is made, and is gone again.
+        like: a file of the environment.
+
+    Raises:
+        RefusedError: they would be somebody else's, which can keep the engine from starting.
+        OSError: no file can be made at all.
+    """
+    if not can_be_like(home, like):
+        raise RefusedError(
+            f"{home}: its files belong to user {like.st_uid}, and new ones would not; "
+            "run this as that user"
+        )
 
 
 def _neighbour(home: Path) -> os.stat_result:
@@ -167,15 +209,6 @@ def _neighbour(home: Path) -> os.stat_result:
     if not below:
         raise InputError(f"{home}: no .jdb files here")
     return below[-1].stat()
-
-
-def _held(home: Path, found: tuple[Holder, ...]) -> RefusedError:
-    writers = [each.text for each in found if each.mode is Mode.READ_WRITE]
-    who = " and ".join(writers) or "somebody"
-    return RefusedError(
-        f"{home / FILE_NAME}: {who} has the environment open to write; stop that first, or work "
-        "on a copy (--output DIR). `je-tools lock` tells who holds it"
-    )
 
 
 def _flock(kind: int, start: int) -> bytes:

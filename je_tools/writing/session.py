@@ -25,9 +25,10 @@ import numpy as np
 from crc32c import crc32c
 
 from je_tools import __version__
-from je_tools.environment import Environment, is_data_directory_name, is_jdb_name
+from je_tools.environment import Environment, is_jdb_name
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.plain import quoted
 from je_tools.properties import DATA_DIRECTORIES, read_settings
 from je_tools.writing.disk import SECTOR, Disk
 from je_tools.writing.journal import (
@@ -35,10 +36,11 @@ from je_tools.writing.journal import (
     Journal,
     journal_numbers,
     kept_path,
+    log_folders,
     make_folder,
     read_journal,
 )
-from je_tools.writing.lock import EnvironmentLock
+from je_tools.writing.lock import EnvironmentLock, check_new_files
 
 PENDING_MAX = 8 << 20
 """Bytes that are kept until the journal knows them: each time costs a wait for the disk."""
@@ -172,10 +174,7 @@ class Session:
             return
         text = self.state_text() if self._begun or not is_plain else ""
         if self._finished and not is_plain:
-            text = (
-                f"; the {self._operation} is done. "
-                f"`je-tools undo {self._home} --apply` takes it back"
-            )
+            text = f"; the {self._operation} is done. {undo_command(self._home)} takes it back"
         if text:
             error.add_note(text.removeprefix("; "))
 
@@ -382,7 +381,7 @@ class Session:
             return "; nothing was changed"
         if self._journal is None or self._finished:
             return ""
-        undo = f"`je-tools undo {self._home} --apply` puts back what was there"
+        undo = f"{undo_command(self._home)} puts back what was there"
         if self._is_shorter:
             return (
                 f"; the {self._operation} is not finished, and the log ends anywhere between where "
@@ -397,25 +396,19 @@ class Session:
     def _begin(self) -> None:
         self._check_unchanged()
         like = self._like()
-        if os.geteuid() not in (0, like.st_uid):
-            raise RefusedError(
-                f"{self._home}: its files belong to user {like.st_uid}, and new ones would not; "
-                "run this as that user"
-            )
+        check_new_files(self._home, like)
         if self._wants_journal:
             _check_none_is_put_back(self._home)
-            files = self._listed()
-            journal = Journal.create(self._home, self._disk, like)
-            # From here on there is something to be told of.
-            self._journal, self.journal_no, self._begun = journal, journal.number, True
-            journal.add(
-                "begin",
+            self._journal = Journal.create(
+                self._home,
+                self._disk,
+                like,
                 operation=self._operation,
                 tool=__version__,
                 time_ms=_now_ms(),
-                files=files,
+                files=self._listed(),
             )
-            journal.sync()
+            self.journal_no = self._journal.number
         self._begun = True
 
     def _check_unchanged(self) -> None:
@@ -454,7 +447,12 @@ class Session:
         path = self._paths[file_no]
         with self._changing() as journal:
             if journal is not None:
-                journal.add("rename", file=self._name(path), target=self._name(target))
+                journal.add(
+                    "rename",
+                    file=self._name(path),
+                    target=self._name(target),
+                    checksum=sum_of(path, self._sizes[file_no]),
+                )
                 journal.sync()
             self._disk.rename(path, target)
             # A file that is seen to be gone must have been seen elsewhere before.
@@ -573,10 +571,12 @@ def log_paths(home: Path) -> list[Path]:
     ]
 
 
-def log_folders(home: Path) -> list[Path]:
-    """The home of an environment, and its data directories."""
-    below = (path for path in home.iterdir() if is_data_directory_name(path.name))
-    return [home, *sorted(path for path in below if path.is_dir())]
+def sum_of(path: Path, size: int) -> int:
+    """CRC-32C of the first bytes of a file, or of all of it where that is less."""
+    checksum = 0
+    for at in range(0, size, BLOB_MAX):
+        checksum = crc32c(read_at(path, at, min(BLOB_MAX, size - at)), checksum)
+    return checksum
 
 
 def read_at(path: Path, offset: int, size: int, *, fresh: bool = False) -> bytes:
@@ -634,10 +634,21 @@ def _check_none_is_put_back(home: Path) -> None:
         RefusedError: an undo was interrupted.
     """
     for number in journal_numbers(home)[-1:]:
-        if read_journal(home, number).first("undo") is not None:
+        journal = read_journal(home, number)
+        if any(frame.record in ("undo", "back") for frame in (*journal.frames, *journal.later)):
             raise RefusedError(
-                f"{home}: undo {number} was interrupted; `je-tools undo {home} --apply` ends it"
+                f"{home}: undo {number} was interrupted; {undo_command(home)} ends it"
             )
+        if journal.damage is not None and "done" not in (f.record for f in journal.later[-1:]):
+            raise RefusedError(
+                f"{home}: the journal of undo {number} is damaged, and may be of an undo that was "
+                f"interrupted; `je-tools undo {quoted(str(home))}` tells more"
+            )
+
+
+def undo_command(home: Path, words: str = "") -> str:
+    """What is to be typed to put back what was there."""
+    return f"`je-tools undo {quoted(str(home))}{words} --apply`"
 
 
 def _now_ms() -> int:

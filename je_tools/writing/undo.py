@@ -5,6 +5,9 @@ before the next, so that the log goes back through the states that it went throu
 done twice, and the journal is told of those that are done, so an undo that was interrupted goes on
 where it was. Nothing is put back where anything else has written since: every sector of what the
 operation appended must hold what it wrote, what was there before, or, after a power cut, zeros.
+
+A journal is removed when all of it was read and is back in the log, or when that is asked for by
+its number. One that is damaged puts nothing back, and stays.
 """
 
 from __future__ import annotations
@@ -19,28 +22,37 @@ import numpy as np
 from crc32c import crc32c
 
 from je_tools.errors import RefusedError
+from je_tools.plain import counted
 from je_tools.writing.disk import Disk
 from je_tools.writing.journal import (
+    FILE_NAME,
     FOLDER,
     Frame,
     Journal,
     Recorded,
+    clear_begun,
     dropped_folders,
     dropped_name,
     journal_numbers,
+    kept_files,
+    log_folders,
+    make_folder,
+    place_of,
     read_journal,
 )
 from je_tools.writing.session import (
     Piece,
-    log_folders,
     log_paths,
     read_at,
     refusing,
     sector_bounds,
     seen_of,
+    sum_of,
+    undo_command,
 )
 
 _PIECE = 1 << 20
+_SAID = 5
 
 
 class Way(StrEnum):
@@ -70,6 +82,8 @@ class State(StrEnum):
     """Its undo was stopped."""
     BACK = "back"
     """All but that the journal is still there."""
+    DAMAGED = "damaged"
+    """Its journal cannot be read: nothing is put back, and nothing removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +142,7 @@ class Undo:
     def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded
         begin = recorded.frames[0].head if recorded.frames else {}
-        self.operation = str(begin.get("operation", "nothing"))
+        self.operation = str(begin.get("operation", "unknown"))
         self.time_ms: int | None = begin.get("time_ms")
         self.tool: str | None = begin.get("tool")
         self.is_finished = recorded.first("done") is not None
@@ -142,7 +156,8 @@ class Undo:
         self._home = recorded.home
         self.all_steps = _collapsed(replay.steps[::-1])
         done = sum(frame.record == "back" for frame in recorded.frames)
-        self.steps = [] if self.is_undone else self.all_steps[done:]
+        is_to_do = not self.is_undone and recorded.damage is None
+        self.steps = self.all_steps[done:] if is_to_do else []
 
     @property
     def number(self) -> int:
@@ -151,15 +166,21 @@ class Undo:
 
     @property
     def saved_size(self) -> int:
-        """Bytes of the log that the journal holds, files that were taken out with them."""
-        kept = (self._home / target for _, target in self._replay.renamed if FOLDER in target)
-        sizes = [path.stat().st_size for path in kept if path.exists()]
-        blobs = [frame.blob_size for frame in self.recorded.frames if frame.record == "saved"]
-        return sum(sizes) + sum(blobs)
+        """Bytes of the log that the journal holds, files that were taken out with them.
+
+        Of a damaged one all that there is of it.
+        """
+        size = sum(path.stat().st_size for path in kept_files(self._home, self.number))
+        if self.recorded.damage is not None:
+            return size + self.recorded.file_size
+        blobs = (frame.blob_size for frame in self.recorded.frames if frame.record == "saved")
+        return size + sum(blobs)
 
     @property
     def state(self) -> State:
         """How far it, or its undo, has come."""
+        if self.recorded.damage is not None:
+            return State.DAMAGED
         if not self.all_steps:
             return State.NOTHING
         if self.is_undone:
@@ -180,12 +201,46 @@ class Undo:
             any_time: files may have other times than they had, as in a copy.
 
         Raises:
-            RefusedError: anything else has written since.
+            RefusedError: anything else has written since, or the journal is damaged.
         """
-        if self.is_undone or not self.recorded.frames:
-            return
         with refusing():
-            _Check(self._home, self.recorded, self._replay, self.before, any_time).run()
+            self._check_sound()
+            if not self.is_undone:
+                _Check(self._home, self.recorded, self._replay, self.before, any_time).run()
+
+    def _check_sound(self) -> None:
+        """Refuse a journal that is damaged, or has more than it tells of: all of it stays.
+
+        Raises:
+            RefusedError: it is.
+        """
+        damage = self.recorded.damage
+        kept = kept_files(self._home, self.number)
+        if damage is None:
+            targets = {self._home / target for _, target in self._replay.renamed}
+            stray = [path for path in kept if path not in targets or self.is_undone]
+            if not stray:
+                return
+            damage = f"it does not tell of {counted(len(stray), 'file')} that it keeps"
+        raise RefusedError(
+            f"{self.recorded.folder / FILE_NAME}: the undo journal is damaged: {damage}. Nothing "
+            f"was put back, and nothing removed{self._kept_text(kept)}. "
+            f"{drop_text(self._home, self.number)}"
+        )
+
+    def _kept_text(self, kept: Sequence[Path]) -> str:
+        """What a damaged journal still has."""
+        frames = (*self.recorded.frames, *self.recorded.later)
+        blobs = [frame.blob_size for frame in frames if frame.record == "saved"]
+        text = ""
+        if blobs:
+            text += f"; {sum(blobs):,} bytes that were cut off are in what can be read of it"
+        if kept:
+            text += "; files that were taken out of the log are still there, to be moved back by "
+            text += "hand: "
+            text += ", ".join(f"{path} to {place_of(path)}" for path in kept[:_SAID])
+            text += f", and {len(kept) - _SAID:,} more" if len(kept) > _SAID else ""
+        return text
 
     def apply(self, disk: Disk) -> None:
         """Put everything back, and remove the journal; the lock is to be held.
@@ -216,9 +271,13 @@ class Undo:
                 journal.sync()
             if not self.is_undone and self.all_steps:
                 self._set_times(disk)
+                disk.close()
+                self._check_back()
                 journal.add("undone")
                 journal.sync()
             disk.close()
+            for path in kept_files(self._home, self.number):
+                raise RefusedError(f"{path}: is still there, so the journal stays too")
             self._remove(disk)
 
     def drop(self, disk: Disk) -> None:
@@ -231,13 +290,40 @@ class Undo:
             self._remove(disk)
 
     def _state_text(self) -> str:
-        return f"; the undo is not finished: run `je-tools undo {self._home} --apply` again"
+        return f"; the undo is not finished: run {undo_command(self._home)} again"
 
     def _set_times(self, disk: Disk) -> None:
+        changed = self._replay.touched | {source for source, _ in self._replay.renamed}
         for name, (_, modified_ns) in self.before.items():
             path = self._home / name
-            if name in self._replay.touched and path.stat().st_mtime_ns != modified_ns:
+            if name in changed and path.stat().st_mtime_ns != modified_ns:
                 disk.set_times(path, modified_ns)
+
+    def _check_back(self) -> None:
+        """Read again what was put back, before what it was put back from is removed.
+
+        Raises:
+            RefusedError: it is not what is read.
+        """
+        sizes = {
+            path.relative_to(self._home).as_posix(): path.stat().st_size
+            for path in log_paths(self._home)
+        }
+        wrong = {name for name, (size, _) in self.before.items() if sizes.get(name) != size}
+        wrong |= sizes.keys() - self.before.keys()
+        for name, made in self._replay.made.items():
+            for frame in made.saved:
+                data = read_at(self._home / name, frame.head["offset"], frame.blob_size, fresh=True)
+                if crc32c(data) != frame.blob_sum:
+                    wrong.add(name)
+        for name, offset, old, _ in self._replay.flips:
+            if read_at(self._home / name, offset, len(old), fresh=True) != old:
+                wrong.add(name)
+        if wrong:
+            raise RefusedError(
+                f"{self._home / min(wrong)}: what was put back is not what is read: the disk is "
+                "not to be trusted. The journal stays"
+            )
 
     def _take_back(self, step: Step, disk: Disk) -> None:
         path = self._home / step.name
@@ -261,7 +347,13 @@ class Undo:
                     disk.sync_folder(folder)
         else:
             for frame in self._replay.made[step.name].saved:
-                disk.write(path, frame.head["offset"], self.recorded.blob(frame))
+                data = self.recorded.blob(frame)
+                if crc32c(data) != frame.blob_sum:
+                    raise RefusedError(
+                        f"{self.recorded.folder / FILE_NAME}: was read before, and gives other "
+                        "bytes now: the disk is not to be trusted"
+                    )
+                disk.write(path, frame.head["offset"], data)
             disk.sync(path)
 
     def _unflip(self, frame: Frame, disk: Disk) -> None:
@@ -275,6 +367,9 @@ class Undo:
     def _remove(self, disk: Disk) -> None:
         """Remove the journal: under another name first, so that what is left is no journal."""
         folder = self.recorded.folder
+        if not folder.is_dir():
+            # Of a journal that was lost there is only what it keeps in data directories.
+            make_folder(disk, folder)
         disk.rename(folder, dropped_name(folder))
         disk.sync_folder(folder.parent)
         _clear(self._home, disk)
@@ -291,14 +386,15 @@ def clear_remains(home: Path, disk: Disk) -> None:
 
 
 def _clear(home: Path, disk: Disk) -> None:
-    folders = [folder for folder in log_folders(home) if (folder / FOLDER).is_dir()]
+    clear_begun(home, disk)
+    folders = [folder for folder in log_folders(home)[1:] if (folder / FOLDER).is_dir()]
     for dropped in dropped_folders(home):
         # The folder that tells that there is more to be removed goes last.
-        for folder in reversed(folders):
+        for folder in folders:
             _remove_folder(folder / FOLDER / dropped.stem, disk)
         _remove_folder(dropped, disk)
-    for folder in folders:
-        if not any((folder / FOLDER).iterdir()):
+    for folder in [home, *folders]:
+        if (folder / FOLDER).is_dir() and not any((folder / FOLDER).iterdir()):
             disk.rmdir(folder / FOLDER)
             disk.sync_folder(folder)
 
@@ -335,6 +431,8 @@ class _Replay:
         made: files that were cut or appended to, as they are now called.
         begun: names of files that were begun.
         renamed: names from and to.
+        sums: CRC-32C of what was renamed, by the new name.
+        settled: new names of files that were renamed for sure.
         flips: file, offset, old and new bytes.
     """
 
@@ -343,6 +441,8 @@ class _Replay:
         self.made: dict[str, Made] = {}
         self.begun: set[str] = set()
         self.renamed: list[tuple[str, str]] = []
+        self.sums: dict[str, int] = {}
+        self.settled: set[str] = set()
         self.flips: list[tuple[str, int, bytes, bytes]] = []
         self._before = before
         self._there = set(before)
@@ -356,6 +456,8 @@ class _Replay:
     def take(self, frame: Frame) -> None:
         """Add a frame."""
         head = frame.head
+        # A step is done, and where it stays, before the next is told of.
+        self.settled.update(target for _, target in self.renamed)
         if frame.record == "saved":
             self._saved.append(frame)
         elif frame.record == "cut":
@@ -366,7 +468,9 @@ class _Replay:
         elif frame.record == "rename":
             self._there.discard(head["file"])
             self.renamed.append((head["file"], head["target"]))
-            self.steps.append(Step(Way.RENAME, head["target"], target=head["file"]))
+            self.sums[head["target"]] = head["checksum"]
+            size, _ = self._before[head["file"]]
+            self.steps.append(Step(Way.RENAME, head["target"], size=size, target=head["file"]))
         elif frame.record == "append":
             self._append(frame)
         elif frame.record == "flip":
@@ -423,6 +527,8 @@ class _Check:
         self._replay = replay
         self._before = before
         self._any_time = any_time
+        self._is_done = recorded.first("done") is not None
+        self._is_begun = recorded.first("undo") is not None
 
     def run(self) -> None:
         """Look at all files.
@@ -432,18 +538,18 @@ class _Check:
         """
         there = {path.relative_to(self._home).as_posix() for path in log_paths(self._home)}
         done = self._recorded.first("done")
-        if done is not None and self._recorded.first("undo") is None:
+        if done is not None and not self._is_begun:
             self._check_done(there, _files(done))
         moved = {source for source, _ in self._replay.renamed}
         for source, target in self._replay.renamed:
             self._check_moved(there, source, target)
         for name in there - set(self._before) - self._replay.begun:
-            raise _written(self._home / name, "was not there")
+            raise self._unlike(name, "was not there")
         for name, (size, modified_ns) in self._before.items():
             if name in moved:
                 continue
             if name not in there:
-                raise _written(self._home / name, "was there")
+                raise self._unlike(name, "was there", "and is gone")
             if name not in self._replay.made:
                 is_flipped = any(name == flipped for flipped, *_ in self._replay.flips)
                 self._check_same(name, size, None if is_flipped else modified_ns)
@@ -452,12 +558,14 @@ class _Check:
                 self._check_made(name, made)
         for name, offset, old, new in self._replay.flips:
             if read_at(self._home / name, offset, len(old)) not in (old, new):
-                raise _written(self._home / name, f"has other bytes at {offset:#x}", "")
+                raise self._other(name, f"has other bytes at {offset:#x}")
 
     def _check_done(self, there: set[str], files: Mapping[str, tuple[int, int]]) -> None:
         """Of an operation that came to its end all files are as it left them."""
         for name in sorted(there ^ set(files)):
-            raise _written(self._home / name, "was there" if name in files else "was not there")
+            if name in files:
+                raise self._unlike(name, "was there", "and is gone")
+            raise self._unlike(name, "was not there")
         for name, (size, modified_ns) in files.items():
             self._check_same(name, size, modified_ns)
 
@@ -465,8 +573,13 @@ class _Check:
         path = self._home / name
         seen = seen_of(path)
         if seen.size != size:
-            raise _written(path, f"had {size:,} bytes, and has {seen.size:,}")
-        if modified_ns is not None and seen.modified_ns != modified_ns and not self._any_time:
+            raise self._unlike(name, f"had {size:,} bytes", f"and has {seen.size:,} now")
+        if modified_ns is None or seen.modified_ns == modified_ns:
+            return
+        if not self._is_done and not self._is_begun:
+            # Bits that were flipped, and that the journal does not tell of, show in nothing else.
+            raise self._other(name, "was written to, or is a copy that has another time")
+        if not self._any_time:
             raise RefusedError(
                 f"{path}: was written to since, or is a copy that has another time; only where "
                 "you know that it is a copy, repeat with --any-time"
@@ -480,13 +593,45 @@ class _Check:
     def _check_moved(self, there: set[str], source: str, target: str) -> None:
         size, modified_ns = self._before[source]
         if (self._home / target).exists():
-            self._check_same(target, size, modified_ns)
+            self._check_kept(source, target, size)
             if source in there and source not in self._replay.begun:
-                raise _written(self._home / source, "was not there")
-        elif source not in there:
-            raise _written(self._home / source, f"was there, as {target} too")
+                raise self._unlike(source, "was not there")
+        elif source not in there or (target in self._replay.settled and not self._is_begun):
+            raise RefusedError(
+                f"{self._home / target}: was taken out of the log, and is gone: the undo has "
+                f"nothing to put back. {self._drop_text()}"
+            )
         else:
             self._check_same(source, size, modified_ns)
+
+    def _check_kept(self, source: str, target: str, size: int) -> None:
+        """What was taken out of the log has the bytes that it had, whatever its time."""
+        path = self._home / target
+        if seen_of(path).size == size and sum_of(path, size) == self._replay.sums[target]:
+            return
+        raise RefusedError(
+            f"{path}: was taken out of the log, and is damaged: it does not hold the {size:,} "
+            f"bytes any more that it held then. Nothing was put back; the file is still there, to "
+            f"be moved by hand to {self._home / source}. "
+            f"{self._drop_text()}"
+        )
+
+    def _unlike(self, name: str, before: str, now: str = "") -> RefusedError:
+        """A file that is not what it was when the journal was last written to."""
+        when = "ended" if self._is_done and not self._is_begun else "began"
+        return self._other(name, f"{before} when the operation {when}{now and ', '}{now}")
+
+    def _other(self, name: str, what: str) -> RefusedError:
+        since = "something else has written to the log since, which the undo would destroy"
+        if not self._is_done and not self._is_begun:
+            since = (
+                "something else has written to the log since, which the undo would destroy, or "
+                "the journal has lost its end: it does not tell that the operation ended"
+            )
+        return RefusedError(f"{self._home / name}: {what}; {since}. {self._drop_text()}")
+
+    def _drop_text(self) -> str:
+        return drop_text(self._home, self._recorded.number)
 
     def _check_made(self, name: str, made: Made) -> None:
         """What was appended to a file is ours, or what was cut off, or nothing yet."""
@@ -494,7 +639,8 @@ class _Check:
         size = path.stat().st_size
         most = max([made.before, *(p.offset + p.size for p in made.pieces)])
         if not made.base <= size <= most:
-            raise _written(path, f"has {size:,} bytes", "")
+            most_text = f"{made.base:,} to {most:,}"
+            raise self._other(name, f"has {size:,} bytes, and should have {most_text}")
         for start, stop, at in self._spans(made, size):
             data = read_at(path, start, stop - start)
             piece = None if at is None else made.pieces[at]
@@ -508,7 +654,7 @@ class _Check:
                 part = data[a - start : b - start]
                 is_ours = number < len(sums) and crc32c(part) == sums[number]
                 if not (is_ours or _is_zero(part) or part == self._old(made, a, b)):
-                    raise _written(path, f"has other bytes at {a:#x}", "")
+                    raise self._other(name, f"has other bytes at {a:#x}")
 
     def _spans(self, made: Made, size: int) -> Iterator[tuple[int, int, int | None]]:
         """Spans of a file up to its size, and the piece that was written to each."""
@@ -544,8 +690,7 @@ def _is_zero(data: bytes) -> bool:
     return data.count(0) == len(data)
 
 
-def _written(path: Path, what: str, when: str = " when the operation ended") -> RefusedError:
-    return RefusedError(
-        f"{path}: {what}{when}; something else has written to the log since, which the undo would "
-        "destroy. `je-tools undo --drop` removes the journal"
-    )
+def drop_text(home: Path, number: int) -> str:
+    """How a journal is removed by somebody who does not want it any more."""
+    command = undo_command(home, f" --drop {number}")
+    return f"{command} removes the journal, with all that it keeps"

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import random
+import types
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from je_tools.environment import open_environment
+from je_tools.writing import disk as disk_module
 from je_tools.writing.disk import Disk
 from je_tools.writing.session import Session, read_at
 from je_tools.writing.undo import clear_remains, list_undos
@@ -118,6 +125,32 @@ def operate(home: Path, name: str, disk: Disk | None = None) -> None:
     with Session(open_environment([home]), name, None, disk=disk or Recorder()) as session:
         OPERATIONS[name](session)
         session.finish()
+
+
+def others_files(patch: pytest.MonkeyPatch, *, has_unnamed_files: bool = True) -> None:
+    """Have this process be no owner of any file, nor one that may give files away.
+
+    Args:
+        patch: of the test.
+        has_unnamed_files: whether the file system has files that get their name later.
+    """
+    real_stat, real_open = os.fstat, os.open
+
+    def give(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def other(number: int) -> os.stat_result:
+        info = real_stat(number)
+        return os.stat_result((*info[:4], info.st_uid + 1, *info[5:]))
+
+    def refuse(path: Path | str, flags: int, *rest: Any, **named: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), str(path))
+        return real_open(path, flags, *rest, **named)
+
+    opened = real_open if has_unnamed_files else refuse
+    changed = {"fchown": give, "fstat": other, "open": opened}
+    patch.setattr(disk_module, "os", types.SimpleNamespace(**{**vars(os), **changed}))
 
 
 def put_back(home: Path, disk: Disk | None = None) -> None:

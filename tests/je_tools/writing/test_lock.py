@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from je_tools.errors import InputError, RefusedError
+from je_tools.writing.disk import Disk, can_be_like
 from je_tools.writing.lock import EnvironmentLock, Holder, Mode, find_holders
-from tests.je_tools.writing.operations import small_log
+from tests.je_tools.writing.operations import others_files, small_log
 
 HOLD = """
 import fcntl, sys
@@ -128,3 +131,41 @@ def test_a_lock_file_that_cannot_be_opened(home: Path) -> None:
         find_holders(home)
     with pytest.raises(RefusedError, match="cannot be locked"):
         EnvironmentLock(home).__enter__()
+
+
+@pytest.mark.parametrize("has_unnamed_files", [True, False])
+def test_no_lock_file_that_the_owner_could_not_open(
+    has_unnamed_files: bool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member of a group may make files, and not give them to the owner of the others."""
+    others_files(monkeypatch, has_unnamed_files=has_unnamed_files)
+    before = sorted(home.iterdir())
+    with pytest.raises(RefusedError, match=r"files belong to user .*, and new ones would not"):
+        EnvironmentLock(home).__enter__()
+    assert sorted(home.iterdir()) == before
+    disk = Disk()
+    with pytest.raises(PermissionError):
+        disk.create(home / "new", (home / "00000000.jdb").stat())
+    with pytest.raises(PermissionError):
+        disk.mkdir(home / "new", home.stat())
+    assert sorted(home.iterdir()) == before
+    # There is one, which they may open: the lock is not what keeps them from writing.
+    (home / "je.lck").touch()
+    with EnvironmentLock(home) as lock:
+        assert lock.is_held
+
+
+def test_where_nothing_can_be_made_that_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    opened = types.SimpleNamespace(**{**vars(os), "open": refuse})
+    monkeypatch.setattr("je_tools.writing.disk.os", opened)
+    with pytest.raises(OSError, match=f"Read-only file system: '{home}'"):
+        can_be_like(home, home.stat())
+    with pytest.raises(RefusedError, match=r"je\.lck: cannot be locked: Read-only file system"):
+        EnvironmentLock(home).__enter__()
+    with pytest.raises(FileNotFoundError):
+        (home / "je.lck").stat()

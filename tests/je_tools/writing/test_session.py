@@ -17,7 +17,13 @@ from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock
 from je_tools.writing.session import Session, look_at, read_at
 from tests.builders.power_cuts import Recorder
-from tests.je_tools.writing.operations import begun_file, digests, operate, small_log
+from tests.je_tools.writing.operations import (
+    begun_file,
+    digests,
+    operate,
+    others_files,
+    small_log,
+)
 
 
 @pytest.fixture
@@ -100,13 +106,18 @@ def test_new_files_belong_to_whom_their_neighbours_do(home: Path) -> None:
     assert (new.st_uid, new.st_gid, new.st_mode) == (old.st_uid, old.st_gid, old.st_mode)
 
 
-def test_another_user_writes_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = (home / "00000000.jdb").stat().st_uid
-    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+@pytest.mark.parametrize("has_unnamed_files", [True, False])
+def test_another_user_writes_nothing(
+    has_unnamed_files: bool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may write and not give files away, as the member of a group: nothing is left of it."""
+    others_files(monkeypatch, has_unnamed_files=has_unnamed_files)
     before = digests(home)
-    with begun(home) as session, pytest.raises(RefusedError, match="run this as that user"):
+    with begun(home) as session, pytest.raises(RefusedError, match="run this as that user") as told:
         session.cut(2, 50)
+    assert str(told.value).endswith("; nothing was changed")
     assert digests(home) == before
+    assert not list(home.glob(".je-tools*"))
 
 
 @pytest.mark.parametrize("link", [os.link, lambda path, name: name.symlink_to(path)])
@@ -165,7 +176,7 @@ def test_what_a_full_disk_leaves_is_told(home: Path) -> None:
     disk = Recorder()
     with begun(home, disk) as session:
         session.append(2, (home / "00000002.jdb").stat().st_size, b"x" * 100)
-        disk.fail_at, disk.error = len(disk.calls) + 6, errno.ENOSPC
+        disk.fail_at, disk.error = len(disk.calls) + 11, errno.ENOSPC
         with pytest.raises(RefusedError, match=r"No space left.*the log is as after a crash"):
             session.sync()
 

@@ -13,7 +13,7 @@ from je_tools.environment import open_environment
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
 from je_tools.writing.session import Session, read_at
-from je_tools.writing.undo import list_undos
+from je_tools.writing.undo import State, clear_remains, list_undos
 from tests.builders.power_cuts import KilledError, Recorder
 from tests.je_tools.writing.operations import (
     OPERATIONS,
@@ -88,7 +88,10 @@ def change_an_older(home: Path) -> None:
 
 
 WRITTEN: dict[str, tuple[Callable[[Path], object], str]] = {
-    "appended": (grow, r"00000003\.jdb: had [0-9,]+ bytes, and has [0-9,]+ when the operation"),
+    "appended": (
+        grow,
+        r"00000003\.jdb: had [0-9,]+ bytes when the operation ended, and has [0-9,]+ now; some",
+    ),
     "changed": (change, r"00000003\.jdb: has other bytes at 0x26"),
     "older": (change_an_older, r"00000001\.jdb: was written to since, or is a copy"),
     "begun": (lambda home: (home / "00000007.jdb").touch(), r"00000007\.jdb: was not there"),
@@ -110,8 +113,8 @@ def test_a_log_that_was_written_to_since_is_refused(what: str, home: Path) -> No
 @pytest.mark.parametrize(
     ("what", "text"),
     [
-        ("appended", "has [0-9,]+ bytes; something else"),
-        ("changed", "has other bytes at"),
+        ("appended", "has [0-9,]+ bytes, and should have 0 to [0-9,]+; something else"),
+        ("changed", "has other bytes at .*, or the journal has lost its end"),
         ("begun", "was not there"),
     ],
 )
@@ -176,14 +179,163 @@ def test_nothing_is_written_while_an_undo_is_not_finished(home: Path) -> None:
         append(home)
 
 
-def test_a_journal_that_is_damaged_puts_nothing_back(home: Path) -> None:
-    operate(home, "checkpoint")
-    journal = home / ".je-tools-undo" / "000001" / "journal"
-    data = bytearray(journal.read_bytes())
-    data[data.index(b"saved") + 60] ^= 1
-    journal.write_bytes(data)
-    with pytest.raises(RefusedError):
+def journal_of(home: Path) -> Path:
+    return home / ".je-tools-undo" / "000001" / "journal"
+
+
+def spoil(path: Path, offset: int, data: bytes = b"XX") -> None:
+    """Overwrite bytes, and leave the time."""
+    times = path.stat().st_mtime_ns
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+    os.utime(path, ns=(times, times))
+
+
+def assert_kept(home: Path, text: str) -> None:
+    """Nothing is put back and nothing removed, and that is told as damage of the journal."""
+    before = digests(home)
+    with pytest.raises(RefusedError, match=text) as told:
         put_back(home)
+    assert "something else has written" not in str(told.value)
+    assert f"`je-tools undo {home} --drop 1 --apply` removes" in str(told.value)
+    assert digests(home) == before
+    with Disk() as disk:
+        clear_remains(home, disk)
+    assert digests(home) == before
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_journal_that_is_damaged_stays_with_all_it_keeps(name: str, home: Path) -> None:
+    """Wherever the damage is, but in the last frame, behind which nothing tells that it was."""
+    operate(home, name, Disk())
+    data = journal_of(home).read_bytes()
+    last = data.rindex(b"JEU1")
+    for offset in [*range(0, 60, 5), *range(60, last, 97), last - 2]:
+        spoil(journal_of(home), offset)
+        (undo,) = list_undos(home)
+        assert (undo.state, undo.steps) == (State.DAMAGED, []), offset
+        assert undo.saved_size > 0
+        assert_kept(home, r"the undo journal is damaged: what begins at byte [0-9,]+ of [0-9,]+")
+        journal_of(home).write_bytes(data)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_damage_of_the_last_frame_is_no_torn_write(name: str, home: Path) -> None:
+    """It was written whole, in sectors none of which is missing."""
+    operate(home, name, Disk())
+    data = journal_of(home).read_bytes()
+    last = data.rindex(b"JEU1")
+    for offset in (last, last + 5, last + 20, len(data) - 2):
+        spoil(journal_of(home), offset)
+        assert_kept(home, "damaged: what begins at byte [0-9,]+ of [0-9,]+ is not what was written")
+        journal_of(home).write_bytes(data)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_journal_that_lost_its_end_never_takes_back_a_part(name: str, home: Path) -> None:
+    """Cut anywhere, as by a copy that was not finished: the log tells that there was more."""
+    operate(home, name, Disk())
+    data = journal_of(home).read_bytes()
+    for size in range(0, data.rindex(b"JEU1"), 53):
+        journal_of(home).write_bytes(data[:size])
+        cut = digests(home)
+        for undo in list_undos(home):
+            with pytest.raises(RefusedError, match=r"damaged|the journal has lost its end"):
+                undo.check(any_time=True)
+        with pytest.raises(RefusedError):
+            put_back(home)
+        assert digests(home) == cut, size
+
+
+def test_a_journal_that_is_gone_is_damaged(home: Path) -> None:
+    operate(home, "earlier-end")
+    journal_of(home).unlink()
+    (undo,) = list_undos(home)
+    assert (undo.state, undo.operation, undo.time_ms) == (State.DAMAGED, "unknown", None)
+    kept = home / ".je-tools-undo" / "000001" / "00000003.jdb.removed"
+    assert_kept(home, f"there is no file journal in it.*{kept} to {home}/00000003.jdb")
+
+
+@pytest.mark.parametrize("what", ["folder", "journal"])
+def test_so_is_one_of_which_only_data_directories_have_something(what: str, tmp_path: Path) -> None:
+    home = small_log(tmp_path / "env", data_directories=3)
+    operate(home, "earlier-end")
+    journal_of(home).unlink()
+    shutil.rmtree(home / ".je-tools-undo" if what == "folder" else journal_of(home).parent)
+    kept = home / "data001" / ".je-tools-undo" / "000001" / "00000003.jdb.removed"
+    assert_kept(home, f"there is no file journal.*{kept} to {home}/data001/00000003.jdb")
+    with pytest.raises(RefusedError, match="the journal of undo 1 is damaged"):
+        append(home)
+    with Disk() as disk:
+        list_undos(home)[0].drop(disk)
+        clear_remains(home, disk)
+    assert not list(home.rglob(".je-tools*"))
+
+
+def test_a_removal_that_was_interrupted_takes_no_later_journal_with_it(home: Path) -> None:
+    operate(home, "earlier-end")
+    (undo,) = list_undos(home)
+    with pytest.raises(KilledError):
+        undo.drop(Recorder(3))
+    assert list_undos(home) == []
+    append(home)
+    append(home)
+    with Disk() as disk:
+        clear_remains(home, disk)
+    assert [undo.number for undo in list_undos(home)] == [2, 3]
+
+
+@pytest.mark.parametrize("size", [0, 50, None])
+def test_what_is_kept_beside_a_journal_is_looked_at(size: int | None, home: Path) -> None:
+    operate(home, "earlier-end")
+    kept = home / ".je-tools-undo" / "000001" / "00000002.jdb.removed"
+    if size is None:
+        spoil(kept, 200)
+    else:
+        os.truncate(kept, size)
+    text = "was taken out of the log, and is damaged: it does not hold the [0-9,]+ bytes"
+    assert_kept(home, f"{kept}: {text}.*moved by hand to {home}/00000002.jdb")
+    kept.unlink()
+    assert_kept(home, f"{kept}: was taken out of the log, and is gone")
+
+
+def test_what_the_journal_does_not_tell_of_stays(home: Path) -> None:
+    operate(home, "checkpoint")
+    stray = home / ".je-tools-undo" / "000001" / "00000009.jdb.removed"
+    stray.write_bytes(b"something")
+    assert_kept(home, "it does not tell of 1 file that it keeps")
+    (undo,) = list_undos(home)
+    with Disk() as disk, pytest.raises(RefusedError, match=r"removed: is still there"):
+        undo.apply(disk)
+    assert stray.read_bytes() == b"something"
+
+
+def test_what_is_put_back_is_read_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: Path, offset: int, size: int, *, fresh: bool = False) -> bytes:
+        data = read_at(path, offset, size)
+        return bytes([data[0] ^ 1]) + data[1:] if fresh else data
+
+    before = digests(home)
+    operate(home, "checkpoint")
+    monkeypatch.setattr("je_tools.writing.undo.read_at", read)
+    with pytest.raises(RefusedError, match=r"not to be trusted\. The journal stays; the undo"):
+        put_back(home)
+    monkeypatch.undo()
+    assert list_undos(home)[0].saved_size > 0
+    put_back(home)
+    assert digests(home) == before
+
+
+def test_a_damaged_journal_of_an_undo_that_may_be_unfinished_stops_writing(home: Path) -> None:
+    operate(home, "checkpoint")
+    data = journal_of(home).read_bytes()
+    spoil(journal_of(home), 100)
+    append(home)
+    put_back(home)
+    spoil(journal_of(home), data.rindex(b"JEU1") + 5)
+    with pytest.raises(RefusedError, match="undo 1 is damaged, and may be of an undo that was"):
+        append(home)
 
 
 def test_a_journal_is_dropped(home: Path) -> None:
