@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -9,7 +10,7 @@ import click
 
 from je_tools.commands._options import format_option, output_option, say, terminal_width
 from je_tools.commands._snapshot import home_argument, open_home
-from je_tools.errors import RefusedError, UsageError
+from je_tools.errors import InputError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from je_tools.writing.undo import Undo
@@ -32,7 +33,7 @@ class Options(TypedDict):
 @click.option(
     "--drop",
     metavar="N|all",
-    help="Instead of putting anything back, remove this undo journal, or all of them.",
+    help="Instead of putting anything back, remove this undo journal, or all that are not damaged.",
 )
 @click.option(
     "--any-time",
@@ -49,7 +50,7 @@ def command(**options: Unpack[Options]) -> None:
     it is not needed any more. Without --apply the journals are listed, and the steps that would put
     back the newest. With it they are done, the engine's lock held, and the journal is removed; when
     that was interrupted, do it again. Refused (exit code 6) where anything else has written to the
-    log since.
+    log since, or where the journal is damaged, which then stays with all that it keeps.
 
     \b
     Examples:
@@ -57,41 +58,92 @@ def command(**options: Unpack[Options]) -> None:
       je-tools undo meta/bdb --apply
       je-tools undo meta/bdb --drop all --apply
     """
-    from je_tools.sinks.output import open_output
+    from je_tools.sinks.output import check_output, open_output
     from je_tools.sinks.sections import write_jsonl, write_table
     from je_tools.sinks.writing_tables import undo_sections
-    from je_tools.writing.disk import Disk
-    from je_tools.writing.lock import EnvironmentLock
-    from je_tools.writing.undo import clear_remains, list_undos
+    from je_tools.writing.undo import list_undos
 
     environment = open_home(options["path"], keep_going=True)
-    home = options["path"]
-    undos = list_undos(home)
+    if options["output"] is not None:
+        check_output(options["output"], environment)
+    undos = _applied(options) if options["apply"] else list_undos(options["path"])
     dropped = _chosen(undos, options["drop"])
+    # What is told follows what is done, and whether it can be told decides nothing.
     with open_output(options["output"], environment) as out:
-        sections = undo_sections(undos)
+        sections = undo_sections(undos, has_steps=options["drop"] is None)
         if options["format_"] == "jsonl":
             write_jsonl(sections, out)
         else:
             write_table(sections, out, terminal_width(options["output"]))
     if not options["apply"]:
         _say_plan(undos, dropped, options)
-        return
-    with EnvironmentLock(home) as lock, Disk() as disk:
+
+
+def _applied(options: Options) -> list[Undo]:
+    """Put back, or remove, what is asked for; gives the journals that there were.
+
+    Raises:
+        UsageError: there is no such journal.
+        RefusedError: it cannot be done; what was done before that is said.
+    """
+    from je_tools.writing.disk import Disk
+    from je_tools.writing.lock import EnvironmentLock
+    from je_tools.writing.undo import clear_remains, list_undos
+
+    home = options["path"]
+    with EnvironmentLock(home, instead="stop that first") as lock, Disk() as disk:
         for reader in lock.readers:
             say(f"je-tools: {reader.text} has the environment open to read")
-        # As it is now that nobody else writes.
         undos = list_undos(home)
-        dropped = _chosen(undos, options["drop"])
         if options["drop"] is not None:
-            for undo in dropped:
+            for undo in _chosen(undos, options["drop"]):
                 undo.drop(disk)
                 say(f"je-tools: removed undo {undo.number}")
-        elif undos:
-            undos[-1].check(any_time=options["any_time"])
-            undos[-1].apply(disk)
-            say(f"je-tools: {undos[-1].operation} taken back: the log is what it was before")
+            clear_remains(home, disk)
+            _refuse_damaged(undos, options)
+            return undos
+        for undo in undos[-1:]:
+            undo.check(any_time=options["any_time"])
+            undo.apply(disk)
         clear_remains(home, disk)
+    _say_done(undos, home)
+    return undos
+
+
+def _refuse_damaged(undos: list[Undo], options: Options) -> None:
+    """Refuse to remove damaged journals that nobody named.
+
+    Raises:
+        RefusedError: there are some.
+    """
+    from je_tools.writing.undo import drop_text
+
+    damaged = [undo for undo in undos if undo.recorded.damage is not None]
+    if damaged and options["drop"] == "all":
+        number = damaged[0].number
+        raise RefusedError(
+            f"undo {number}: its journal is damaged, and stays until it is named; "
+            f"{drop_text(options['path'], number)}"
+        )
+
+
+def _say_done(undos: list[Undo], home: Path) -> None:
+    """Say what was put back, and what there is before that."""
+    from je_tools.writing.session import undo_command
+
+    if not undos:
+        return
+    last = undos[-1]
+    name = f"undo {last.number} ({last.operation})"
+    if last.all_steps:
+        say(f"je-tools: {name} is put back: the log is what it was before")
+    else:
+        say(f"je-tools: {name} was stopped before its first change: there was nothing to put back")
+    for before in undos[-2:-1]:
+        say(
+            f"je-tools: undo {before.number} ({before.operation}), which was before, is still "
+            f"there; {undo_command(home)} puts that back too"
+        )
 
 
 def _chosen(undos: list[Undo], drop: str | None) -> list[Undo]:
@@ -102,8 +154,10 @@ def _chosen(undos: list[Undo], drop: str | None) -> list[Undo]:
     """
     if drop is None:
         return []
-    chosen = [undo for undo in undos if drop in ("all", str(undo.number))]
-    if not chosen and drop != "all":
+    if drop == "all":
+        return [undo for undo in undos if undo.recorded.damage is None]
+    chosen = [undo for undo in undos if drop == str(undo.number)]
+    if not chosen:
         raise UsageError(f"--drop {drop}: no such undo journal; give its number, or all")
     return chosen
 
@@ -113,12 +167,27 @@ def _say_plan(undos: list[Undo], dropped: list[Undo], options: Options) -> None:
     if options["drop"] is not None:
         numbers = ", ".join(str(undo.number) for undo in dropped) or "none"
         say(f"je-tools: nothing was changed; with --apply these are removed: {numbers}")
-        return
-    if not undos:
-        return
-    try:
-        undos[-1].check(any_time=options["any_time"])
-    except RefusedError as error:
-        say(f"je-tools: cannot be put back: {error}")
-    else:
-        say(f"je-tools: nothing was changed; --apply puts back what undo {undos[-1].number} took")
+        _refuse_damaged(undos, options)
+    elif undos:
+        try:
+            undos[-1].check(any_time=options["any_time"])
+        except RefusedError as error:
+            say(f"je-tools: cannot be put back: {error}")
+            return
+        say(f"je-tools: nothing was changed; {_apply_text(undos[-1].number, options)}")
+
+
+def _apply_text(number: int, options: Options) -> str:
+    """What puts it back, and who keeps that from being done now."""
+    from je_tools.writing.lock import Mode, find_holders
+    from je_tools.writing.session import undo_command
+
+    words = " --any-time" if options["any_time"] else ""
+    text = f"{undo_command(options['path'], words)} puts back what undo {number} took"
+    with suppress(InputError):
+        holders = find_holders(options["path"])
+        writers = [each.text for each in holders if each.mode is Mode.READ_WRITE]
+        if writers:
+            who = " and ".join(writers)
+            text += f", when {who}, which has the environment open to write, is stopped"
+    return text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
 from je_tools.writing.lock import FILE_NAME, Holder, Mode
-from je_tools.writing.undo import Undo
+from je_tools.writing.undo import State, Undo
 
 _FACT = (Column("what", "lock", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _LOCK = (
@@ -24,18 +24,18 @@ _HOLDERS = (
 _JOURNALS = (
     Column("number", "undo", Kind.ID),
     Column("operation", "operation", Kind.TEXT),
-    Column("time_ms", "begun (UTC)", Kind.TIME),
+    Column("time_ms", "begun (UTC)", Kind.TIME, rank=2),
     Column("state", "state", Kind.TEXT, cell=lambda each: each.state.value),
     Column("saved_size", "bytes kept"),
     Column("appended_size", "bytes written", rank=1),
-    Column("tool", "je-tools", Kind.TEXT, rank=2),
+    Column("tool", "je-tools", Kind.TEXT, rank=3),
 )
 _STEPS = (
     Column("what", "step", Kind.TEXT, cell=lambda each: each.what.value),
-    Column("name", "file", Kind.TEXT),
-    Column("offset", "from offset"),
+    Column("name", "file", Kind.TEXT, wraps=True),
+    Column("offset", "from offset", rank=1),
     Column("size", "bytes"),
-    Column("target", "becomes", Kind.TEXT, cell=lambda each: each.target or None),
+    Column("target", "becomes", Kind.TEXT, cell=lambda each: each.target or None, wraps=True),
 )
 
 
@@ -71,10 +71,18 @@ def _of(holders: Sequence[Holder], mode: Mode) -> str:
     return ", ".join(each.text for each in holders if each.mode is mode) or "nobody"
 
 
-def undo_sections(undos: Sequence[Undo]) -> list[Section]:
-    """The journals, the newest first, and what it would take to put that back."""
+def undo_sections(undos: Sequence[Undo], *, has_steps: bool = True) -> list[Section]:
+    """The journals, the newest first, and what it takes, or took, to put that back.
+
+    Args:
+        undos: the journals, the newest last.
+        has_steps: whether the steps are told.
+    """
     sections = [section_of("journals", "Undo journals", _JOURNALS, undos[::-1])]
-    if undos and undos[-1].steps:
-        title = f"To put back undo {undos[-1].number}"
-        sections.append(section_of("steps", title, _STEPS, undos[-1].steps))
+    if has_steps and undos and undos[-1].steps:
+        newest = undos[-1]
+        is_back = newest.state is State.PUT_BACK
+        title = f"{'How' if is_back else 'To put back'} undo {newest.number}"
+        title += " was put back" if is_back else ""
+        sections.append(section_of("steps", title, _STEPS, newest.steps))
     return sections

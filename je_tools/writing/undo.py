@@ -82,6 +82,10 @@ class State(StrEnum):
     """Its undo was stopped."""
     BACK = "back"
     """All but that the journal is still there."""
+    PUT_BACK = "put-back"
+    """It has just been put back; its journal is removed."""
+    REMOVED = "removed"
+    """Its journal has just been removed, with what it kept."""
     DAMAGED = "damaged"
     """Its journal cannot be read: nothing is put back, and nothing removed."""
 
@@ -136,7 +140,10 @@ class Undo:
         tool: version of je-tools that did it.
         is_finished: whether the operation came to its end.
         is_begun: whether it has been taken back in part.
+        saved_size: bytes of the log that the journal holds, files that were taken out with them; of
+            a damaged one all that there is of it.
         steps: what there is to do, in order.
+        all_steps: with those that were done when the undo was interrupted.
     """
 
     def __init__(self, recorded: Recorded) -> None:
@@ -154,6 +161,8 @@ class Undo:
             replay.take(frame)
         self._replay = replay
         self._home = recorded.home
+        self._became: State | None = None
+        self.saved_size = self._size_of_saved()
         self.all_steps = _collapsed(replay.steps[::-1])
         done = sum(frame.record == "back" for frame in recorded.frames)
         is_to_do = not self.is_undone and recorded.damage is None
@@ -164,12 +173,7 @@ class Undo:
         """Of the journal."""
         return self.recorded.number
 
-    @property
-    def saved_size(self) -> int:
-        """Bytes of the log that the journal holds, files that were taken out with them.
-
-        Of a damaged one all that there is of it.
-        """
+    def _size_of_saved(self) -> int:
         size = sum(path.stat().st_size for path in kept_files(self._home, self.number))
         if self.recorded.damage is not None:
             return size + self.recorded.file_size
@@ -179,6 +183,8 @@ class Undo:
     @property
     def state(self) -> State:
         """How far it, or its undo, has come."""
+        if self._became is not None:
+            return self._became
         if self.recorded.damage is not None:
             return State.DAMAGED
         if not self.all_steps:
@@ -279,6 +285,7 @@ class Undo:
             for path in kept_files(self._home, self.number):
                 raise RefusedError(f"{path}: is still there, so the journal stays too")
             self._remove(disk)
+        self._became = State.PUT_BACK
 
     def drop(self, disk: Disk) -> None:
         """Remove the journal, with what it saved.
@@ -288,6 +295,7 @@ class Undo:
         """
         with refusing():
             self._remove(disk)
+        self._became = State.REMOVED
 
     def _state_text(self) -> str:
         return f"; the undo is not finished: run {undo_command(self._home)} again"
