@@ -98,15 +98,8 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
         if cast(Any, sys.stdout) is not None:
             sys.stdout.flush()
         return result if isinstance(result, int) else EXIT_OK
-    except (click.Abort, KeyboardInterrupt) as error:
-        say(_noted("interrupted", error))
-        return EXIT_INTERRUPTED
-    except SystemExit as stop:
-        if stop.code != EXIT_TERMINATED:
-            raise
-        if _noted("", stop):
-            say(_noted("terminated", stop))
-        return EXIT_TERMINATED
+    except (click.Abort, KeyboardInterrupt, SystemExit) as error:
+        return _stopped(error)
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)
@@ -118,6 +111,27 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
         return error.exit_code
     except OSError as error:
         return _output_failed(error)
+    except RuntimeError as error:
+        # What is raised where a class is being made, as a module is loaded, comes as the cause.
+        if isinstance(error.__cause__, KeyboardInterrupt | SystemExit):
+            return _stopped(error.__cause__)
+        raise
+
+
+def _stopped(error: BaseException) -> int:
+    """The exit code of a command that was stopped by a signal.
+
+    Raises:
+        SystemExit: the error, where it was not.
+    """
+    if not isinstance(error, SystemExit):
+        say(_noted("interrupted", error))
+        return EXIT_INTERRUPTED
+    if error.code != EXIT_TERMINATED:
+        raise error
+    if _noted("", error):
+        say(_noted("terminated", error))
+    return EXIT_TERMINATED
 
 
 def _noted(text: str, error: BaseException) -> str:
