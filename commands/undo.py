@@ -10,7 +10,7 @@ import click
 
 from je_tools.commands._options import format_option, output_option, say, terminal_width
 from je_tools.commands._snapshot import home_argument, open_home
-from je_tools.errors import InputError, RefusedError, UsageError
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from je_tools.writing.undo import Undo
@@ -42,7 +42,7 @@ class Options(TypedDict):
 )
 @format_option("table", "jsonl")
 @output_option
-def command(**options: Unpack[Options]) -> None:
+def command(**options: Unpack[Options]) -> int:
     """List what commands have changed in a log, and put the newest of it back.
 
     Every command that writes into an environment first saves what it cuts off or overwrites in an
@@ -75,8 +75,11 @@ def command(**options: Unpack[Options]) -> None:
             write_jsonl(sections, out)
         else:
             write_table(sections, out, terminal_width(options["output"]))
-    if not options["apply"]:
-        _say_plan(undos, dropped, options)
+    if options["apply"]:
+        return EXIT_OK
+    _say_plan(undos, dropped, options)
+    is_damaged = any(undo.recorded.damage is not None for undo in undos)
+    return EXIT_DAMAGE if is_damaged else EXIT_OK
 
 
 def _applied(options: Options) -> list[Undo]:

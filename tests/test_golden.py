@@ -20,7 +20,7 @@ from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
 from tests.je_tools.dumped import je_tools
-from tests.je_tools.writing.operations import operate, small_log
+from tests.je_tools.writing.operations import journal_of, operate, small_log, spoil
 
 GOLDEN = ROOT / "tests" / "golden"
 WIDTH = 100
@@ -113,7 +113,9 @@ COMMAND_LINES = {
     "lock": f"je-tools lock {CRASH}",
     "lock-jsonl": f"je-tools lock {CRASH} --format jsonl",
     "undo": "je-tools undo changed",
-    "undo-jsonl": "je-tools undo changed --format jsonl --drop 1",
+    "undo-damaged": "je-tools undo spoiled",
+    "undo-drop": "je-tools undo changed --drop 1",
+    "undo-jsonl": "je-tools undo changed --format jsonl",
     "undo-nothing": f"je-tools undo {CRASH}",
     "undo-wrong": "je-tools undo changed --drop 7",
     "explain-type": "je-tools explain type:NameLN",
@@ -127,6 +129,7 @@ NARROW = {
     "narrow-verify": "je-tools verify damaged",
     "narrow-files": "je-tools files damaged",
     "narrow-recover": f"je-tools recover {CRASH}",
+    "narrow-undo": "je-tools undo changed",
 }
 """On a terminal of 40 columns."""
 
@@ -139,6 +142,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_log(tmp_path / "lost", lost_tail())
     write_log(tmp_path / "refused", refused_log())
     change_log(small_log(tmp_path / "changed"))
+    change_log(small_log(tmp_path / "spoiled"))
+    spoil(journal_of(tmp_path / "spoiled"), 100)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TERM", "dumb")
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "LINES"):

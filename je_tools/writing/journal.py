@@ -116,12 +116,14 @@ class Journal:
             journal.sync()
             disk.sync_folder(journal.folder)
             disk.rename(journal.folder, folder)
+            disk.sync_folder(folder.parent)
         except (OSError, KeyboardInterrupt, SystemExit):
             with suppress(OSError):
+                if folder.is_dir():
+                    disk.rename(folder, journal.folder)
                 clear_begun(home, disk)
             raise
         journal.folder = folder
-        disk.sync_folder(folder.parent)
         return journal
 
     def add(self, record: str, blob: bytes = b"", **fields: Any) -> None:

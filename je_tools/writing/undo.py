@@ -230,7 +230,7 @@ class Undo:
             damage = f"it does not tell of {counted(len(stray), 'file')} that it keeps"
         raise RefusedError(
             f"{self.recorded.folder / FILE_NAME}: the undo journal is damaged: {damage}. Nothing "
-            f"was put back, and nothing removed{self._kept_text(kept)}. "
+            f"was changed{self._kept_text(kept)}. "
             f"{drop_text(self._home, self.number)}"
         )
 

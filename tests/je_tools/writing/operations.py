@@ -127,6 +127,20 @@ def operate(home: Path, name: str, disk: Disk | None = None) -> None:
         session.finish()
 
 
+def journal_of(home: Path) -> Path:
+    """The file of the first undo journal."""
+    return home / ".je-tools-undo" / "000001" / "journal"
+
+
+def spoil(path: Path, offset: int, data: bytes = b"XX") -> None:
+    """Overwrite bytes, and leave the time."""
+    times = path.stat().st_mtime_ns
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+    os.utime(path, ns=(times, times))
+
+
 def others_files(patch: pytest.MonkeyPatch, *, has_unnamed_files: bool = True) -> None:
     """Have this process be no owner of any file, nor one that may give files away.
 

@@ -181,6 +181,21 @@ def test_what_a_full_disk_leaves_is_told(home: Path) -> None:
             session.sync()
 
 
+def test_nothing_is_left_of_a_journal_that_could_not_be_made(home: Path) -> None:
+    """Whatever call of the disk fails before the first change."""
+    before = digests(home)
+    for at in range(20):
+        with begun(home, Recorder(at, errno.ENOSPC)) as session:
+            session.append(2, (home / "00000002.jdb").stat().st_size, b"x" * 100)
+            with pytest.raises(RefusedError) as told:
+                session.sync()
+        if not str(told.value).endswith("; nothing was changed"):
+            break
+        assert digests(home) == before
+        assert not list(home.glob(".je-tools*"))
+    assert at > 8
+
+
 def test_no_journal_where_none_is_wanted(home: Path) -> None:
     with Session(open_environment([home]), "test", None, undo=False) as session:
         session.remove(3)

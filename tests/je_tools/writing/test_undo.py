@@ -19,9 +19,11 @@ from tests.je_tools.writing.operations import (
     OPERATIONS,
     begun_file,
     digests,
+    journal_of,
     operate,
     put_back,
     small_log,
+    spoil,
 )
 
 
@@ -177,19 +179,6 @@ def test_nothing_is_written_while_an_undo_is_not_finished(home: Path) -> None:
     assert list_undos(home)[0].is_begun
     with pytest.raises(RefusedError, match=r"undo 1 was interrupted.*nothing was changed"):
         append(home)
-
-
-def journal_of(home: Path) -> Path:
-    return home / ".je-tools-undo" / "000001" / "journal"
-
-
-def spoil(path: Path, offset: int, data: bytes = b"XX") -> None:
-    """Overwrite bytes, and leave the time."""
-    times = path.stat().st_mtime_ns
-    with path.open("r+b") as file:
-        file.seek(offset)
-        file.write(data)
-    os.utime(path, ns=(times, times))
 
 
 def assert_kept(home: Path, text: str) -> None:

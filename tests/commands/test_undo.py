@@ -1,0 +1,130 @@
+"""`je-tools undo`: what it says, and that whoever cannot be told keeps nothing from being done."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from je_tools.environment import open_environment
+from je_tools.writing.lock import EnvironmentLock
+from je_tools.writing.session import Session
+from tests.je_tools.dumped import je_tools
+from tests.je_tools.writing.operations import (
+    digests,
+    journal_of,
+    operate,
+    small_log,
+    spoil,
+)
+
+TOOL = [sys.executable, "-c", "from je_tools.commands.start import main; main()"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return small_log(tmp_path / "an env")
+
+
+def append(home: Path) -> None:
+    environment = open_environment([home])
+    last = environment.files[-1]
+    with Session(environment, "later", None) as session:
+        session.append(last.file_no, last.size, b"x" * 100)
+        session.finish()
+
+
+def test_each_run_puts_back_one_and_tells_of_the_one_before(home: Path) -> None:
+    before = digests(home)
+    operate(home, "earlier-end")
+    append(home)
+    done = je_tools("undo", home)
+    again = f"`je-tools undo '{home}' --apply`"
+    assert done.err == f"je-tools: nothing was changed; {again} puts back what undo 2 took\n"
+    assert b"To put back undo 2\n" in done.out
+    done = je_tools("undo", home, "--apply")
+    assert done.err.splitlines() == [
+        "je-tools: undo 2 (later) is put back: the log is what it was before",
+        f"je-tools: undo 1 (earlier-end), which was before, is still there; {again} puts that back "
+        "too",
+    ]
+    assert b"How undo 2 was put back\n" in done.out
+    done = je_tools("undo", home, "--apply", "--format", "jsonl")
+    assert done.err.count("\n") == 1
+    journal, *steps = map(json.loads, done.out.splitlines())
+    assert (journal["number"], journal["state"], journal["saved_size"]) == (1, "put-back", 4122)
+    assert len(steps) == 7
+    assert digests(home) == before
+    assert je_tools("undo", home, "--apply").err == ""
+
+
+@pytest.mark.parametrize(("output", "code"), [("pipe", 0), ("full", 6), ("closed", 6)])
+def test_it_is_done_whoever_reads_of_it(output: str, code: int, home: Path) -> None:
+    before = digests(home)
+    operate(home, "checkpoint")
+    reader, writer = os.pipe()
+    os.close(reader)
+    number = {"pipe": writer, "full": os.open("/dev/full", os.O_WRONLY), "closed": None}[output]
+    done = subprocess.run(
+        [*TOOL, "undo", home, "--apply"],
+        stdout=number,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        preexec_fn=(lambda: os.close(1)) if number is None else None,
+    )
+    first = done.stderr.splitlines()[0]
+    assert first == "je-tools: undo 1 (checkpoint) is put back: the log is what it was before"
+    assert done.returncode == code, done.stderr
+    assert digests(home) == before
+
+
+def test_an_output_that_cannot_be_is_refused_before(home: Path) -> None:
+    operate(home, "checkpoint")
+    before = digests(home)
+    done = je_tools("undo", home, "--apply", "--output", home / "told")
+    assert done.code == 6
+    assert digests(home) == before
+
+
+def test_a_damaged_journal_is_dropped_by_its_number_alone(home: Path) -> None:
+    operate(home, "earlier-end")
+    append(home)
+    spoil(journal_of(home), journal_of(home).read_bytes().index(b"saved"))
+    done = je_tools("undo", home, "--drop", "all")
+    text = f"undo 1: its journal is damaged, and stays until it is named; `je-tools undo '{home}'"
+    assert done.code == 6
+    assert f"{text} --drop 1 --apply` removes the journal, with all that it keeps" in done.err
+    assert b"To put back" not in done.out
+    assert je_tools("undo", home, "--drop", "all", "--apply").code == 6
+    assert sorted(path.name for path in journal_of(home).parent.iterdir()) == [
+        "00000002.jdb.removed",
+        "00000003.jdb.removed",
+        "journal",
+    ]
+    assert not journal_of(home).parent.with_name("000002").exists()
+    done = je_tools("undo", home, "--apply")
+    assert (done.code, done.out) == (6, b"")
+    assert "the undo journal is damaged: what begins at byte" in done.err
+    done = je_tools("undo", home, "--drop", "1", "--apply", "--format", "jsonl")
+    assert done.code == 0
+    assert json.loads(done.out)["state"] == "removed"
+    assert not (home / ".je-tools-undo").exists()
+
+
+def test_who_has_it_open_is_told_in_a_dry_run(home: Path) -> None:
+    operate(home, "checkpoint")
+    with EnvironmentLock(home):
+        done = je_tools("undo", home)
+        assert done.code == 0
+        assert f"undo 1 took, when process {os.getpid()} (" in done.err
+        assert done.err.endswith("which has the environment open to write, is stopped\n")
+        done = je_tools("undo", home, "--apply")
+    assert done.code == 6
+    assert done.err.endswith(f"stop that first. `je-tools lock '{home}'` tells who holds it\n"), (
+        done.err
+    )
