@@ -360,23 +360,21 @@ def _may_be_torn(file: BinaryIO, start: int, total: int) -> bool:
 
     The end is missing, or a sector of it: that reads as zeros.
     """
-    file.seek(start)
-    first = file.read(SECTOR - start % SECTOR)
-    if not any(first):
-        return True
+    bound = start - start % SECTOR + SECTOR
     file.seek(start)
     head = file.read(_HEAD.size)
-    if not head.startswith(_MAGIC[: len(first)]):
+    first, second = head[: bound - start], head[bound - start :]
+    if not any(first):
+        return True
+    if not first.startswith(_MAGIC[: len(first)]):
         return False
-    if len(head) < _HEAD.size or not any(head[len(first) :] or b"?"):
+    if len(head) < _HEAD.size or (second and not any(second)):
         return True
     stop = start + _HEAD.size + sum(_HEAD.unpack(head)[2:])
     if stop > total:
         return True
-    at = start + len(first)
-    while at < stop:
+    for at in (start, *range(bound, stop, SECTOR)):
         file.seek(at)
-        if not any(file.read(min(SECTOR, stop - at))):
+        if not any(file.read(min(SECTOR - at % SECTOR, stop - at))):
             return True
-        at += SECTOR
     return False

@@ -102,6 +102,7 @@ class Step:
         size: bytes that are cut off, or put back.
         target: of a rename.
         frame: what the journal has of it.
+        saved: frames with what is put back.
     """
 
     what: Way
@@ -110,6 +111,7 @@ class Step:
     size: int = 0
     target: str = ""
     frame: Frame | None = None
+    saved: tuple[Frame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +362,7 @@ class Undo:
                 if folder.is_dir():
                     disk.sync_folder(folder)
         else:
-            for frame in self._replay.made[step.name].saved:
+            for frame in step.saved:
                 data = self.recorded.blob(frame)
                 if crc32c(data) != frame.blob_sum:
                     raise RefusedError(
@@ -494,9 +496,12 @@ class _Replay:
             self._saved.append(frame)
         elif frame.record == "cut":
             name, size, before = head["file"], head["size"], head["before"]
-            self.made[name] = Made(size, before, [], [], self._saved)
-            self._saved = []
-            self.steps.append(Step(Way.RESTORE, name, size, before - size))
+            saved, self._saved = tuple(self._saved), []
+            # A file that is cut to its header is cut once more when it is begun anew.
+            earlier = self.made.get(name)
+            most, cut_before = (before, []) if earlier is None else (earlier.before, earlier.saved)
+            self.made[name] = Made(size, most, [], [], [*saved, *cut_before])
+            self.steps.append(Step(Way.RESTORE, name, size, before - size, saved=saved))
         elif frame.record == "rename":
             self._there.discard(head["file"])
             self.renamed.append((head["file"], head["target"]))

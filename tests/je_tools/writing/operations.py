@@ -113,10 +113,21 @@ def earlier_end(session: Session) -> None:
     session.append(third.file_no, 0, begun_file(third.file_no))
 
 
+def begun_again(session: Session) -> None:
+    """Cut a file to its header, then begin it anew, which cuts it once more."""
+    third, fourth = session.environment.files[2:]
+    session.remove(fourth.file_no)
+    session.cut(third.file_no, 38)
+    data = begun_file(third.file_no)
+    session.append(third.file_no, 0, data)
+    _appended(session, third.file_no, len(data), 4, 7)
+
+
 OPERATIONS: dict[str, Callable[[Session], None]] = {
     "checkpoint": checkpoint,
     "rollback": rollback,
     "earlier-end": earlier_end,
+    "begun-again": begun_again,
 }
 
 
