@@ -60,7 +60,7 @@ def payload_of(data: bytes, version: int) -> Payload | None:
 
 
 def payload_spans(entries: Entries, rows: Ints) -> tuple[Ints, Ints]:
-    """Where in the image the data of entries of these families lie.
+    """Where in `Entries.data` the data of entries of these families lie.
 
     They are few, as many as there are databases and files, and each is decoded by itself.
 
@@ -74,7 +74,7 @@ def payload_spans(entries: Entries, rows: Ints) -> tuple[Ints, Ints]:
     starts, sizes = np.zeros(len(rows), np.int64), np.full(len(rows), -1, np.int64)
     for i, row in enumerate(rows.tolist()):
         at, size = int(entries.position[row]), int(entries.size[row])
-        data = entries.image.data[at : at + size].tobytes()
+        data = entries.data[at : at + size].tobytes()
         payload = payload_of(data, int(entries.version[row]))
         if payload is not None:
             starts[i], sizes[i] = at + payload.start, payload.stop - payload.start

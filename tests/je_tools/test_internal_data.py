@@ -26,8 +26,10 @@ from je_tools.masking import DataMode, Masking
 from je_tools.records import Records, no_records
 from je_tools.sinks.record_lines import Named, jsonl_form
 from je_tools.sinks.typed_records import typed_of
+from je_tools.snapshot import ID_DB, NAME_DB
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import Row, all_rows, items, je_tools, rows_of
+from tests.je_tools.snapshots import snapshot_of, strings_of
 
 CRASH, ERASED = "v17-crash-txn/env", "v17-erase-after/env"
 NAMES = ["_jeIdMap", "_jeNameMap", "_jeUtilization"]
@@ -49,6 +51,19 @@ def test_data_is_what_the_log_has(home: str, database: str) -> None:
         data = bytes.fromhex(record["data"])
         assert data
         assert data in items(home)[record["lsn"]]
+
+
+@pytest.mark.parametrize("home", [CRASH, "v17-dups/env", "v26-dbops/env"])
+@pytest.mark.parametrize("fast", [False, True])
+def test_data_of_entries_that_were_copied_to_be_read(home: str, fast: bool) -> None:
+    """Compiled kernels put the entries of whole BINs behind each other; there the data are then."""
+    snapshot = snapshot_of(FIXTURES / home, fast=fast)
+    for db_id in (ID_DB, NAME_DB):
+        for batch in snapshot.records(snapshot.databases[db_id]):
+            for lsn, data in zip(batch.lsn.tolist(), strings_of(batch.data), strict=True):
+                assert data
+                assert data in items(home)[lsn_text(lsn)]
+    assert not snapshot.faults.damage
 
 
 def test_descriptors_and_names_and_summaries_are_told() -> None:
