@@ -106,17 +106,21 @@ class Settings:
         """Whether a parameter is in the file."""
         return name in self.texts
 
+    def refusal(self, name: str) -> str | None:
+        """Why the engine does not take what a parameter is set to; None where it does."""
+        return _refusal(name, self.texts[name]) if name in self.texts else None
+
     def number(self, name: str) -> int:
         """A parameter of NUMBERS: as set, else its default."""
         text = self.texts.get(name)
-        if text is None or _refusal(name, text) is not None:
+        if text is None or self.refusal(name) is not None:
             return NUMBERS[name].default
         return int(text)
 
     def switch(self, name: str) -> bool:
         """A parameter of SWITCHES: as set, else its default."""
         text = self.texts.get(name)
-        if text is None or _refusal(name, text) is not None:
+        if text is None or self.refusal(name) is not None:
             return SWITCHES[name]
         return text.strip().lower() == "true"
 

@@ -5,17 +5,25 @@ Source: RecoveryManager.findEndOfLog, FileManager.truncateLog, JE 18.3.12.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from je_tools.checkpoint.cutting import check_cut, files_behind
+from je_tools.checkpoint.cutting import (
+    check_reached,
+    check_state,
+    files_behind,
+    group_refusal,
+    was_cut_there,
+)
 from je_tools.checkpoint.rollbacks import lacking_marks
 from je_tools.checkpoint.run import (
     Checkpoint,
     Settings,
     begins_file,
+    check_openable,
     check_writable,
     is_needed,
     is_to_cut,
@@ -24,9 +32,11 @@ from je_tools.checkpoint.run import (
 from je_tools.environment import Environment, LogFile, open_environment
 from je_tools.errors import InputError, RefusedError
 from je_tools.formats.je.header import lsn_text
+from je_tools.plain import quoted
 from je_tools.properties import BIN_DELTA, FILE_MAX, NUMBERS, read_settings
 from je_tools.properties import Settings as Properties
 from je_tools.scan import Scanner
+from je_tools.sinks.output import check_output
 from je_tools.snapshot import Snapshot, held_snapshot
 from je_tools.writing.copying import copied
 from je_tools.writing.disk import Disk
@@ -50,7 +60,7 @@ class Orders:
         cuts: also cut off what is behind the end of the log, as recovery does.
         file_max: bytes of a file; None for what the environment says.
         to_lsn: cut back to the entry there; None for the end of the log.
-        force: also cut off what a replication group has.
+        force: also cut off what a replication group has committed.
     """
 
     cuts: bool = False
@@ -83,6 +93,10 @@ class Outcome:
         return self.checkpoint is not None or bool(self.cut_size or self.set_aside or self.removed)
 
 
+NOTHING = Outcome(None, 0, ())
+"""What is written to a log that needs nothing."""
+
+
 def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
     """What would be written.
 
@@ -90,7 +104,12 @@ def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
         RefusedError: nothing can be.
         InputError: the log is of a version that is only read.
     """
-    return _write(snapshot, orders, None)
+    return _write(snapshot, orders, None) if _has_work(snapshot, orders) else NOTHING
+
+
+def is_written_in_place(snapshot: Snapshot) -> bool:
+    """Whether the log is of a version of which more than copies are written."""
+    return snapshot.end.files[-1].version in NATIVE_VERSIONS
 
 
 def apply_checkpoint(
@@ -105,12 +124,16 @@ def apply_checkpoint(
 ) -> tuple[Snapshot, Outcome]:
     """Write a checkpoint in place, with the engine's lock held, and an undo journal.
 
+    Where nobody may write the directory the lock cannot be had, and a log that needs nothing needs
+    none.
+
     Args:
         home: the environment.
         scanner: how it is read.
         orders: what is asked for.
         now_ms: the time.
-        tell: told of the log as it will be, before anything is written.
+        tell: told of the log as it will be, when it is known that this can be had, and before
+            anything is written.
         meet: told of each who has the environment open to read, which keeps nobody from writing.
         disk: that is written to.
 
@@ -122,11 +145,16 @@ def apply_checkpoint(
         InputError: there is no environment, or nothing in it leads to records.
         StoppedError: a file became shorter meanwhile.
     """
+    if not is_writable(home):
+        resting = _at_rest(open_environment([home]), scanner, orders, now_ms, tell)
+        if resting is not None:
+            return resting, NOTHING
     with EnvironmentLock(home, disk) as lock:
         if meet is not None:
             for reader in lock.readers:
                 meet(reader)
         environment = open_environment([home])
+        orders = _without_a_second_cut(environment, scanner, orders)
         seen = look_at(environment)
         with (
             Session(environment, _operation(orders), lock, seen=seen, disk=disk) as session,
@@ -134,9 +162,14 @@ def apply_checkpoint(
                 environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
             ) as snapshot,
         ):
-            _check_version(snapshot)
-            _check_and_tell(snapshot, orders, tell)
-            return snapshot, _write_and_check(snapshot, orders, session)
+            has_work = _has_work(snapshot, orders)
+            if has_work:
+                _check_version(snapshot)
+            if tell is not None:
+                tell(snapshot)
+            if not has_work:
+                return snapshot, NOTHING
+            return snapshot, _write_and_check(snapshot, orders, session, home)
 
 
 def apply_to_copy(
@@ -148,6 +181,9 @@ def apply_to_copy(
     tell: Tell | None = None,
 ) -> tuple[Snapshot, Outcome]:
     """Write a checkpoint to a copy of an environment, which gets its name when that is done.
+
+    What cannot be written is refused before anything is copied. A log that needs nothing is copied
+    as it is.
 
     Args:
         environment: the original, which stays as it is.
@@ -161,23 +197,75 @@ def apply_to_copy(
         RefusedError: the copy cannot be made, or what is to be written cannot be.
         InputError, StoppedError: as `apply_checkpoint`.
     """
-    with copied(environment, target) as folder:
-        copy = open_environment([folder])
-        with (
-            held_snapshot(
-                copy, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
-            ) as snapshot,
-            Session(copy, _operation(orders), None, undo=False) as session,
-        ):
-            _check_and_tell(snapshot, orders, tell)
-            return snapshot, _write_and_check(snapshot, orders, session)
+    check_output(target, environment)
+    orders = _without_a_second_cut(environment, scanner, orders)
+    with held_snapshot(
+        environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
+    ) as snapshot:
+        has_work = _has_work(snapshot, orders)
+        if tell is not None:
+            tell(snapshot)
+        with copied(environment, target) as folder:
+            if not has_work:
+                return snapshot, NOTHING
+            copy = open_environment([folder])
+            with Session(copy, _operation(orders), None, undo=False) as session:
+                return snapshot, _write_and_check(snapshot, orders, session, folder)
 
 
-def _check_and_tell(snapshot: Snapshot, orders: Orders, tell: Tell | None) -> None:
+def is_writable(home: Path) -> bool:
+    """Whether files may be made in a directory."""
+    return os.access(home, os.W_OK | os.X_OK)
+
+
+def _at_rest(
+    environment: Environment, scanner: Scanner, orders: Orders, now_ms: int, tell: Tell | None
+) -> Snapshot | None:
+    """The log, where it needs nothing."""
+    orders = _without_a_second_cut(environment, scanner, orders)
+    with held_snapshot(
+        environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
+    ) as snapshot:
+        if snapshot.refusals or is_to_cut(snapshot) or is_needed(snapshot):
+            return None
+        if tell is not None:
+            tell(snapshot)
+        return snapshot
+
+
+def _without_a_second_cut(environment: Environment, scanner: Scanner, orders: Orders) -> Orders:
+    """What is left to be done where the log was cut back to the same point before."""
+    if orders.to_lsn is not None and was_cut_there(environment, scanner, orders.to_lsn):
+        return replace(orders, to_lsn=None)
+    return orders
+
+
+def _has_work(snapshot: Snapshot, orders: Orders) -> bool:
+    """Whether anything is to be written.
+
+    Raises:
+        RefusedError: it cannot be, or the engine would not open the log.
+        InputError: the log is of a version that is only read.
+    """
+    check_openable(snapshot)
     if orders.to_lsn is not None:
-        check_cut(snapshot, force=orders.force)
-    if tell is not None:
-        tell(snapshot)
+        check_reached(snapshot, orders.to_lsn)
+    if not is_to_cut(snapshot) and not is_needed(snapshot):
+        return False
+    version = snapshot.end.files[-1].version
+    if version < _VERSION_MIN:
+        raise InputError(
+            f"{snapshot.environment.name}: a log of version {version}, older than {_VERSION_MIN}, "
+            "is only read. `je-tools export --all` gets its records out."
+        )
+    if orders.to_lsn is not None:
+        check_state(snapshot)
+    if orders.cuts and not orders.force:
+        refusal = group_refusal(snapshot)
+        if refusal is not None:
+            raise RefusedError(refusal)
+    check_writable(snapshot, cuts=orders.cuts)
+    return True
 
 
 def _operation(orders: Orders) -> str:
@@ -185,49 +273,42 @@ def _operation(orders: Orders) -> str:
 
 
 def _check_version(snapshot: Snapshot) -> None:
-    version = snapshot.end.files[-1].version
-    if version not in NATIVE_VERSIONS:
+    if not is_written_in_place(snapshot):
         said = " and ".join(str(each) for each in NATIVE_VERSIONS)
         raise RefusedError(
-            f"{snapshot.environment.name}: a log of version {version}; in place only versions "
-            f"{said} are written. --output DIR writes to a copy, for the engine to judge."
+            f"{snapshot.environment.name}: a log of version {snapshot.end.files[-1].version}; in "
+            f"place only versions {said} are written. --output DIR writes to a copy, for the "
+            "engine to judge."
         )
 
 
-def _write_and_check(snapshot: Snapshot, orders: Orders, session: Session) -> Outcome:
+def _write_and_check(snapshot: Snapshot, orders: Orders, session: Session, home: Path) -> Outcome:
     outcome = _write(snapshot, orders, session)
     session.finish()
     if outcome.checkpoint is not None:
-        _check(snapshot, outcome.checkpoint)
+        _check(snapshot, outcome.checkpoint, home)
     return replace(outcome, journal_no=session.journal_no)
 
 
-def _check(before: Snapshot, checkpoint: Checkpoint) -> None:
+def _check(before: Snapshot, checkpoint: Checkpoint, home: Path) -> None:
     """Read the log anew, and make sure that it ends with this checkpoint and leaves nothing."""
-    environment = open_environment([Path(before.environment.name)])
+    environment = open_environment([home])
     # One thread is enough for what was written, and what was read before is still there.
     scanner = replace(before.scanner, threads=1, progress=None)
     with held_snapshot(environment, scanner, now_ms=before.now_ms, as_member=True) as after:
         is_at_rest = after.checkpoint.end_lsn == checkpoint.end_lsn and not after.refusals
         is_at_rest = is_at_rest and not is_needed(after)
     if not is_at_rest:
+        name = before.environment.name
         raise RefusedError(
-            f"{environment.name}: the checkpoint at {lsn_text(checkpoint.end_lsn)} was written, "
-            "and reading it does not give a log at rest. This is a bug of je-tools; please report "
-            f"it. `je-tools undo {environment.name} --apply` takes the checkpoint back."
+            f"{name}: the checkpoint at {lsn_text(checkpoint.end_lsn)} was written, and reading it "
+            "does not give a log at rest. This is a bug of je-tools; please report it. "
+            f"`je-tools undo {quoted(name)} --apply` takes the checkpoint back."
         )
 
 
 def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outcome:
     end = snapshot.end
-    if end.files[-1].version < _VERSION_MIN:
-        raise InputError(
-            f"{snapshot.environment.name}: a log of version {end.files[-1].version}, older than "
-            f"{_VERSION_MIN}, is only read. `je-tools export` gets its records out."
-        )
-    if not is_to_cut(snapshot) and not is_needed(snapshot):
-        return Outcome(None, 0, ())
-    check_writable(snapshot, cuts=orders.cuts)
     aside = tuple(each.file for each in end.skipped if each.put_aside)
     if session is not None:
         changed = [mark.file_no for mark in lacking_marks(snapshot)]
@@ -271,9 +352,19 @@ def _settings(snapshot: Snapshot, orders: Orders) -> Settings:
 
 
 def _file_max(snapshot: Snapshot, orders: Orders, settings: Properties) -> int:
-    """Bytes of a file: as asked, as je.properties says, or as the largest file that is there."""
+    """Bytes of a file: as asked, as je.properties says, or as the largest file that is there.
+
+    Raises:
+        RefusedError: je.properties says what the engine does not take.
+    """
     if orders.file_max is not None:
         return orders.file_max
+    refusal = settings.refusal(FILE_MAX)
+    if refusal is not None:
+        raise RefusedError(
+            f"{snapshot.environment.name}: {refusal}, so the engine does not open the "
+            "environment. Mend that, or name the size of new files with --file-max."
+        )
     if settings.is_set(FILE_MAX):
         return settings.number(FILE_MAX)
     largest = max(file.size for file in snapshot.end.files)

@@ -9,14 +9,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from je_tools.environment import LogFile
+from je_tools.environment import Environment, LogFile
 from je_tools.errors import RefusedError
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import MAX_ROWS, decode
-from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of, lsn_text
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import COMMIT_NO, Family
+from je_tools.plain import quoted
+from je_tools.recovery.end import EndReason, find_checkpoint, find_end
+from je_tools.scan import Scanner
 from je_tools.snapshot import REPLICATED_ENV, Snapshot
+
+INVOKER = "je-tools"
+"""What checkpoints of ours say of who wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +52,59 @@ def is_replicated(snapshot: Snapshot) -> bool:
     return root is not None and bool(root.fields.get("flags", 0) & REPLICATED_ENV)
 
 
-def check_cut(snapshot: Snapshot, *, force: bool) -> None:
-    """Make sure that a log may be cut back to an earlier point.
+def was_cut_there(environment: Environment, scanner: Scanner, to_lsn: int) -> bool:
+    """Whether a log was cut back to an entry before: all behind that is a checkpoint of ours.
 
     Args:
-        snapshot: the log as it would be then.
-        force: also where the group has what is cut off.
+        environment: the log.
+        scanner: how it is read.
+        to_lsn: of the entry.
+    """
+    scanner = replace(scanner, progress=None)
+    whole = find_end(environment, scanner)
+    if whole.refusal is not None or not whole.files:
+        return False
+    checkpoint, _ = find_checkpoint(environment, whole, scanner)
+    invoker = checkpoint.fields.get("invoker")
+    if checkpoint.end_lsn != whole.last_lsn or invoker != INVOKER:
+        return False
+    end = find_end(environment, scanner, to_lsn)
+    if not end.last_lsn <= to_lsn < end.next_lsn:
+        return False
+    next_lsns = {end.next_lsn}
+    if not end.cut_size:
+        next_lsns.add(lsn_of(end.files[-1].file_no + 1, FILE_HEADER_SIZE))
+    return checkpoint.start_lsn in next_lsns
+
+
+def check_reached(snapshot: Snapshot, to_lsn: int) -> None:
+    """Make sure that a log that is taken to end with an entry comes so far.
+
+    Args:
+        snapshot: the log up to there.
+        to_lsn: of the entry.
 
     Raises:
-        RefusedError: it may not, or the log does not have all of that state any more.
+        RefusedError: it ends before, at damage or because a file is missing.
+    """
+    end = snapshot.end
+    if to_lsn < end.next_lsn or any(each.file.file_no == to_lsn >> 32 for each in end.skipped):
+        return
+    name = snapshot.environment.name
+    raise RefusedError(
+        f"{name}: the log ends at {lsn_text(end.next_lsn)}, before {lsn_text(to_lsn)}, up to which "
+        "it is to be kept: what is behind that is damaged, or no entry, and nothing brings the "
+        f"engine past it. `je-tools recover {quoted(name)}` tells what lies behind the damage, "
+        f"`je-tools salvage {quoted(name)} --output DIR` gets records out of it. To cut the log "
+        "where the damage is, leave out the earlier end."
+    )
+
+
+def check_state(snapshot: Snapshot) -> None:
+    """Make sure that a log holds all of the state that it had at an earlier point.
+
+    Raises:
+        RefusedError: it does not.
     """
     name = snapshot.environment.name
     for database in list(snapshot.databases.values()):
@@ -62,26 +112,46 @@ def check_cut(snapshot: Snapshot, *, force: bool) -> None:
             pass
     if snapshot.faults.damage:
         first = snapshot.faults.damage[0]
+        last = lsn_text(snapshot.end.last_lsn)
         raise RefusedError(
-            f"{name}: the log does not hold all of the state at {lsn_text(snapshot.end.last_lsn)} "
-            f"any more: what was at {lsn_text(first.lsn)} is gone ({first.kind}), as the cleaner "
-            "takes away what nobody needs. `je-tools verify --tree` with the same end tells all "
-            "of it, `je-tools export` what is there. Cut back less far, or take a backup."
+            f"{name}: the log does not hold all of the state at {last} any more: what was at "
+            f"{lsn_text(first.lsn)} is gone ({first.kind}), as the cleaner takes away what nobody "
+            f"needs. `je-tools export {quoted(name)} --all --to-lsn {last}` gets out what is "
+            "there, and tells what is not. Cut back less far, or take a backup."
         )
-    if not is_replicated(snapshot) or force:
-        return
+
+
+def group_refusal(snapshot: Snapshot) -> str | None:
+    """Why a member of a replication group is not to be cut there unless that is insisted on.
+
+    Args:
+        snapshot: the log up to where it is to be cut: an earlier end, or damage.
+
+    Returns:
+        The reason; None where the environment is no member of a group, or nothing that the group
+        has committed would go.
+    """
+    end = snapshot.end
+    is_chosen = end.reason is EndReason.CHOSEN
+    is_damaged = end.reason is EndReason.DAMAGED and len(end.commits_behind)
+    if not (is_chosen or is_damaged) or not is_replicated(snapshot):
+        return None
     told = acknowledged_behind(snapshot)
+    if not is_chosen and not told.commit_count:
+        return None
     durable = ""
     if told.durable_count:
         durable = (
             f" {told.durable_count:,} of the {told.commit_count:,} Commits that would go were "
             f"acknowledged by a majority (dtvlsn {told.dtvlsn}), so applications count on them."
         )
-    raise RefusedError(
-        f"{name}: a member of a replication group.{durable} When it starts again, a master sends "
-        "it what was cut off, if it has that; where this node becomes the master, the others "
-        "roll back what it does not have, or refuse to start. If that is what you want, add "
-        "--force."
+    elif told.commit_count:
+        durable = f" {told.commit_count:,} Commits of the group would go."
+    return (
+        f"{snapshot.environment.name}: a member of a replication group.{durable} When it starts "
+        "again, a master sends it what was cut off, if it has that; where this node becomes the "
+        "master, the others roll back what it does not have, or refuse to start. If that is what "
+        "you want, add --force."
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from je_tools.checkpoint.changes import Changes, Written
-from je_tools.checkpoint.cutting import files_behind
+from je_tools.checkpoint.cutting import INVOKER, files_behind
 from je_tools.checkpoint.log import CheckpointLog
 from je_tools.checkpoint.own_records import (
     NO_LN,
@@ -51,6 +51,7 @@ from je_tools.formats.je.internal import (
 from je_tools.formats.je.node_writer import DELTAS_MIN
 from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Tail
+from je_tools.plain import quoted
 from je_tools.properties import BIN_DELTA, FORCE_NEW_FILE, NUMBERS, read_settings
 from je_tools.recovery.end import IMMUTABLE_NO, EndReason
 from je_tools.recovery.interval import DELETED
@@ -64,8 +65,6 @@ from je_tools.snapshot import (
 )
 
 Emit = Callable[[int, int, bytes], None]
-
-INVOKER = "je-tools"
 
 _LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)
 """Databases to which the engine's own checkpoints write when their trees are written already."""
@@ -179,6 +178,23 @@ def _stored_root(database: Database) -> int:
     return int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
 
 
+def check_openable(snapshot: Snapshot) -> None:
+    """Make sure that the engine would open the log.
+
+    Raises:
+        RefusedError: with why it would not.
+    """
+    if snapshot.refusals:
+        name = snapshot.environment.name
+        said = ", ".join(str(each) for each in snapshot.refusals)
+        steps = " and ".join(f"`je-tools explain refusal:{each}`" for each in snapshot.refusals)
+        raise RefusedError(
+            f"{name}: the engine would not open this log ({said}), and a checkpoint would not "
+            f"change that. {steps} tells what to do, `je-tools recover {quoted(name)}` what the "
+            "log holds."
+        )
+
+
 def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
     """Make sure that a checkpoint can be written.
 
@@ -192,12 +208,7 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
     name = snapshot.environment.name
     for database in snapshot.databases.values():
         snapshot.overlay(database.db_id)
-    if snapshot.refusals:
-        said = ", ".join(str(each) for each in snapshot.refusals)
-        raise RefusedError(
-            f"{name}: the engine would not open this log ({said}), and a checkpoint would not "
-            "change that. `je-tools recover` tells more."
-        )
+    check_openable(snapshot)
     if snapshot.interval.in_doubt:
         said = ", ".join(map(str, sorted(snapshot.interval.in_doubt)))
         raise RefusedError(
@@ -209,8 +220,9 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
     if bad:
         raise RefusedError(
             f"{name}: the trees are damaged, first at {lsn_text(bad[0].lsn)} ({bad[0].kind}), and "
-            "a checkpoint would make the loss permanent. `je-tools verify --tree` tells what is "
-            "lost, `je-tools salvage` gets the records out."
+            f"a checkpoint would make the loss permanent. `je-tools verify --tree {quoted(name)}` "
+            f"tells what is lost, `je-tools salvage {quoted(name)} --output DIR` gets the records "
+            "out."
         )
     for database in snapshot.databases.values():
         if database.comparators and snapshot.is_changed(database.db_id):
@@ -219,15 +231,14 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
                 "the engine, with the application's classes, can put changed records in order. "
                 "Open the environment with it; `je-tools export` reads it as it is."
             )
+    recover = f"`je-tools recover {quoted(name)} --apply`"
     if not cuts and is_to_cut(snapshot):
         raise RefusedError(
             f"{name}: the log does not end with its last entry; what is behind it has to be cut "
-            "off first. `je-tools recover --apply` does both."
+            f"off first. {recover} does both; without --apply it tells what would go."
         )
     if not cuts and lacking_marks(snapshot):
-        raise RefusedError(
-            f"{name}: a rollback has begun and not ended. `je-tools recover --apply` finishes it."
-        )
+        raise RefusedError(f"{name}: a rollback has begun and not ended. {recover} finishes it.")
     check_index(snapshot)
 
 
