@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -257,10 +257,16 @@ def report(snapshot: Snapshot, options: SnapshotOptions, *more: Finding) -> int:
         options: of the command line.
         more: findings beside those of the snapshot.
     """
-    from je_tools.findings import Severity
     from je_tools.snapshot_findings import snapshot_findings
 
-    findings = [*snapshot_findings(snapshot, chosen_masking(options["data_mode"])), *more]
+    found = snapshot_findings(snapshot, chosen_masking(options["data_mode"]))
+    return report_findings([*found, *more], options)
+
+
+def report_findings(findings: Sequence[Finding], options: SnapshotOptions) -> int:
+    """Say findings on standard error; the exit code that follows."""
+    from je_tools.findings import Severity
+
     say_findings(findings)
     is_damaged = any(finding.severity is Severity.ERROR for finding in findings)
     return EXIT_DAMAGE if is_damaged and not options["exit_zero"] else EXIT_OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypedDict
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict
 import click
 
 from je_tools.commands._options import say, terminal_width
+from je_tools.errors import InputError, RefusedError, UsageError
+from je_tools.plain import quoted
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.apply import Orders, Outcome, Tell
@@ -37,7 +39,16 @@ apply_option = click.option(
 )
 
 force_option = click.option(
-    "--force", is_flag=True, help="Also cut off what a replication group has."
+    "--force", is_flag=True, help="Also cut off what a replication group has committed."
+)
+
+output_or_copy_option = click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    metavar="FILE|DIR",
+    help="Without --apply, write there instead of to standard output. With it, leave the "
+    "environment as it is, and write to a copy of this name: a directory that does not exist.",
 )
 
 file_max_option = click.option(
@@ -48,6 +59,27 @@ file_max_option = click.option(
 )
 
 
+def results_path(options: WritingOptions) -> Path | None:
+    """The file that `--output` names for results; None for standard output.
+
+    Raises:
+        UsageError: it names what cannot be what it is to be.
+    """
+    output = options["output"]
+    if options["apply"]:
+        if output == Path("-"):
+            raise UsageError("--output -: with --apply it names a copy, which is a directory")
+        return None
+    if output is None or output == Path("-"):
+        return None
+    if output.is_dir():
+        raise UsageError(
+            f"--output {output}: a directory; it is where --apply writes a copy, and without "
+            "--apply a file"
+        )
+    return output
+
+
 def run_checkpoint(
     environment: Environment,
     options: WritingOptions,
@@ -55,7 +87,7 @@ def run_checkpoint(
     scanner: Scanner,
     tell: Tell | None = None,
 ) -> tuple[Snapshot, Outcome]:
-    """Write a checkpoint, in place or to a copy, and say how it is taken back.
+    """Write a checkpoint, in place or to a copy.
 
     Args:
         environment: the log.
@@ -70,10 +102,85 @@ def run_checkpoint(
     if options["output"] is not None:
         with _noting_that_none_is_made(options["output"]):
             return apply_to_copy(environment, options["output"], scanner, orders, now_ms, tell)
-    done = apply_checkpoint(options["path"], scanner, orders, now_ms, tell, meet=_say_reader)
-    if done[1].journal_no is not None:
-        say(f"je-tools: `je-tools undo {options['path']} --apply` takes it back")
-    return done
+    return apply_checkpoint(options["path"], scanner, orders, now_ms, tell, meet=_say_reader)
+
+
+def tell_of_work(
+    environment: Environment,
+    outcome: Outcome,
+    options: WritingOptions,
+    write: Callable[[BinaryIO], None],
+) -> None:
+    """Write results of what was done to standard output, whatever becomes of that, and say so.
+
+    Args:
+        environment: the log.
+        outcome: what was done.
+        options: of the command line.
+        write: takes standard output.
+
+    Raises:
+        RefusedError: standard output cannot be written; that nobody reads it is no error.
+    """
+    from je_tools.sinks.output import ClosedPipeError, drop_standard_output, open_output
+
+    done = _done_text(environment, outcome, options)
+    try:
+        with open_output(None) as out:
+            write(out)
+    except ClosedPipeError:
+        drop_standard_output()
+    except RefusedError as error:
+        error.add_note(f"{done}, and only telling of it failed")
+        raise
+    if outcome.changes or options["output"] is not None:
+        say(f"je-tools: {done}")
+
+
+def _done_text(environment: Environment, outcome: Outcome, options: WritingOptions) -> str:
+    if options["output"] is not None:
+        return f"the copy {options['output']} is written, and {environment.name} is as it was"
+    if not outcome.changes:
+        return "nothing was to be written"
+    home = quoted(str(options["path"]))
+    return f"it is written; `je-tools undo {home} --apply` takes it back"
+
+
+def say_what_would_be_done(
+    snapshot: Snapshot, verb: str, options: WritingOptions, words: str = ""
+) -> None:
+    """Say behind a dry run how it is done, and what stands against that.
+
+    Args:
+        snapshot: the log as it would be.
+        verb: the command's.
+        options: of the command line.
+        words: of the command line, which are needed beside the environment.
+    """
+    from je_tools.checkpoint.apply import is_written_in_place
+
+    command = f"je-tools {verb} {quoted(str(options['path']))}{words} --apply"
+    if not is_written_in_place(snapshot):
+        version = snapshot.end.files[-1].version
+        say(
+            f"je-tools: nothing was written; `{command} --output DIR` writes it to a copy: a log "
+            f"of version {version} is not written in place"
+        )
+        return
+    say(f"je-tools: nothing was written; `{command}` writes it{_unless_open(options['path'])}")
+
+
+def _unless_open(home: Path) -> str:
+    """Who keeps an environment from being written now."""
+    from je_tools.writing.lock import Mode, find_holders
+
+    try:
+        holders = find_holders(home)
+    except InputError:
+        return ""
+    writers = [each.text for each in holders if each.mode is Mode.READ_WRITE]
+    who = " and ".join(writers)
+    return f", when {who}, which has the environment open to write, is stopped" if who else ""
 
 
 def _say_reader(reader: Holder) -> None:
@@ -92,9 +199,13 @@ def _noting_that_none_is_made(target: Path) -> Iterator[None]:
 
 
 def write_outcome(
-    snapshot: Snapshot, outcome: Outcome, options: WritingOptions, out: BinaryIO
+    snapshot: Snapshot,
+    outcome: Outcome,
+    options: WritingOptions,
+    out: BinaryIO,
+    path: Path | None = None,
 ) -> None:
-    """Tell what was written, or would be."""
+    """Tell what was written, or would be, on an output of that path."""
     from je_tools.sinks.checkpoint_tables import (
         checkpoint_lists,
         checkpoint_rows,
@@ -107,4 +218,4 @@ def write_outcome(
             out.write(json.dumps(row).encode() + b"\n")
         write_jsonl(checkpoint_lists(snapshot, outcome), out)
     else:
-        write_table(checkpoint_sections(snapshot, outcome), out, terminal_width(None))
+        write_table(checkpoint_sections(snapshot, outcome), out, terminal_width(path))

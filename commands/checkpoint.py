@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from functools import partial
 from typing import Unpack
 
 import click
@@ -12,7 +12,6 @@ from je_tools.commands._options import (
     CONTEXT,
     format_option,
     progress_bar,
-    say,
     threads_option,
 )
 from je_tools.commands._snapshot import home_argument, open_home
@@ -20,21 +19,20 @@ from je_tools.commands._writing import (
     WritingOptions,
     apply_option,
     file_max_option,
+    output_or_copy_option,
+    results_path,
     run_checkpoint,
+    say_what_would_be_done,
+    tell_of_work,
     write_outcome,
 )
-from je_tools.errors import EXIT_OK, UsageError
+from je_tools.errors import EXIT_OK
 
 
 @click.command("checkpoint", context_settings=CONTEXT)
 @home_argument
 @apply_option
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="With --apply: leave the environment as it is, and write to a copy of this name.",
-)
+@output_or_copy_option
 @file_max_option
 @threads_option
 @format_option("table", "jsonl")
@@ -57,11 +55,10 @@ def command(**options: Unpack[WritingOptions]) -> int:
     """
     from je_tools.checkpoint.apply import Orders, plan_checkpoint
     from je_tools.scan import Scanner
-    from je_tools.sinks.output import open_output
+    from je_tools.sinks.output import check_output, open_output
     from je_tools.snapshot import held_snapshot
 
-    if options["output"] is not None and not options["apply"]:
-        raise UsageError("--output DIR is where --apply writes a copy; add --apply")
+    output = results_path(options)
     environment = open_home(options["path"])
     orders = Orders(file_max=options["file_max"])
     with progress_bar(environment.size, "checkpoint") as progress:
@@ -69,11 +66,17 @@ def command(**options: Unpack[WritingOptions]) -> int:
         if options["apply"]:
             snapshot, outcome = run_checkpoint(environment, options, orders, scanner)
         else:
+            if output is not None:
+                check_output(output, environment)
             now_ms = time.time_ns() // 1_000_000
             with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
                 outcome = plan_checkpoint(snapshot, orders)
-    with open_output(None) as out:
-        write_outcome(snapshot, outcome, options, out)
-    if not options["apply"] and outcome.changes:
-        say("je-tools: nothing was written; --apply writes it")
+    if options["apply"]:
+        write = partial(write_outcome, snapshot, outcome, options)
+        tell_of_work(environment, outcome, options, write)
+        return EXIT_OK
+    with open_output(output, environment) as out:
+        write_outcome(snapshot, outcome, options, out, output)
+    if outcome.changes:
+        say_what_would_be_done(snapshot, "checkpoint", options)
     return EXIT_OK

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack, cast
 
 import click
 
 from je_tools.commands._options import (
     CONTEXT,
+    chosen_masking,
     format_option,
-    output_option,
     progress_bar,
+    say,
     terminal_width,
 )
 from je_tools.commands._snapshot import (
@@ -23,18 +25,24 @@ from je_tools.commands._snapshot import (
     open_results,
     open_snapshot,
     report,
+    report_findings,
     snapshot_options,
 )
 from je_tools.commands._writing import (
-    apply_option,
     file_max_option,
     force_option,
+    output_or_copy_option,
+    results_path,
     run_checkpoint,
+    say_what_would_be_done,
+    tell_of_work,
     write_outcome,
 )
-from je_tools.errors import EXIT_OK, UsageError
+from je_tools.errors import RefusedError, UsageError
+from je_tools.plain import quoted
 
 if TYPE_CHECKING:
+    from je_tools.findings import Finding
     from je_tools.snapshot import Snapshot
 
 
@@ -53,7 +61,8 @@ HELP = """Tell what the engine's recovery would do with a log, and with --apply 
 Where the log ends and why, which committed transactions lie behind that and would be lost, the
 checkpoint from which recovery begins, what each pass over the log does, transactions without an
 end, databases that come and go, rollbacks. With an earlier end the same of a log that is cut there.
-The exit code is 3 where the engine would refuse the log, or its trees are damaged.
+The exit code is 3 where the engine would refuse the log, its trees are damaged, or committed
+transactions are lost; with --apply, when what can be done is done.
 
 Without --apply nothing is changed. With it what is behind the end is cut off, unusable last files
 are renamed to .bad, and a checkpoint is written, as `je-tools checkpoint` does; with an earlier end
@@ -69,6 +78,10 @@ Examples:
   je-tools recover meta/bdb --apply --output /backup/bdb
 """
 
+_apply_option = click.option(
+    "--apply", is_flag=True, help="Do it; without, only what recovery would do is told."
+)
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -77,8 +90,8 @@ def recover_options(function: F) -> F:
     for option in (
         file_max_option,
         force_option,
-        apply_option,
-        output_option,
+        _apply_option,
+        output_or_copy_option,
         format_option("table", "jsonl"),
         snapshot_options,
     ):
@@ -88,48 +101,88 @@ def recover_options(function: F) -> F:
 
 def execute(options: Options) -> int:
     """Tell it, or do it; the exit code."""
+    output = results_path(options)
     if options["apply"]:
         return _apply(options)
     if options["force"] or options["file_max"] is not None:
         raise UsageError("--force and --file-max say how --apply writes; add --apply")
-    return _tell(options)
+    return _tell(options, output)
 
 
 def _apply(options: Options) -> int:
     from je_tools.checkpoint.apply import Orders
     from je_tools.scan import Scanner
-    from je_tools.sinks.output import open_output
+    from je_tools.sinks.output import held_output
+    from je_tools.snapshot_findings import snapshot_findings
 
     if options["now"] is not None:
         raise UsageError("--now is for reading: what is written does not depend on it")
     environment = open_home(options["path"])
-    with progress_bar(environment.size, "recover") as progress, open_output(None) as out:
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
-        orders = Orders(
-            cuts=True,
-            file_max=options["file_max"],
-            to_lsn=chosen_end(environment, scanner, options),
-            force=options["force"],
-        )
+    findings: list[Finding] = []
+    with held_output() as plan:
+        with progress_bar(environment.size, "recover") as progress:
+            scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+            orders = Orders(
+                cuts=True,
+                file_max=options["file_max"],
+                to_lsn=chosen_end(environment, scanner, options),
+                force=options["force"],
+            )
 
-        def tell(snapshot: Snapshot) -> None:
-            _write_plan(snapshot, options["format_"], out, terminal_width(None))
-            out.flush()
+            def tell(snapshot: Snapshot) -> None:
+                # What is cut off cannot be looked at behind the work.
+                _write_plan(
+                    snapshot, options["format_"], cast(BinaryIO, plan), terminal_width(None)
+                )
+                findings.extend(snapshot_findings(snapshot, chosen_masking(options["data_mode"])))
 
-        snapshot, outcome = run_checkpoint(environment, options, orders, scanner, tell)
-        write_outcome(snapshot, outcome, options, out)
-    return EXIT_OK
+            snapshot, outcome = run_checkpoint(environment, options, orders, scanner, tell)
+
+        def write(out: BinaryIO) -> None:
+            plan.give_to(out)
+            write_outcome(snapshot, outcome, options, out)
+
+        tell_of_work(environment, outcome, options, write)
+    # What to do before is no advice any more.
+    return report_findings([replace(each, hint=None) for each in findings], options)
 
 
-def _tell(options: Options) -> int:
+def _tell(options: Options, output: Path | None) -> int:
     from je_tools.sinks.output import check_output
 
     with open_snapshot(options, "recover") as snapshot:
-        if options["output"] is not None:
-            check_output(options["output"], snapshot.environment)
-        with open_results(options["output"], snapshot) as out:
-            _write_plan(snapshot, options["format_"], out, terminal_width(options["output"]))
+        if output is not None:
+            check_output(output, snapshot.environment)
+        with open_results(output, snapshot) as out:
+            _write_plan(snapshot, options["format_"], out, terminal_width(output))
+        _say_what_stands_against(snapshot, options)
     return report(snapshot, options)
+
+
+def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
+    """What `--apply` would refuse, and of an earlier end how it is had."""
+    from je_tools.checkpoint.cutting import check_reached, group_refusal
+
+    to_lsn = snapshot.to_lsn
+    if to_lsn is not None:
+        try:
+            check_reached(snapshot, to_lsn)
+        except RefusedError as error:
+            say(f"je-tools: --apply refuses that: {error}")
+            return
+    refusal = group_refusal(snapshot)
+    if refusal is not None:
+        say(f"je-tools: --apply refuses that without --force: {refusal}")
+    if to_lsn is None or snapshot.refusals:
+        return
+    named = {
+        "--to-lsn": options["to_lsn"],
+        "--to-vlsn": options["to_vlsn"],
+        "--to-time": options["to_time"],
+    }
+    words = [f" {name} {quoted(str(value))}" for name, value in named.items() if value is not None]
+    words += [" --force"] if refusal is not None else []
+    say_what_would_be_done(snapshot, "recover", options, "".join(words))
 
 
 def _write_plan(snapshot: Snapshot, form: str, out: BinaryIO, width: int | None) -> None:

@@ -135,6 +135,7 @@ class Snapshot:
         lost_names: that are in use, though nobody knows of which database.
         faults: what is wrong with trees, as far as they have been read.
         kept_txns: ids of transactions without an end that count as committed; see `take_snapshot`.
+        to_lsn: of the entry with which the log was asked to be taken to end; None for its end.
     """
 
     environment: Environment
@@ -151,6 +152,7 @@ class Snapshot:
     lost_names: set[str] = field(default_factory=set)
     faults: Faults = field(default_factory=Faults)
     kept_txns: frozenset[int] = frozenset()
+    to_lsn: int | None = None
     _overlays: dict[int, Overlay] = field(default_factory=dict)
     _others: list[Image] = field(default_factory=list)
 
@@ -414,9 +416,11 @@ def take_snapshot(
         raise _no_tree(environment, Refusal.NO_ROOT)
     image = _image(end)
     with unchanged(lambda: check_image(image)):
-        return _snapshot_of(
+        snapshot = _snapshot_of(
             environment, end, checkpoint, refusal, image, scanner, now_ms, as_member
         )
+    snapshot.to_lsn = to_lsn
+    return snapshot
 
 
 def _snapshot_of(

@@ -34,6 +34,9 @@ SETTLE_SIZE = 32 << 20
 _STANDARD_OUTPUT = "standard output"
 _FILE_ENCODING = "utf-8"
 
+_HELD_MAX = 8 << 20
+"""Bytes of results that are held in memory."""
+
 
 class ClosedPipeError(BrokenPipeError):
     """Nobody reads an output any more: told from pipes between processes of ours."""
@@ -321,6 +324,28 @@ class _Output(io.BufferedIOBase):
             if self.failure[0] == errno.EPIPE:
                 raise ClosedPipeError(*self.failure) from None
             raise unwritable(self.name, self.failure[1]) from error
+
+
+class HeldOutput(_Output):
+    """Results that standard output is to get later, spelled as it would have them."""
+
+    def give_to(self, out: BinaryIO) -> None:
+        """Write all of it."""
+        import shutil
+
+        self.seek(0)
+        shutil.copyfileobj(self._file, out)
+
+
+@contextmanager
+def held_output() -> Iterator[HeldOutput]:
+    """Results that are given to standard output only when something else is done."""
+    from tempfile import SpooledTemporaryFile
+
+    has_output = cast(Any, sys.stdout) is not None
+    encoding = sys.stdout.encoding if has_output else _FILE_ENCODING
+    with SpooledTemporaryFile(_HELD_MAX) as file:
+        yield HeldOutput(_STANDARD_OUTPUT, cast(BinaryIO, file), encoding)
 
 
 def unwritable(name: str, reason: str | None) -> RefusedError:
