@@ -1,4 +1,4 @@
-"""`je-tools explain`: what an entry type, an exit code, a finding or one entry is."""
+"""`je-tools explain`: what an entry type, an exit code, a finding, a refusal or one entry is."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ def _topics() -> Iterator[tuple[str, str]]:
         yield f"exit:{code.code}", code.meaning
     for finding in explain.explain_findings(""):
         yield f"finding:{finding.name}", finding.meaning
+    for refusal in explain.explain_refusals(""):
+        yield f"refusal:{refusal.name}", refusal.meaning
 
 
 @click.command()
@@ -80,12 +82,13 @@ def command(
     format_: str,
     exit_zero: bool,
 ) -> int:
-    """Explain an entry type, an exit code, a finding, or one entry byte by byte.
+    """Explain an entry type, an exit code, a finding, a refusal, or one entry byte by byte.
 
-    A topic is type:NAME, exit:CODE or finding:CODE; without a name behind its colon (`type:`,
-    `exit:`, `finding:`) it lists all. An entry is
-    named by its LSN and looked up in --env; one that is damaged is explained as far as it can be
-    read, with exit code 3. A place where no entry begins is answered with the entries around it.
+    A topic is type:NAME, exit:CODE, finding:CODE or refusal:CODE, which is why the engine would not
+    open a log; without a name behind its colon (`type:`, `exit:`, `finding:`, `refusal:`) it lists
+    all. An entry is named by its LSN and looked up in --env; one that is damaged is explained as
+    far as it can be read, with exit code 3. A place where no entry begins is answered with the
+    entries around it.
 
     \b
     Examples:
@@ -93,6 +96,7 @@ def command(
       je-tools explain type:BIN --version 17
       je-tools explain exit:3
       je-tools explain finding:
+      je-tools explain refusal:missing-file
       je-tools explain 0x0/0x26 --env meta/bdb
       je-tools explain 0x0/0x26 --env 00000000.jdb --format jsonl
     """
@@ -154,10 +158,11 @@ def _explain(
             sink.print_exits(console, exits)
         rows = sink.exit_rows(exits)
     else:
-        codes = explain.explain_findings(name)
+        explained = explain.explain_findings if kind == "finding" else explain.explain_refusals
+        codes = explained(name)
         if not as_lines:
-            sink.print_findings(console, codes)
-        rows = sink.finding_rows(codes)
+            sink.print_codes(console, codes)
+        rows = sink.code_rows(kind, codes)
     if as_lines:
         out.writelines(map(sink.json_line, rows))
     return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -17,8 +17,9 @@ from je_tools.formats.je.types import (
     EntryType,
 )
 from je_tools.meanings import CODINGS, condition_text, field_meaning
+from je_tools.refusals import REFUSALS
 
-KINDS = ("type", "exit", "finding")
+KINDS = ("type", "exit", "finding", "refusal")
 """What a topic can be about, in front of its colon."""
 
 
@@ -80,7 +81,8 @@ def _topics_called(text: str) -> list[str]:
     low = text.lower()
     topics = [f"{kind}:" for kind in KINDS if kind == low]
     topics += [f"type:{name}" for name in BY_NAME if name.lower() == low]
-    return topics + [f"finding:{name}" for name in findings.CODES if name.lower() == low]
+    topics += [f"finding:{name}" for name in findings.CODES if name.lower() == low]
+    return topics + [f"refusal:{name}" for name in REFUSALS if name == low]
 
 
 def explain_types(name: str, version: int | None = None) -> list[TypeExplanation]:
@@ -125,13 +127,26 @@ def explain_findings(name: str) -> list[findings.Code]:
     Raises:
         UsageError: there is no such code.
     """
+    return _explain_codes("finding", name, findings.CODES)
+
+
+def explain_refusals(name: str) -> list[findings.Code]:
+    """Why the engine would not open a log, by the word for it; all where `name` is empty.
+
+    Raises:
+        UsageError: there is no such word.
+    """
+    return _explain_codes("refusal", name, REFUSALS)
+
+
+def _explain_codes(kind: str, name: str, known: Mapping[str, findings.Code]) -> list[findings.Code]:
     if not name:
-        return list(findings.CODES.values())
+        return list(known.values())
     wanted = name.lower().replace("_", "-")
-    for code in findings.CODES.values():
+    for code in known.values():
         if code.name.lower().replace("_", "-") == wanted:
             return [code]
-    raise UsageError(_unknown("finding", name, findings.CODES, "finding:"))
+    raise UsageError(_unknown(kind, name, known, f"{kind}:"))
 
 
 def _unknown(what: str, name: str, known: Iterable[str], topic: str) -> str:

@@ -20,6 +20,7 @@ from je_tools.masking import SHOWN, Masking
 from je_tools.names import INTERNAL_PREFIX
 from je_tools.plain import printable
 from je_tools.recovery.end import EndReason, Refusal
+from je_tools.refusals import REFUSALS
 from je_tools.snapshot import Snapshot
 
 _NAME_DB = 1
@@ -123,7 +124,8 @@ def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Fi
 def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
     yield from unreadable_findings(snapshot.environment)
     for refusal in snapshot.refusals:
-        yield _make(snapshot, "recovery-refused", found=_WHY[refusal])
+        refused = _make(snapshot, "recovery-refused", found=_WHY[refusal])
+        yield replace(refused, hint=REFUSALS[refusal].hint)
     end = snapshot.end
     if end.reason is EndReason.DAMAGED:
         count = len(end.commits_behind)

@@ -27,8 +27,8 @@ _DESCRIPTORS = (
     Column("db_id", "id", Kind.ID),
     Column("name", "database", Kind.TEXT),
     Column("old_root_lsn", "root", Kind.LSN, rank=2),
-    Column("new_root_lsn", "becomes", Kind.LSN),
-    Column("why", "why", Kind.TEXT, rank=3),
+    Column("new_root_lsn", "becomes", Kind.LSN, rank=3),
+    Column("why", "why", Kind.TEXT, wraps=True),
 )
 _RECORDS = (
     Column("name", "database", Kind.TEXT),
@@ -57,8 +57,8 @@ class _NodeRow:
 class _DescriptorRow:
     db_id: int
     name: str | None
-    old_root_lsn: int
-    new_root_lsn: int
+    old_root_lsn: int | None
+    new_root_lsn: int | None
     why: str
 
 
@@ -133,9 +133,13 @@ def _descriptors(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_Descri
         why = "root" if root_lsn != old else "name"
         if db_id in checkpoint.made:
             why = "made: the log has none"
-        yield _DescriptorRow(db_id, database.name, old, root_lsn, why)
+        yield _DescriptorRow(db_id, database.name, _or_none(old), _or_none(root_lsn), why)
     for db_id in sorted(checkpoint.removed):
-        yield _DescriptorRow(db_id, None, NULL_LSN, NULL_LSN, "removed: no name leads to it")
+        yield _DescriptorRow(db_id, None, None, None, "removed: no name leads to it")
+
+
+def _or_none(root_lsn: int) -> int | None:
+    return None if root_lsn == NULL_LSN else root_lsn
 
 
 def _facts(snapshot: Snapshot, outcome: Outcome) -> Iterator[tuple[str, str]]:

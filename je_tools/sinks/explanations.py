@@ -88,8 +88,8 @@ def print_exits(console: Console, exits: Sequence[ExitExplanation]) -> None:
     _print_rows(console, ("exit", "meaning"), [(str(each.code), each.meaning) for each in exits])
 
 
-def print_findings(console: Console, codes: Sequence[Code]) -> None:
-    """One finding code in full, or several as a list."""
+def print_codes(console: Console, codes: Sequence[Code]) -> None:
+    """One finding or refusal in full, or several as a list."""
     if len(codes) == 1:
         code = codes[0]
         _say(console, Text(f"{code.name} ({code.severity.value})", "bold"))
@@ -245,11 +245,11 @@ def exit_rows(exits: Iterable[ExitExplanation]) -> Iterator[dict[str, Any]]:
         yield {"exit": each.code, "meaning": each.meaning}
 
 
-def finding_rows(codes: Iterable[Code]) -> Iterator[dict[str, Any]]:
-    """Finding codes as rows for JSON lines."""
+def code_rows(kind: str, codes: Iterable[Code]) -> Iterator[dict[str, Any]]:
+    """Codes of findings, or of refusals, as rows for JSON lines."""
     for code in codes:
         yield {
-            "finding": code.name,
+            kind: code.name,
             "severity": code.severity.value,
             "meaning": code.meaning,
             "hint": code.hint,

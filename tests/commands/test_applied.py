@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.trees import TreeLog, slot
 from tests.corpus import FIXTURES, environments_in
 from tests.je_tools.dumped import je_tools, rows_of
 from tests.je_tools.writing.operations import digests
@@ -243,3 +244,28 @@ def test_a_dry_run_says_how_it_is_done(tmp_path: Path) -> None:
     assert done.err == (
         f"je-tools: it is written; `je-tools undo '{home}' --apply` takes it back\n"
     )
+
+
+def test_a_database_without_a_root_has_none_told(tmp_path: Path) -> None:
+    """Not the LSN that stands for none; and why it is written is told however narrow it is."""
+    log = TreeLog()
+    root = log.tree([slot(b"key", log.ln(b"key", b"data"))])
+    log.database(b"db", root)
+    log.checkpoint()
+    log.ln(b"key", b"changed")
+    home = log.write(tmp_path / "env")
+    done = je_tools("checkpoint", home, "--format", "jsonl")
+    rows = [row for row in rows_of(done.out) if row["section"] == "descriptors"]
+    assert None in [row["old_root_lsn"] for row in rows]
+    told = je_tools("checkpoint", home).out
+    assert b"0xffffffff" not in told
+    assert b"made: the log has none" in told
+
+
+def test_why_the_engine_would_refuse_is_told_with_what_to_do(tmp_path: Path) -> None:
+    home = copy_of(CRASHED, tmp_path)
+    shutil.copyfile(home / LAST, home / "7fffffff.jdb")
+    done = je_tools("recover", home)
+    assert done.code == 3
+    assert "Finish the network restore" in done.err
+    assert "`je-tools explain refusal:restore-marker`" in je_tools("checkpoint", home).err

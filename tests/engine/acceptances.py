@@ -244,7 +244,7 @@ def _leave(home: Path) -> None:
 def ours() -> Command:
     """The command that is judged when no other is named."""
     beside = Path(sys.executable).with_name("je-tools")
-    return Command([beside, "recover", "--apply"])
+    return Command([beside, "recover", "--apply", "--force"])
 
 
 def read_by(coordinate: str) -> list[Environment]:

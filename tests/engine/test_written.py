@@ -40,7 +40,8 @@ def recover(file_max: int | None, nodes: Counter[str] | None = None) -> Write:
         scanner = Scanner(threads=1, fast=sum(home.name.encode()) % 2 == 1)
         now_ms = time.time_ns() // 1_000_000
         try:
-            _, done = apply_checkpoint(home, scanner, Orders(cuts=True, file_max=file_max), now_ms)
+            orders = Orders(cuts=True, file_max=file_max, force=True)
+            _, done = apply_checkpoint(home, scanner, orders, now_ms)
         except (RefusedError, InputError) as error:
             raise WriteRefusedError(str(error)) from error
         if nodes is not None and done.checkpoint is not None:
@@ -56,7 +57,11 @@ def recover_copy(home: Path) -> None:
     scanner = Scanner(threads=1)
     try:
         apply_to_copy(
-            open_environment([home]), copy, scanner, Orders(cuts=True), time.time_ns() // 1_000_000
+            open_environment([home]),
+            copy,
+            scanner,
+            Orders(cuts=True, force=True),
+            time.time_ns() // 1_000_000,
         )
     except (RefusedError, InputError) as error:
         raise WriteRefusedError(str(error)) from error

@@ -22,6 +22,7 @@ from je_tools.formats.je.walk import Checksum
 from je_tools.masking import DataMode, Masking
 from je_tools.meanings import CODING_MEANINGS, CODINGS, FIELDS, condition_text
 from je_tools.plain import printable
+from je_tools.recovery.end import Refusal
 from je_tools.sinks.explanations import make_console, print_entry
 from tests.corpus import FIXTURES, VECTORS, environment, log_files
 from tests.formats.logs import log_rows
@@ -71,8 +72,13 @@ def test_every_exit_code_and_finding_is_explained(capsys: pytest.CaptureFixture[
     for finding in findings.CODES.values():
         text = explained(capsys, f"finding:{finding.name}")[1]
         assert text.startswith(f"{finding.name} ({finding.severity.value})")
-    rows = explained(capsys, "finding:", "exit:", "--format", "jsonl")[1].splitlines()
-    assert len(rows) == len(findings.CODES) + len(EXIT_MEANINGS)
+    for refusal in Refusal:
+        text = explained(capsys, f"refusal:{refusal}")[1]
+        assert text.startswith(f"{refusal} (error)")
+        assert "What to do" in text
+    kinds = ("finding:", "exit:", "refusal:")
+    rows = explained(capsys, *kinds, "--format", "jsonl")[1].splitlines()
+    assert len(rows) == len(findings.CODES) + len(EXIT_MEANINGS) + len(Refusal)
     assert all(json.loads(row)["meaning"] for row in rows)
 
 
@@ -82,9 +88,10 @@ def test_every_exit_code_and_finding_is_explained(capsys: pytest.CaptureFixture[
         ("type:BINDela", "did you mean BINDelta"),
         ("exit:7", "`explain exit:` lists all"),
         ("finding:nonsense", "`explain finding:` lists all"),
-        ("tpe:BIN", "neither an LSN as 0x3/0x1a2f nor a topic of type:, exit:, finding:"),
+        ("tpe:BIN", "neither an LSN as 0x3/0x1a2f nor a topic of type:, exit:, finding:, refusal:"),
         ("type", "did you mean type:?"),
         ("clean-end", "did you mean finding:clean-end?"),
+        ("halt-chosen", "did you mean refusal:halt-chosen?"),
         ("0x3/0x26", "name the log that it is looked up in with --env"),
         ("0x0/0x26", "--env"),
         ("nameln", "did you mean type:NameLN?"),
