@@ -21,8 +21,9 @@ EXIT_MEANINGS: dict[int, str] = {
     EXIT_USAGE: "The command line is wrong; the text says which part.",
     EXIT_DAMAGE: (
         "Finished, and damage was found, records are lost (`salvage`, `missing`, also what would "
-        "be lost `--without` a file), environments differ or a copy is not whole (`diff`), or the "
-        "engine would refuse the log or its settings (`recover`, `space`). "
+        "be lost `--without` a file) or were cut off (`recover --apply`), environments differ or a "
+        "copy is not whole (`diff`), or the engine would refuse the log or its settings "
+        "(`recover`, `space`). "
         "`--exit-zero` makes this 0, for cron jobs."
     ),
     EXIT_INPUT: (

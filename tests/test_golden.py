@@ -87,7 +87,7 @@ COMMAND_LINES = {
     "checkpoint-nothing": "je-tools checkpoint fixtures/v8-cleaned/env",
     "checkpoint-cut": "je-tools checkpoint damaged",
     "checkpoint-old": "je-tools checkpoint fixtures/v6-halt/env",
-    "checkpoint-copy": f"je-tools checkpoint {CRASH} --output copy",
+    "checkpoint-copy": f"je-tools checkpoint {CRASH} --apply --output -",
     "recover-rootless": "je-tools recover damaged",
     "databases": f"je-tools databases {OLD}",
     "databases-jsonl": f"je-tools databases {CRASH} --internal --format jsonl",

@@ -48,7 +48,8 @@ def test_the_second_writes_nothing(written: Environment, tmp_path: Path) -> None
         if done.code in (4, 6):
             assert digests(home) == found
             continue
-        assert done.code == 0, done.err
+        # Also where Commits lay behind damage, and are lost.
+        assert done.code == 3 * ("lost-tail" in done.err), done.err
         before, told = (digests(home), times(home)), done.err
         for verb in ("checkpoint", "recover"):
             done = je_tools(verb, "--apply", home)
