@@ -73,9 +73,9 @@ def test_a_copy_is_told_of_by_the_name_of_the_original(verb: str, tmp_path: Path
 def test_no_cut_at_damage_in_front_of_what_is_to_be_kept(end: list[str], tmp_path: Path) -> None:
     home = damaged(copy_of(CRASHED, tmp_path), DAMAGED_AT)
     found = digests(home)
-    told = je_tools("recover", home, end)
+    told = je_tools("recover", home, *end)
     assert "--apply refuses that" in told.err
-    done = je_tools("recover", home, end, "--apply")
+    done = je_tools("recover", home, *end, "--apply")
     assert done.code == 6
     assert "the log ends at 0x0/0x3d" in done.err
     assert {name: each for name, each in digests(home).items() if name != "je.lck"} == found
