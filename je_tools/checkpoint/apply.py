@@ -252,11 +252,11 @@ def _has_work(snapshot: Snapshot, orders: Orders) -> bool:
         check_reached(snapshot, orders.to_lsn)
     if not is_to_cut(snapshot) and not is_needed(snapshot):
         return False
-    version = snapshot.end.files[-1].version
+    name, version = snapshot.environment.name, snapshot.end.files[-1].version
     if version < _VERSION_MIN:
         raise InputError(
-            f"{snapshot.environment.name}: a log of version {version}, older than {_VERSION_MIN}, "
-            "is only read. `je-tools export --all` gets its records out."
+            f"{name}: a log of version {version}, older than {_VERSION_MIN}, is only read. "
+            f"`je-tools export --all {quoted(name)}` gets its records out."
         )
     if orders.to_lsn is not None:
         check_state(snapshot)
