@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from je_tools.checkpoint.vlsn_records import is_replicated
 from je_tools.environment import Environment, LogFile
 from je_tools.errors import RefusedError
 from je_tools.formats.arrays import Ints
@@ -19,7 +20,7 @@ from je_tools.formats.je.types import COMMIT_NO, Family
 from je_tools.plain import quoted
 from je_tools.recovery.end import EndReason, find_checkpoint, find_end
 from je_tools.scan import Scanner
-from je_tools.snapshot import REPLICATED_ENV, Snapshot
+from je_tools.snapshot import Snapshot
 
 INVOKER = "je-tools"
 """What checkpoints of ours say of who wrote them."""
@@ -30,11 +31,13 @@ class Acknowledged:
     """Commits of the group behind the end of a log.
 
     Attributes:
+        entry_count: entries of the group, Commits and others.
         commit_count: all of them.
         durable_count: those that a majority has, as later Commits say.
         dtvlsn: up to which VLSN it has them; 0 where nothing is known.
     """
 
+    entry_count: int
     commit_count: int
     durable_count: int
     dtvlsn: int
@@ -44,12 +47,6 @@ def files_behind(snapshot: Snapshot) -> tuple[LogFile, ...]:
     """Files behind the one in which the log ends."""
     last = snapshot.end.files[-1].file_no
     return tuple(file for file in snapshot.environment.files if file.file_no > last)
-
-
-def is_replicated(snapshot: Snapshot) -> bool:
-    """Whether the environment is a member of a replication group."""
-    root = snapshot.entry(snapshot.checkpoint.root_lsn)
-    return root is not None and bool(root.fields.get("flags", 0) & REPLICATED_ENV)
 
 
 def was_cut_there(environment: Environment, scanner: Scanner, to_lsn: int) -> bool:
@@ -134,9 +131,13 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     end = snapshot.end
     is_chosen = end.reason is EndReason.CHOSEN
     is_damaged = end.reason is EndReason.DAMAGED and len(end.commits_behind)
-    if not (is_chosen or is_damaged) or not is_replicated(snapshot):
+    is_less = end.cut_size or files_behind(snapshot)
+    if not is_less or not (is_chosen or is_damaged):
         return None
     told = acknowledged_behind(snapshot)
+    # What is kept may end before the environment became a member.
+    if not (is_replicated(snapshot) or told.entry_count):
+        return None
     if not is_chosen and not told.commit_count:
         return None
     durable = ""
@@ -161,14 +162,15 @@ def acknowledged_behind(snapshot: Snapshot) -> Acknowledged:
     files = (end.files[-1], *files_behind(snapshot))
     work = _Commits(end.next_lsn, snapshot.fast)
     scanner = replace(snapshot.scanner, progress=None)
-    vlsns, dtvlsns = [_NONE], [_NONE]
+    count, vlsns, dtvlsns = 0, [_NONE], [_NONE]
     for part in scanner.scan(replace(snapshot.environment, files=files), work):
-        for vlsn, dtvlsn in part.results:
+        for entry_count, vlsn, dtvlsn in part.results:
+            count += entry_count
             vlsns.append(vlsn)
             dtvlsns.append(dtvlsn)
     vlsn = np.concatenate(vlsns)
     highest = int(np.concatenate(dtvlsns).max(initial=0))
-    return Acknowledged(len(vlsn), int(np.count_nonzero(vlsn <= highest)), highest)
+    return Acknowledged(count, len(vlsn), int(np.count_nonzero(vlsn <= highest)), highest)
 
 
 _NONE = np.empty(0, np.int64)
@@ -176,18 +178,18 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class _Commits:
-    """Work for a scan: VLSN and dtvlsn of the group's Commits from an LSN on."""
+    """Work for a scan: the group's entries from an LSN on, VLSN and dtvlsn of its Commits."""
 
     from_lsn: int
     fast: bool
 
-    def __call__(self, rows: Rows) -> tuple[Ints, Ints]:
-        wanted = rows.good & (rows.type == COMMIT_NO) & rows.replicated & ~rows.invisible
-        own = np.flatnonzero(wanted & (rows.lsn >= self.from_lsn))
+    def __call__(self, rows: Rows) -> tuple[int, Ints, Ints]:
+        of_group = rows.good & rows.replicated & ~rows.invisible & (rows.lsn >= self.from_lsn)
+        own = np.flatnonzero(of_group & (rows.type == COMMIT_NO))
         vlsns, dtvlsns = [_NONE], [_NONE]
         for first in range(0, len(own), MAX_ROWS):
             some = rows.take(own[first : first + MAX_ROWS])
             decoded = decode(some, Family.TXN_END, fast=self.fast, wanted=frozenset({"dtvlsn"}))
             vlsns.append(some.vlsn[~decoded.bad])
             dtvlsns.append(decoded.fields.known("dtvlsn")[~decoded.bad])
-        return np.concatenate(vlsns), np.concatenate(dtvlsns)
+        return int(np.count_nonzero(of_group)), np.concatenate(vlsns), np.concatenate(dtvlsns)

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from je_tools.checkpoint.apply import Orders, apply_checkpoint, apply_to_copy
+from je_tools.checkpoint.cutting import group_refusal
 from je_tools.checkpoint.run import is_needed
 from je_tools.environment import open_environment
 from je_tools.errors import InputError, RefusedError
 from je_tools.findings import Severity
+from je_tools.formats.je.header import REPLICATED, VLSN_PRESENT
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
 from je_tools.snapshot_findings import snapshot_findings
@@ -154,6 +156,24 @@ def test_what_a_transaction_manager_decides_is_left_to_it(name: str, tmp_path: P
     with pytest.raises(RefusedError, match=r"prepared \(XA\) and not decided: transaction 7"):
         apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
     assert hashes(home) == before
+
+
+def test_a_cut_to_before_an_environment_became_a_member(tmp_path: Path) -> None:
+    """What goes is the group's, be it that what is kept knows of no group."""
+    log = TreeLog()
+    log.database(b"db", log.tree([slot(b"key", log.ln(b"key", b"data"))]))
+    log.checkpoint()
+    last = log.ln(b"key", b"own")
+    log.ln(b"key", b"of the group", txn=-1, vlsn=1, entry_flags=REPLICATED | VLSN_PRESENT)
+    log.end(-1, flags=0)
+    home = log.write(tmp_path / "env")
+    environment, scanner = open_environment([home]), Scanner(threads=1)
+
+    def refusal(to_lsn: int) -> str | None:
+        return group_refusal(take_snapshot(environment, scanner, now_ms=0, to_lsn=to_lsn))
+
+    assert "add --force" in (refusal(last) or "")
+    assert refusal(snapshot_of(home, 0).end.last_lsn) is None
 
 
 @pytest.mark.parametrize("is_marked", [True, False])
