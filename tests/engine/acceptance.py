@@ -43,7 +43,7 @@ from tests.truth.headers import NAMES, USER_TYPES, Header
 from tests.truth.log_end import good_entries, read_log
 from tests.truth.replay import replay
 
-SOURCES = [FOLDER / f"{name}.java" for name in ("Acceptance", "Nodes", "Workload")]
+SOURCES = [FOLDER / f"{name}.java" for name in ("Acceptance", "Crashes", "Nodes", "Workload")]
 STRICT = ("-ea:com.sleepycat...",)
 SEED, TRANSACTIONS = 1, 150
 MOST_SHOWN = 6

@@ -1,0 +1,112 @@
+import com.sleepycat.je.CheckpointConfig;
+import com.sleepycat.je.Database;
+import com.sleepycat.je.DatabaseConfig;
+import com.sleepycat.je.DatabaseEntry;
+import com.sleepycat.je.Environment;
+import com.sleepycat.je.EnvironmentConfig;
+import com.sleepycat.je.Transaction;
+import java.io.File;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * Leaves an environment as a crash does, in a state that the workloads do not come by.
+ *
+ * <p>{@code java -cp JE_JAR:CLASSES Crashes HOME STATE [ARGUMENT]}, compiled with Nodes and
+ * Workload. STATE is one of
+ *
+ * <ul>
+ *   <li>{@code unfinished NODE}: a transaction of a group goes on, that has deleted, changed and
+ *       inserted records; NODE is as Nodes wants it;
+ *   <li>{@code temporary RECORDS}: a temporary database is open, beside one that stays, with so many
+ *       records in each, and there is a checkpoint in the middle.
+ * </ul>
+ */
+public final class Crashes {
+    private static final int CACHE_BYTES = 1_200_000;
+
+    private Crashes() {}
+
+    public static void main(String[] args) {
+        File home = new File(args[0]);
+        if (args[1].equals("unfinished")) {
+            leaveUnfinished(home, args[2]);
+        } else {
+            leaveTemporary(home, Integer.parseInt(args[2]));
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void leaveUnfinished(File home, String node) {
+        Environment env = Nodes.open(home, config(), node, true);
+        Database db = env.openDatabase(null, "people", transactional());
+        for (int i = 0; i < 200; i++) {
+            put(db, null, i, "first");
+        }
+        checkpoint(env);
+        Transaction open = env.beginTransaction(null, null);
+        for (int i = 0; i < 20; i++) {
+            db.delete(open, entry(i));
+        }
+        for (int i = 20; i < 40; i++) {
+            put(db, open, i, "unfinished");
+        }
+        for (int i = 300; i < 320; i++) {
+            put(db, open, i, "unfinished");
+        }
+        for (int i = 100; i < 150; i++) {
+            put(db, null, i, "second");
+        }
+        env.flushLog(true);
+    }
+
+    private static void leaveTemporary(File home, int records) {
+        EnvironmentConfig config = config();
+        // Nodes of the temporary database come into the log only for lack of memory.
+        config.setCacheSize(CACHE_BYTES);
+        Environment env = new Environment(home, config);
+        Database kept = env.openDatabase(null, "people", transactional());
+        DatabaseConfig temporary = new DatabaseConfig();
+        temporary.setAllowCreate(true);
+        temporary.setTemporary(true);
+        Database scratch = env.openDatabase(null, "scratch", temporary);
+        String value = "v".repeat(400);
+        for (int i = 0; i < records; i++) {
+            put(scratch, null, i, value);
+            put(kept, null, i, value);
+            if (i == records * 3 / 4) {
+                checkpoint(env);
+            }
+        }
+        env.flushLog(true);
+    }
+
+    private static EnvironmentConfig config() {
+        EnvironmentConfig config = new EnvironmentConfig();
+        config.setAllowCreate(true);
+        config.setTransactional(true);
+        config.setConfigParam("je.freeDisk", "0");
+        for (String daemon : new String[] {"Checkpointer", "Cleaner", "INCompressor"}) {
+            config.setConfigParam("je.env.run" + daemon, "false");
+        }
+        return config;
+    }
+
+    private static DatabaseConfig transactional() {
+        DatabaseConfig config = new DatabaseConfig();
+        config.setAllowCreate(true);
+        config.setTransactional(true);
+        return config;
+    }
+
+    private static void checkpoint(Environment env) {
+        env.checkpoint(new CheckpointConfig().setForce(true));
+    }
+
+    private static void put(Database db, Transaction txn, int number, String value) {
+        db.put(txn, entry(number), new DatabaseEntry(value.getBytes(StandardCharsets.UTF_8)));
+    }
+
+    private static DatabaseEntry entry(int number) {
+        return new DatabaseEntry(String.format("key%06d", number).getBytes(StandardCharsets.UTF_8));
+    }
+}
