@@ -173,7 +173,7 @@ class Session:
         if error is None or self._told or not self._wants_journal:
             return
         text = self.state_text() if self._begun or not is_plain else ""
-        if self._finished and not is_plain:
+        if self._finished and not isinstance(error, RefusedError):
             text = f"; the {self._operation} is done. {undo_command(self._home)} takes it back"
         if text:
             error.add_note(text.removeprefix("; "))

@@ -21,6 +21,7 @@ from je_tools.salvage.run import Mode, salvage, write
 from je_tools.scan import Scanner
 from je_tools.sinks.records import RecordFormat, open_record_sink
 from je_tools.snapshot import held_snapshot
+from je_tools.writing.lock import EnvironmentLock
 from tests.builders.trees import TreeLog, simple, slot
 from tests.corpus import ROOT
 from tests.damage.running import Outcome, je_tools
@@ -30,6 +31,11 @@ COUNT = 200
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "recover": ("recover", "ENV", "--output", "OUT"),
+    "recover in place": ("recover", "ENV", "--apply"),
+    "recover a copy": ("recover", "ENV", "--apply", "--output", "OUT"),
+    "checkpoint": ("checkpoint", "ENV"),
+    "checkpoint in place": ("checkpoint", "ENV", "--apply"),
+    "checkpoint a copy": ("checkpoint", "ENV", "--apply", "--output", "OUT"),
     "databases": ("databases", "ENV", "--output", "OUT"),
     "count": ("count", "ENV", "--output", "OUT"),
     "get": ("get", "ENV", "--db", "db", "0150", "--output", "OUT"),
@@ -79,21 +85,22 @@ def cut(path: Path, how: str) -> None:
 def tear_when_mapped(
     home: Path, monkeypatch: pytest.MonkeyPatch, how: str, count: int = 1
 ) -> list[int]:
-    """Shorten the first file of a log as soon as it was mapped so many times.
+    """Shorten the first file of a log, or of its copy, as soon as it was mapped so many times.
 
     Returns:
         Grows by one a map.
     """
-    path = home / "00000000.jdb"
     maps: list[int] = []
     made = Image.__init__
 
     def make(self: Image, parts: Any) -> None:
         made(self, parts)
-        if any(part.path == path for part in parts):
-            maps.append(1)
-            if len(maps) == count:
-                cut(path, how)
+        for part in parts:
+            is_first = part.path.name == "00000000.jdb"
+            if is_first and (part.path.parent == home or ".part" in part.path.parent.name):
+                maps.append(1)
+                if len(maps) == count:
+                    cut(part.path, how)
 
     monkeypatch.setattr(Image, "__init__", make)
     return maps
@@ -119,7 +126,7 @@ def test_a_log_that_stays(name: str, copy: Path, tmp_path: Path) -> None:
     # What the builder writes has node ids that its checkpoint does not know.
     has_findings = "verify" in name or "without" in name
     assert done.code == (3 if has_findings else 0), done.err
-    assert out.exists()
+    assert out.exists() == ("OUT" in COMMANDS[name])
 
 
 @pytest.mark.parametrize("how", ["whole", "pages", "bytes"])
@@ -135,6 +142,44 @@ def test_a_file_that_is_cut_under_a_command(
     assert "00000000.jdb" in done.err
     assert "Traceback" not in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["env"]
+    assert {path.name for path in home.iterdir()} <= {"00000000.jdb", "00000001.jdb", "je.lck"}
+
+
+@pytest.mark.parametrize("name", ["checkpoint in place", "checkpoint a copy"])
+def test_a_file_that_is_cut_when_it_is_written(
+    name: str, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While what was written is read again: what was done in place can be taken back."""
+    home, out = two_files(tmp_path / "env"), tmp_path / "out"
+    tear_when_mapped(home, monkeypatch, "bytes", 2)
+    done = run(name, home, copy, out)
+    assert done.code == 5, (done.code, done.err)
+    assert "00000000.jdb: became shorter" in done.err
+    assert not out.exists()
+    assert ("`je-tools undo" in done.err) == ("place" in name)
+
+
+@pytest.mark.parametrize("how", ["whole", "pages", "bytes"])
+def test_a_file_that_is_cut_under_an_undo(
+    how: str, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which reads without a map: it takes nothing back of a log that is not what it was."""
+    home, out = two_files(tmp_path / "env"), tmp_path / "out"
+    assert run("checkpoint in place", home, copy, out).code == 0
+    before = (home / "00000001.jdb").read_bytes()
+    made = EnvironmentLock.__enter__
+
+    def enter(self: EnvironmentLock) -> EnvironmentLock:
+        cut(home / "00000000.jdb", how)
+        return made(self)
+
+    monkeypatch.setattr(EnvironmentLock, "__enter__", enter)
+    maps = tear_when_mapped(home, monkeypatch, how)
+    done = je_tools("undo", home, "--apply")
+    assert not maps
+    assert done.code == 6, (done.code, done.err)
+    assert "00000000.jdb: had" in done.err
+    assert (home / "00000001.jdb").read_bytes() == before
 
 
 def test_what_lies_behind_the_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
