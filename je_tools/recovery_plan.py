@@ -199,7 +199,11 @@ def plan_recovery(snapshot: Snapshot) -> Plan:
         int(np.count_nonzero(~ends.is_commit)),
         _open_transactions(interval, snapshot.rules),
         _database_changes(snapshot),
-        tuple(i for i, each in snapshot.databases.items() if each.name is None),
+        tuple(
+            db_id
+            for db_id, each in snapshot.databases.items()
+            if each.name is None and db_id not in snapshot.temporary
+        ),
         (first, snapshot.end.files[-1].file_no),
         lost_behind(snapshot.environment, snapshot.end, snapshot.scanner, _names(snapshot)),
         checkpoint.end_lsn != NULL_LSN and checkpoint.end_lsn == snapshot.end.last_lsn,
@@ -280,7 +284,12 @@ def _database_changes(snapshot: Snapshot) -> tuple[DatabaseChange, ...]:
         elif outcome is Outcome.NO_RECORD:
             what = "creation undone"
         changes.append(DatabaseChange(name, db_id, what))
+    changes += [
+        DatabaseChange(name, db_id, "temporary, removed")
+        for db_id, name in snapshot.temporary.items()
+    ]
     # A rename takes one name and gives another to the same id.
+    gone |= set(snapshot.temporary.values())
     new = {each.db_id: each.name for each in changes if each.name not in gone}
     return tuple(
         replace(each, what=f"renamed to {new[each.db_id]}")

@@ -60,8 +60,15 @@ REPLICATED_ENV, CONVERTED = 1, 2
 ID_DB, NAME_DB = 0, 1
 """The databases of all databases' descriptors and names."""
 
-DUPLICATES, REPLICATED_DB, PREFIXING = 0x01, 0x04, 0x10
+DUPLICATES, TEMPORARY, REPLICATED_DB, PREFIXING = 0x01, 0x02, 0x04, 0x10
 """Bits of a database's flags. Source: DatabaseImpl, JE 7.5.11."""
+
+_TEMPORARY_UNTIL = 17
+"""The newest log version whose engine is known to remove temporary databases.
+
+That of version 26 has none any more, and takes one that it finds for any other. Source:
+DatabaseImpl, JE 18.3.12 and that of Oracle NoSQL with log version 26.
+"""
 
 _FILE_NO_MAX = (1 << 31) - 1
 
@@ -133,6 +140,7 @@ class Snapshot:
         databases: by id; the two of the DbTree and all that have a descriptor.
         names: of databases by id; also such as have no descriptor.
         lost_names: that are in use, though nobody knows of which database.
+        temporary: names that temporary databases had by id, which recovery removes.
         faults: what is wrong with trees, as far as they have been read.
         kept_txns: ids of transactions without an end that count as committed; see `take_snapshot`.
         to_lsn: of the entry with which the log was asked to be taken to end; None for its end.
@@ -150,6 +158,7 @@ class Snapshot:
     databases: dict[int, Database] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     lost_names: set[str] = field(default_factory=set)
+    temporary: dict[int, str] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
     kept_txns: frozenset[int] = frozenset()
     to_lsn: int | None = None
@@ -569,6 +578,7 @@ def _find_databases(snapshot: Snapshot) -> None:
         version = entry.version
         snapshot.databases[db_id] = Database(db_id, names.get(db_id), record, root, lsn, version)
     snapshot.names = names | _names_by_descriptors(snapshot)
+    _take_temporary(snapshot)
     if lacks_own or _lacks_own(snapshot):
         snapshot.refusals += (Refusal.OWN_DATABASE_LOST,)
 
@@ -599,6 +609,22 @@ def _names_by_descriptors(snapshot: Snapshot) -> dict[int, str]:
             snapshot.lost_names.remove(name)
             found[each.db_id] = str(name)
     return found
+
+
+def _take_temporary(snapshot: Snapshot) -> None:
+    """Take their names from databases that were to last until they are closed.
+
+    Each checkpoint logs the descriptors of all that are open, and recovery removes those that it
+    meets. Source: RecoveryManager.redoOneLN and removeTempDbs, JE 7.5.11 and 18.3.12.
+    """
+    if snapshot.end.files[-1].version > _TEMPORARY_UNTIL:
+        return
+    for db_id, database in snapshot.databases.items():
+        is_met = database.map_ln_lsn >= max(snapshot.checkpoint.start_lsn, 0)
+        if database.name is not None and database.flags & TEMPORARY and is_met:
+            snapshot.temporary[db_id] = database.name
+            snapshot.databases[db_id] = replace(database, name=None)
+            del snapshot.names[db_id]
 
 
 def _lacks_own(snapshot: Snapshot) -> bool:

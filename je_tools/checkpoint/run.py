@@ -63,6 +63,7 @@ from je_tools.snapshot import (
     Database,
     Snapshot,
 )
+from je_tools.utilization import record_places
 
 Emit = Callable[[int, int, bytes], None]
 
@@ -314,6 +315,7 @@ class _Checkpointer:
         snapshot, done = self.snapshot, self.done
         if begins_file(snapshot):
             self.log.appender.flip()
+        self._write_temporary_names()
         started = {"time_ms": self.settings.now_ms, "ckpt_id": self._ckpt_id(), "invoker": INVOKER}
         done.start_lsn = self.log.entry("CkptStart", started).lsn
         done.records[VLSN_MAP_DB] = write_index(
@@ -397,15 +399,37 @@ class _Checkpointer:
         )
         return writer.write()
 
+    def _write_temporary_names(self) -> None:
+        """Log the names of temporary databases once more, in front of where the checkpoint begins.
+
+        The engine cannot open a log in which such a database has a descriptor and no name. As long
+        as the checkpoint has no end recovery replays both, and none of them behind that.
+        """
+        snapshot = self.snapshot
+        if not snapshot.temporary:
+            return
+        lsns = dict(record_places(snapshot, snapshot.databases[NAME_DB].name or ""))
+        for db_id, name in sorted(snapshot.temporary.items()):
+            key = name.encode("utf-8", "surrogateescape")
+            self._write_name_ln(key, db_id)
+            self.log.replaced_lns.append(lsns[key])
+            self.changed_names[key] = None
+
     def _write_name(self, database: Database) -> None:
         """The name of a database that was made."""
         key = (database.name or "").encode()
+        self.changed_names[key] = self._write_name_ln(key, database.db_id)
+
+    def _write_name_ln(self, key: bytes, db_id: int) -> Written:
         fields = NO_LN | {"db_id": NAME_DB, "key": key, "data": b"", "operation": 0}
-        fields |= {"name_db_id": database.db_id, "deleted": 0}
-        self.changed_names[key] = self.log.entry("NameLN", fields)
+        return self.log.entry("NameLN", fields | {"name_db_id": db_id, "deleted": 0})
 
     def _write_removal(self, database: Database) -> None:
-        self._write_map_ln(database, {}, deleted=True)
+        if database.db_id not in self.snapshot.temporary:
+            self._write_map_ln(database, {}, deleted=True)
+            return
+        self.log.replaced_lns.append(database.map_ln_lsn)
+        self.changed_maps[database_key(database.db_id)] = None
 
     def _write_map_ln(
         self, database: Database, rooted: Mapping[str, Any], *, deleted: bool

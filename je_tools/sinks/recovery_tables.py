@@ -146,7 +146,7 @@ def _versions(plan: Plan) -> str:
 def _verdict(plan: Plan, refusals: str) -> str:
     if refusals:
         return f"would refuse to open it: {refusals}"
-    if plan.is_clean and not plan.unfinished_removals:
+    if plan.is_clean and not plan.unfinished_removals and not plan.snapshot.temporary:
         return "opens it, and has nothing to write"
     return "opens it, and writes a checkpoint"
 

@@ -10,9 +10,9 @@ import pytest
 
 from je_tools.errors import StoppedError
 from je_tools.recovery.interval import Lns, LoggedNodes
-from je_tools.recovery_plan import _lost_keys
-from je_tools.snapshot import Snapshot, take_snapshot
-from tests.builders.trees import simple
+from je_tools.recovery_plan import _lost_keys, plan_recovery
+from je_tools.snapshot import TEMPORARY, Snapshot, take_snapshot
+from tests.builders.trees import NULL, TreeLog, descriptor_ln, simple, slot
 from tests.corpus import Environment, environment, marked_if_another, recorded_environments
 from tests.damage.running import je_tools
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
@@ -112,3 +112,28 @@ def test_a_file_that_is_cut_at_last_is_told_by_the_command(
     done = je_tools("recover", home)
     assert done.code == 5
     assert "00000000.jdb: became shorter while it was read" in done.err
+
+
+@pytest.mark.parametrize(
+    ("known_until", "is_met", "goes"),
+    [(17, True, True), (17, False, False), (16, True, False)],
+)
+def test_temporary_databases(
+    known_until: int, is_met: bool, goes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recovery removes those whose descriptors it meets, up to some log version."""
+    monkeypatch.setattr("je_tools.snapshot._TEMPORARY_UNTIL", known_until)
+    log = TreeLog()
+    root = log.tree([slot(b"k", log.ln(b"k", b"v"))])
+    log.database(b"db", root)
+    log.database(b"scratch", NULL, db=7, db_flags=TEMPORARY)
+    log.checkpoint()
+    if is_met:
+        log.put("MapLN", descriptor_ln(b"scratch", NULL, 7, db_flags=TEMPORARY))
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert snapshot.temporary == ({7: "scratch"} if goes else {})
+    assert (snapshot.databases[7].name is None) == goes
+    assert (7 in snapshot.names) == (not goes)
+    plan = plan_recovery(snapshot)
+    assert plan.unfinished_removals == ()
+    assert [each.what for each in plan.database_changes] == ["temporary, removed"] * goes
