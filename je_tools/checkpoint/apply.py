@@ -27,6 +27,7 @@ from je_tools.checkpoint.run import (
     check_writable,
     is_needed,
     is_to_cut,
+    nowhere,
     write_checkpoint,
 )
 from je_tools.environment import Environment, LogFile, open_environment
@@ -50,6 +51,8 @@ NATIVE_VERSIONS = (8, 17)
 
 _VERSION_MIN = 8
 _HELD_MAX = 8 << 20
+_AMPLE = 2
+"""A checkpoint has fewer bytes than so many times the log, in which all nodes are that it writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +337,10 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
     held = _Held(session, cut, end.cut_size)
     checkpoint = None
     if is_needed(snapshot):
-        checkpoint = write_checkpoint(snapshot, _settings(snapshot, orders), held)
+        settings = _settings(snapshot, orders)
+        if session is not None:
+            _check_room(snapshot, settings, session)
+        checkpoint = write_checkpoint(snapshot, settings, held)
     held.let_go()
     return Outcome(
         checkpoint,
@@ -342,6 +348,17 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
         tuple(file.path.name for file in aside),
         tuple(file.path.name for file in behind),
     )
+
+
+def _check_room(snapshot: Snapshot, settings: Settings, session: Session) -> None:
+    """Make sure that there is room for all of a checkpoint, before any of it is written.
+
+    That takes making it twice, so it is done where the room might be too little.
+    """
+    if session.least_room()[1] >= _AMPLE * snapshot.environment.size:
+        return
+    size = write_checkpoint(snapshot, settings, nowhere).size
+    session.check_space(size + snapshot.end.cut_size)
 
 
 def _settings(snapshot: Snapshot, orders: Orders) -> Settings:

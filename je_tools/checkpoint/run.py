@@ -9,7 +9,7 @@ Source: je-log.md "Checkpoints"; Checkpointer.doCheckpoint, RecoveryManager.reco
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ from je_tools.formats.je.internal import (
 )
 from je_tools.formats.je.node_writer import DELTAS_MIN
 from je_tools.formats.je.types import CKPT_START_NO
-from je_tools.formats.je.writer import Appender, Tail
+from je_tools.formats.je.writer import Appender, Emit, Tail
 from je_tools.plain import quoted
 from je_tools.properties import BIN_DELTA, FORCE_NEW_FILE, NUMBERS, read_settings
 from je_tools.recovery.end import IMMUTABLE_NO, EndReason
@@ -64,8 +64,6 @@ from je_tools.snapshot import (
     Snapshot,
 )
 from je_tools.utilization import record_places
-
-Emit = Callable[[int, int, bytes], None]
 
 _LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)
 """Databases to which the engine's own checkpoints write when their trees are written already."""
@@ -350,7 +348,7 @@ class _Checkpointer:
             trial.done = copy.deepcopy(self.done)
             trial.changed_maps = dict(self.changed_maps)
             trial.changed_names = dict(self.changed_names)
-            trial.log = self._log_at(self.log.appender.tail, _nowhere)
+            trial.log = self._log_at(self.log.appender.tail, nowhere)
             trial.log.sequences = copy.deepcopy(self.log.sequences)
             trial.log.expiring = copy.deepcopy(self.log.expiring)
             trial._write_rest(guess)
@@ -487,7 +485,7 @@ def _first_active(snapshot: Snapshot, start_lsn: int) -> int:
     return int(lns.lsn[kept].min(initial=start_lsn))
 
 
-def _nowhere(_file_no: int, _offset: int, _data: bytes) -> None:
+def nowhere(_file_no: int, _offset: int, _data: bytes) -> None:
     """Takes what is only to be counted."""
 
 

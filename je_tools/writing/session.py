@@ -189,16 +189,22 @@ class Session:
         """
         if self._wants_journal:
             size += size * 4 // SECTOR
+        folder, free = self.least_room()
+        if free < size:
+            raise RefusedError(
+                f"{folder}: {free:,} bytes are free, and up to {size:,} would be written; "
+                "make room, or write to a copy elsewhere (--output DIR)"
+            )
+
+    def least_room(self) -> tuple[Path, int]:
+        """The folder of the log on whose device the fewest bytes are free, and how many.
+
+        Raises:
+            RefusedError: the system does not tell.
+        """
         folders = {path.parent for path in self._paths.values()} | {self._home}
         with refusing():
-            for folder in sorted(folders):
-                info = os.statvfs(folder)
-                free = info.f_bavail * info.f_frsize
-                if free < size:
-                    raise RefusedError(
-                        f"{folder}: {free:,} bytes are free, and up to {size:,} would be written; "
-                        "make room, or write to a copy elsewhere (--output DIR)"
-                    )
+            return min(((each, _free(each)) for each in sorted(folders)), key=lambda each: each[1])
 
     def check_own(self, file_nos: Iterable[int]) -> None:
         """Make sure that nobody has files that will be changed in place by another name.
@@ -559,6 +565,11 @@ class Session:
         for file_no, path in self._paths.items():
             if path.stat().st_size != self._sizes[file_no]:
                 raise _unlike(path, self._sizes[file_no])
+
+
+def _free(folder: Path) -> int:
+    info = os.statvfs(folder)
+    return info.f_bavail * info.f_frsize
 
 
 def log_paths(home: Path) -> list[Path]:

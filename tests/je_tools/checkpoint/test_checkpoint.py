@@ -225,3 +225,25 @@ def test_an_emptied_database_keeps_a_key_of_two_parts(tmp_path: Path) -> None:
     top = after.tree(database).read(after.tree(database).root())
     (key,) = (top.nodes.slots.key[row] for row in range(len(top.nodes.slots)))
     assert key == both
+
+
+@pytest.mark.parametrize(("free", "fits"), [(9_000, False), (40_000, True)])
+def test_room_for_all_of_it(
+    free: int, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the beginning is not held back until the end is known."""
+    home = copied(CRASHED, tmp_path)
+    before = hashes(home)
+    told = os.statvfs_result((4096, 1, 0, 0, free, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: told)
+    monkeypatch.setattr("je_tools.checkpoint.apply._HELD_MAX", 1000)
+    orders = Orders(file_max=5_000)
+    if fits:
+        _, outcome = apply_checkpoint(home, Scanner(threads=1), orders, newest_ms(CRASHED))
+        assert outcome.checkpoint is not None
+        assert 9_000 < outcome.checkpoint.size < 40_000
+        return
+    with pytest.raises(RefusedError, match=r"9,000 bytes are free, and up to 1\d,\d{3} would"):
+        apply_checkpoint(home, Scanner(threads=1), orders, newest_ms(CRASHED))
+    assert hashes(home) == before
+    assert not list(home.glob(".je-tools*"))
