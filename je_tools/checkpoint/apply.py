@@ -52,7 +52,7 @@ NATIVE_VERSIONS = (8, 17)
 _VERSION_MIN = 8
 _HELD_MAX = 8 << 20
 _AMPLE = 2
-"""A checkpoint has fewer bytes than so many times the log, in which all nodes are that it writes."""
+"""A checkpoint has fewer bytes than so many times the log, which has all nodes that it writes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from je_tools.checkpoint.obsolete import (
     obsolete_by_file,
     of_removed,
 )
-from je_tools.checkpoint.survey import Survey
+from je_tools.checkpoint.survey import Survey, given_numbers
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal import (
@@ -247,7 +247,8 @@ def finished_removals(snapshot: Snapshot, removed: frozenset[int]) -> Records:
     }
 
 
-_MAX_ENTRIES = 128
+MAX_ENTRIES = 128
+"""Slots of a node, and of one of old duplicates, where nobody says how many."""
 
 _NEEDED_SINCE = {
     UTILIZATION_DB: 0,
@@ -267,14 +268,18 @@ def with_own_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ..
     version = snapshot.end.files[-1].version
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
     fields = root.fields if root is not None else {}
-    db_id = max([int(fields.get("last_local_db_id", 0)), *snapshot.databases])
-    made = []
+    names = []
     for name, since in _NEEDED_SINCE.items():
         # In a group the first removal makes it, for all members.
         by_group = name == EXTINCT_SCANS_DB and fields.get("flags", 0) & REPLICATED_ENV
         if version < since or by_group or own_database(snapshot, name) is not None:
             continue
-        db_id += 1
+        names.append(name)
+    if not names:
+        return snapshot, ()
+    first_id = given_numbers(snapshot).local["db"] + 1
+    made = []
+    for db_id, name in enumerate(names, first_id):
         record = {
             "id": db_id,
             "name": name,
@@ -282,12 +287,10 @@ def with_own_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ..
             "db_flags": 0,
             "btree_comparator": b"",
             "dup_comparator": b"",
-            "max_entries": _MAX_ENTRIES,
+            "max_entries": MAX_ENTRIES,
             "created_at_log_version": version,
         }
         made.append(Database(db_id, name, record, NULL_LSN, NULL_LSN, version))
-    if not made:
-        return snapshot, ()
     databases = snapshot.databases | {each.db_id: each for each in made}
     return replace(snapshot, databases=databases), tuple(made)
 

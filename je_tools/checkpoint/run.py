@@ -20,6 +20,7 @@ from je_tools.checkpoint.changes import Changes, Written
 from je_tools.checkpoint.cutting import INVOKER, files_behind
 from je_tools.checkpoint.log import CheckpointLog
 from je_tools.checkpoint.own_records import (
+    MAX_ENTRIES,
     NO_LN,
     OWN,
     Fields,
@@ -68,7 +69,6 @@ from je_tools.utilization import record_places
 _LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)
 """Databases to which the engine's own checkpoints write when their trees are written already."""
 
-_MAX_ENTRIES = 128
 _ROOT_PRESENT = 1
 _CLEANER_NOTHING: dict[str, Any] = {
     "cleaner_last_file_no": -1,
@@ -81,7 +81,7 @@ _CLEANER_NOTHING: dict[str, Any] = {
 """What a CkptEnd of some log versions says beside the rest. Source: CheckpointEnd, JE 5.0.73."""
 
 _OLD_RECORD: dict[str, Any] = {
-    "max_dup_entries": _MAX_ENTRIES,
+    "max_dup_entries": MAX_ENTRIES,
     "file_count": 0,
     "file_utilization": (),
     "trigger_count": 0,
@@ -392,7 +392,7 @@ class _Checkpointer:
             changes.with_written(records, fast=snapshot.fast),
             self.log,
             prefixing=bool(database.flags & (PREFIXING | DUPLICATES)),
-            max_entries=int(database.record["max_entries"]) or _MAX_ENTRIES,
+            max_entries=int(database.record["max_entries"]) or MAX_ENTRIES,
             delta_percent=self.settings.delta_percent if self.log.version >= DELTAS_MIN else 0,
         )
         return writer.write()

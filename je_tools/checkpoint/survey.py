@@ -238,7 +238,7 @@ def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
     counting = Counting.of(snapshot)
     counting.prepare()
     work = _Look(counting.since, snapshot.end.next_lsn, file_nos, counting, fast=snapshot.fast)
-    survey = Survey(_given(snapshot), Stream.of(()))
+    survey = Survey(given_numbers(snapshot), Stream.of(()))
     streams = []
     survey.summaries = dict.fromkeys(file_nos, FileSummary())
     survey.expiring = {file_no: Counter() for file_no in file_nos}
@@ -273,7 +273,7 @@ def _of_bins(snapshot: Snapshot, lsns: Ints) -> Counter[int]:
     return found
 
 
-def _given(snapshot: Snapshot) -> Sequences:
+def given_numbers(snapshot: Snapshot) -> Sequences:
     """Numbers that the checkpoint, the root, and what recovery replays tell."""
     sequences = Sequences()
     sequences.saw_fields(snapshot.checkpoint.fields)

@@ -209,7 +209,9 @@ class TreeLog:
             },
         )
 
-    def ckpt_end(self, start: int, root: int, first_active_lsn: int | None = None) -> int:
+    def ckpt_end(
+        self, start: int, root: int, first_active_lsn: int | None = None, **more: int
+    ) -> int:
         """The end of a checkpoint."""
         kinds = ("node", "db", "txn", "extinction")
         last = {f"last_{where}_{kind}_id": 0 for kind in kinds for where in ("local", "replicated")}
@@ -221,7 +223,7 @@ class TreeLog:
         fields |= {"cleaner_adjustments": [], "completed_scan_count": 0, "completed_scans": []}
         if first_active_lsn is not None:
             fields["first_active_lsn"] = first_active_lsn
-        return self.put("CkptEnd", fields | last)
+        return self.put("CkptEnd", fields | last | more)
 
     def write(self, folder: Path) -> Path:
         """The environment's home."""

@@ -11,6 +11,7 @@ import pytest
 
 from je_tools.checkpoint.apply import Orders, apply_checkpoint, apply_to_copy
 from je_tools.checkpoint.cutting import group_refusal
+from je_tools.checkpoint.own_records import with_own_databases
 from je_tools.checkpoint.run import is_needed
 from je_tools.environment import open_environment
 from je_tools.errors import InputError, RefusedError
@@ -247,3 +248,17 @@ def test_room_for_all_of_it(
         apply_checkpoint(home, Scanner(threads=1), orders, newest_ms(CRASHED))
     assert hashes(home) == before
     assert not list(home.glob(".je-tools*"))
+
+
+def test_databases_that_are_made_have_ids_that_nobody_had(tmp_path: Path) -> None:
+    """The root of the databases does not tell of all that were given; what came later does."""
+    log = TreeLog()
+    log.database(b"db", log.tree([slot(b"k", log.ln(b"k", b"v"))]))
+    start = log.checkpoint(ends=False)
+    root = log.db_tree(log.tree(log.mapped, db=0), log.tree(log.named, db=1))
+    log.ckpt_end(start, root, last_local_db_id=30)
+    ids = {each.db_id for each in with_own_databases(snapshot_of(log.write(tmp_path / "a"), 0))[1]}
+    assert min(ids) == 31
+    log.ln(b"k", b"of a database that is gone", db=40)
+    ids = {each.db_id for each in with_own_databases(snapshot_of(log.write(tmp_path / "b"), 0))[1]}
+    assert min(ids) == 41
