@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -16,6 +17,8 @@ from je_tools.plain import printable
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Settings of every command."""
+
+_SMALL = 16 << 20
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -109,6 +112,39 @@ def terminal_width(output: Path | None) -> int | None:
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether a standard stream, which is None where it was closed before the start, is one."""
     return stream is not None and stream.isatty()
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What is told of work that has several parts, as a `Scanner` wants it; nothing by default."""
+
+    progress: Callable[[int], None] | None = None
+    stage: Callable[[str, int], None] | None = None
+
+
+@contextmanager
+def staged_bar(size: int, label: str) -> Iterator[Stages]:
+    """A bar on stderr for each part of the work, when that is a terminal and the log is not small.
+
+    Args:
+        size: bytes of the log, which the first part reads.
+        label: of the first part.
+    """
+    if size < _SMALL or not is_terminal(sys.stderr):
+        yield Stages()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks = [bar.add_task(label, total=size)]
+
+        def begin(label: str, size: int) -> None:
+            bar.remove_task(tasks.pop())
+            tasks.append(bar.add_task(label, total=size or None))
+
+        yield Stages(lambda done: bar.advance(tasks[-1], done), begin)
 
 
 @contextmanager

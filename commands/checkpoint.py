@@ -11,7 +11,7 @@ import click
 from je_tools.commands._options import (
     CONTEXT,
     format_option,
-    progress_bar,
+    staged_bar,
     threads_option,
 )
 from je_tools.commands._snapshot import home_argument, open_home
@@ -61,8 +61,8 @@ def command(**options: Unpack[WritingOptions]) -> int:
     output = results_path(options)
     environment = open_home(options["path"])
     orders = Orders(file_max=options["file_max"])
-    with progress_bar(environment.size, "checkpoint") as progress:
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+    with staged_bar(environment.size, "reading") as stages:
+        scanner = Scanner(threads=options["threads"], wide=True, **vars(stages))
         if options["apply"]:
             snapshot, outcome = run_checkpoint(environment, options, orders, scanner)
         else:

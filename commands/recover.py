@@ -14,8 +14,8 @@ from je_tools.commands._options import (
     CONTEXT,
     chosen_masking,
     format_option,
-    progress_bar,
     say,
+    staged_bar,
     terminal_width,
 )
 from je_tools.commands._snapshot import (
@@ -120,8 +120,8 @@ def _apply(options: Options) -> int:
     environment = open_home(options["path"])
     findings: list[Finding] = []
     with held_output() as plan:
-        with progress_bar(environment.size, "recover") as progress:
-            scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+        with staged_bar(environment.size, "reading") as stages:
+            scanner = Scanner(threads=options["threads"], wide=True, **vars(stages))
             orders = Orders(
                 cuts=True,
                 file_max=options["file_max"],

@@ -40,6 +40,7 @@ AHEAD = 2
 T = TypeVar("T")
 Work = Callable[[Rows], T]
 Progress = Callable[[int], None]
+Stage = Callable[[str, int], None]
 
 WIDE_RANGE = 16 << 20
 """Bytes of a wide range."""
@@ -145,6 +146,8 @@ class Scanner:
         threads: how many read at once; 0 for as many as this process may use.
         fast: use compiled kernels; None decides by the size of the log.
         progress: called with the bytes of each finished range.
+        stage: called where something else begins that is not short, with what it is and how many
+            bytes `progress` will be told of, 0 where nobody knows. See `staged`.
         start: offset at which an entry begins and reading does, in a log of one file.
         wide: the work keeps no array of its rows, so lend them, and read long ranges, which cost
             less each.
@@ -159,6 +162,7 @@ class Scanner:
     threads: int = 0
     fast: bool | None = None
     progress: Progress | None = None
+    stage: Stage | None = None
     start: int = 0
     wide: bool = False
     processes: bool = False
@@ -173,6 +177,23 @@ class Scanner:
     def thread_count(self) -> int:
         """How many threads, or processes, read a log that is not small."""
         return self.threads or (min(self._cores, ENCODERS_MAX) if self.processes else self._cores)
+
+    def staged(self, label: str, size: int) -> Scanner:
+        """The same for what begins now; in silence where nobody can be told what that is.
+
+        Args:
+            label: what it is, in a word or two.
+            size: bytes that it takes; 0 where nobody knows.
+        """
+        if self.stage is None:
+            return replace(self, progress=None)
+        self.stage(label, size)
+        return self
+
+    def advance(self, size: int) -> None:
+        """Tell of bytes that are done."""
+        if self.progress is not None:
+            self.progress(size)
 
     def stepping(self) -> Scanner:
         """The same for work that goes back to Python many times a range, over short ranges.
@@ -235,7 +256,7 @@ class Scanner:
             return ThreadPoolExecutor(threads)
         from je_tools.workers import open_workers
 
-        alone = replace(self, progress=None)
+        alone = replace(self, progress=None, stage=None)
         return open_workers(threads, _Told(alone, work, fast))
 
     def scan_piece(self, piece: Piece, work: Work[T]) -> Iterator[Part[T]]:

@@ -208,7 +208,8 @@ def apply_to_copy(
         has_work = _has_work(snapshot, orders)
         if tell is not None:
             tell(snapshot)
-        with copied(environment, target) as folder:
+        copying = scanner.staged("copy", environment.size)
+        with copied(environment, target, copying.progress) as folder:
             if not has_work:
                 return snapshot, NOTHING
             copy = open_environment([folder])

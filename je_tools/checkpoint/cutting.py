@@ -104,9 +104,10 @@ def check_state(snapshot: Snapshot) -> None:
         RefusedError: it does not.
     """
     name = snapshot.environment.name
+    scanner = snapshot.scanner.staged("what would stay", 0)
     for database in list(snapshot.databases.values()):
-        for _ in snapshot.records(database):
-            pass
+        for batch in snapshot.records(database):
+            scanner.advance(int(batch.key.sizes.sum() + batch.data.sizes.clip(0).sum()))
     if snapshot.faults.damage:
         first = snapshot.faults.damage[0]
         last = lsn_text(snapshot.end.last_lsn)
@@ -161,7 +162,8 @@ def acknowledged_behind(snapshot: Snapshot) -> Acknowledged:
     end = snapshot.end
     files = (end.files[-1], *files_behind(snapshot))
     work = _Commits(end.next_lsn, snapshot.fast)
-    scanner = replace(snapshot.scanner, progress=None)
+    size = sum(file.size for file in files)
+    scanner = snapshot.scanner.staged("what would go", size)
     count, vlsns, dtvlsns = 0, [_NONE], [_NONE]
     for part in scanner.scan(replace(snapshot.environment, files=files), work):
         for entry_count, vlsn, dtvlsn in part.results:

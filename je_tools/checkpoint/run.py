@@ -270,7 +270,6 @@ class _Checkpointer:
         snapshot, self.made = with_own_databases(snapshot)
         self.snapshot = snapshot
         self.settings = settings
-        self.emit = emit
         last = snapshot.end.files[-1]
         tail = Tail(
             last.file_no,
@@ -279,7 +278,9 @@ class _Checkpointer:
             last.version,
         )
         self.survey = self._look()
-        self.log = self._log_at(tail, emit)
+        self.scanner = snapshot.scanner.staged("checkpoint", 0)
+        self.emit = emit
+        self.log = self._log_at(tail, self._emit_and_tell)
         made = {each.db_id: each for each in self.made}
         self.done = Checkpoint(made=made, removed=_removed(snapshot))
         self.counted: Mapping[bytes, Fields | None] = {}
@@ -297,6 +298,10 @@ class _Checkpointer:
         return CheckpointLog(
             appender, self.snapshot.image.data, self.survey.sequences, self.snapshot.fast
         )
+
+    def _emit_and_tell(self, file_no: int, offset: int, data: bytes) -> None:
+        self.emit(file_no, offset, data)
+        self.scanner.advance(len(data))
 
     def _look(self) -> Survey:
         snapshot = self.snapshot

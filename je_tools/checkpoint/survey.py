@@ -244,7 +244,8 @@ def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
     survey.expiring = {file_no: Counter() for file_no in file_nos}
     since: dict[int, FileSummary] = defaultdict(FileSummary)
     versions: list[Versions] = []
-    scanner = replace(snapshot.scanner, progress=None).stepping()
+    size = sum(file.size for file in files)
+    scanner = snapshot.scanner.staged("what files hold", size).stepping()
     for part in scanner.scan(replace(snapshot.environment, files=files), work):
         for piece in part.results:
             survey.sequences.saw_all("node", piece.node_ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -73,28 +74,122 @@ def test_no_bar_between_the_lines_on_a_terminal(
 
 def test_a_bar_goes_when_all_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only when the command ends, since what is followed does not."""
-    reader, writer = pty.openpty()
-    shown = bytearray()
-    screen = threading.Thread(target=_read_on, args=(reader, shown), daemon=True)
-    screen.start()
-    with os.fdopen(writer, "w", encoding="utf-8") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        with _options.progress_bar(1 << 30, "dump") as advance:
-            assert advance is not None
-            advance(1 << 29)
-            advance(1 << 29)
-            print(END, file=terminal, flush=True)
-            screen.join()
-    os.close(reader)
-    before, _, _ = shown.partition(END.encode())
+    with (
+        shown_on_terminal(monkeypatch) as shown,
+        _options.progress_bar(1 << 30, "dump") as advance,
+    ):
+        assert advance is not None
+        advance(1 << 29)
+        advance(1 << 29)
+        shown.end()
     # The cursor is shown again where the bar has gone.
-    assert before.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h\r\x1b[1A\x1b[2K"))
+    assert shown.text.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h\r\x1b[1A\x1b[2K"))
+
+
+class Shown:
+    """What a terminal is sent, up to where that is asked for."""
+
+    def __init__(self, terminal: int) -> None:
+        self._data = bytearray()
+        self._terminal = terminal
+        self._screen = threading.Thread(target=self._read_on, daemon=True)
+        self._screen.start()
+
+    def _read_on(self) -> None:
+        # What is written at once may come out in parts.
+        while END.encode() not in self._data:
+            self._data += os.read(self._terminal, 1 << 16)
+
+    def end(self) -> None:
+        """No more of it."""
+        if self._screen.is_alive():
+            print(END, file=sys.stderr, flush=True)
+            self._screen.join()
+
+    @property
+    def text(self) -> bytes:
+        """All of it."""
+        return bytes(self._data.partition(END.encode())[0])
+
+
+@contextmanager
+def shown_on_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
+    """Standard error as a terminal, and what comes out of it."""
+    reader, writer = pty.openpty()
+    shown = Shown(reader)
+    with os.fdopen(writer, "w", encoding="utf-8") as terminal, monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", terminal)
+        yield shown
+        shown.end()
+    os.close(reader)
 
 
 END = "behind the bar"
 
 
-def _read_on(terminal: int, shown: bytearray) -> None:
-    """What a terminal is sent, until END: what is written at once may come out in parts."""
-    while END.encode() not in shown:
-        shown += os.read(terminal, 1 << 16)
+class Parts:
+    """A staged bar that remembers: what each part was, how many bytes it was to have and had."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[int, int]] = {}
+        self.label = ""
+
+    @contextmanager
+    def bar(self, size: int, label: str) -> Iterator[_options.Stages]:
+        self.stage(label, size)
+        yield _options.Stages(self.progress, self.stage)
+
+    def stage(self, label: str, size: int) -> None:
+        self.label = label
+        self.found[label] = size, 0
+
+    def progress(self, done: int) -> None:
+        size, before = self.found[self.label]
+        self.found[self.label] = size, before + done
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
+    made = Parts()
+    for name in ("checkpoint", "recover"):
+        monkeypatch.setattr(f"je_tools.commands.{name}.staged_bar", made.bar)
+    return made
+
+
+def test_each_part_of_a_checkpoint_is_told_of(parts: Parts, tmp_path: Path) -> None:
+    home = FIXTURES / "v17-crash-txn" / "env"
+    size = sum(path.stat().st_size for path in home.glob("*.jdb"))
+    copy = tmp_path / "copy"
+    assert je_tools("checkpoint", home, "--apply", "--output", copy).code == 0
+    assert parts.found["copy"] == (size, size)
+    read, held = parts.found["what files hold"]
+    assert read == held
+    assert read >= size
+    grown = sum(path.stat().st_size for path in copy.glob("*.jdb"))
+    assert parts.found["checkpoint"] == (0, grown - size)
+
+
+def test_what_is_looked_at_before_a_cut_is_told_of(parts: Parts, tmp_path: Path) -> None:
+    node = FIXTURES / "v17-rep-uncommitted-before" / "node1"
+    home = Path(shutil.copytree(node, tmp_path / "env"))
+    size = (home / "00000000.jdb").stat().st_size
+    assert je_tools("recover", home, "--to-lsn", "0x0/0x1f437", "--apply").code == 6
+    assert parts.found["what would stay"][1] > 10_000
+    assert parts.found["what would go"] == (size, size)
+
+
+@pytest.mark.parametrize(
+    ("is_shown", "size"), [(True, 1 << 30), (True, 20 << 20), (False, 5 << 20)]
+)
+def test_a_staged_bar(is_shown: bool, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shown for all but small logs, and each part as it begins."""
+    monkeypatch.setenv("TERM", "xterm")
+    with shown_on_terminal(monkeypatch) as shown:
+        with _options.staged_bar(size, "first part") as stages:
+            for stage in filter(None, [stages.stage]):
+                assert stages.progress is not None
+                stages.progress(100)
+                stage("second part", 0)
+                stages.progress(100)
+        shown.end()
+    assert (b"second part" in shown.text) == is_shown
