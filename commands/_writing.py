@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
@@ -102,7 +103,8 @@ def run_checkpoint(
     if options["output"] is not None:
         with _noting_that_none_is_made(options["output"]):
             return apply_to_copy(environment, options["output"], scanner, orders, now_ms, tell)
-    return apply_checkpoint(options["path"], scanner, orders, now_ms, tell, meet=_say_reader)
+    meet = partial(_say_reader, is_cut=orders.to_lsn is not None)
+    return apply_checkpoint(options["path"], scanner, orders, now_ms, tell, meet=meet)
 
 
 def tell_of_work(
@@ -183,8 +185,12 @@ def _unless_open(home: Path) -> str:
     return f", when {who}, which has the environment open to write, is stopped" if who else ""
 
 
-def _say_reader(reader: Holder) -> None:
-    say(f"je-tools: {reader.text} has the environment open to read; it goes on with what it knows")
+def _say_reader(reader: Holder, *, is_cut: bool) -> None:
+    told = f"je-tools: {reader.text} has the environment open to read; "
+    if is_cut:
+        say(f"{told}it fails where it reads what is cut off: let it open the environment again")
+    else:
+        say(f"{told}it goes on with what it knows")
 
 
 @contextmanager

@@ -70,6 +70,21 @@ def test_an_engine_that_reads_is_told_of(java: Path, class_path: str, home: Path
         assert f"open to read   process {pid} (".encode() in done.out
 
 
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_an_engine_that_reads_while_something_is_written(
+    is_cut: bool, java: Path, class_path: str, home: Path
+) -> None:
+    """What it has read of stays where nothing is cut off; else it has to begin anew."""
+    words = ["recover", home, "--to-lsn", "0x0/0x41000"] if is_cut else ["checkpoint", home]
+    with opened(java, class_path, home, "ro") as (pid, said):
+        assert said == "open"
+        done = je_tools(*words, "--apply")
+    assert done.code == 0
+    assert f"process {pid} (" in done.err
+    assert ("it fails where it reads what is cut off" in done.err) == is_cut
+    assert ("it goes on with what it knows" in done.err) != is_cut
+
+
 def test_we_keep_an_engine_out(java: Path, class_path: str, home: Path) -> None:
     with EnvironmentLock(home):
         with opened(java, class_path, home, "rw") as (_, said):
