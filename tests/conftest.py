@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,10 @@ settings.register_profile("search", _PATIENT)
 # Nobody's change is refused for a case that was there before; `make test-all` looks for new ones.
 settings.register_profile("same", _PATIENT, derandomize=True)
 settings.load_profile("same")
+
+# A shell ignores it for what runs behind its prompt, and whatever that starts would ignore it too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -237,13 +237,6 @@ def test_about_what_the_engine_counts(tmp_path: Path) -> None:
     assert by_bytes < 50 * (other.obsolete_ln_count - mine.obsolete_ln_count) + 100
 
 
-@pytest.mark.engine
-def test_full_versions_that_old_deltas_need(tmp_path: Path) -> None:
-    """Nothing but their delta names them, and it has another type than the nodes."""
-    found = check_workloads(JE_5, [3], 4, tmp_path)
-    assert found["nodes"] > 100
-
-
 @pytest.mark.exhaustive
 @pytest.mark.engine
 @pytest.mark.timeout(3600)
