@@ -35,6 +35,7 @@ from typing import Any, BinaryIO
 from crc32c import crc32c
 
 from je_tools.environment import is_data_directory_name
+from je_tools.errors import RefusedError
 from je_tools.plain import counted
 from je_tools.writing.disk import SECTOR, Disk
 
@@ -48,9 +49,9 @@ BLOB_MAX = 16 << 20
 
 _HEAD = struct.Struct("<4sIII")
 _MAGIC = b"JEU1"
-_NUMBER = re.compile(r"([0-9]{6,})(\.[a-z]+)?")
 _BEGUN = ".new"
 _DROPPED = ".dropped"
+_NAME = re.compile(r"([0-9]{6,})(\.new|\.dropped)?")
 _PIECE = 1 << 20
 
 
@@ -104,6 +105,7 @@ class Journal:
 
         Raises:
             OSError: it cannot be made; nothing is left of it.
+            RefusedError: as `journal_numbers`.
         """
         clear_begun(home, disk)
         journal = cls(home, max((0, *_taken(home))) + 1, disk)
@@ -154,16 +156,31 @@ def clear_begun(home: Path, disk: Disk) -> None:
 
     Raises:
         OSError: one cannot be removed.
+        RefusedError: as `journal_numbers`.
     """
     outer = home / FOLDER
-    for folder in (outer / name for name in _names(outer) if name.endswith(_BEGUN)):
-        if (folder / FILE_NAME).exists():
-            disk.unlink(folder / FILE_NAME)
-        disk.rmdir(folder)
-        disk.sync_folder(outer)
+    for name in _listed(home):
+        if name.endswith(_BEGUN):
+            remove_folder(outer / name, disk)
     if outer.is_dir() and not _names(outer):
         disk.rmdir(outer)
         disk.sync_folder(home)
+
+
+def remove_folder(folder: Path, disk: Disk) -> None:
+    """Remove a folder of a journal and the files in it; what else is there stays, with it.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink() or not path.is_dir():
+            disk.unlink(path)
+    if not _names(folder):
+        disk.rmdir(folder)
+    disk.sync_folder(folder.parent)
 
 
 def log_folders(home: Path) -> list[Path]:
@@ -181,31 +198,37 @@ def journal_numbers(home: Path) -> list[int]:
     """Numbers of the journals of an environment, in order.
 
     Also of one of which there is only what it keeps in a data directory: it has been lost.
+
+    Raises:
+        RefusedError: something else has the name of one of its folders, as a symbolic link.
     """
-    found = {int(name) for name in _names(home / FOLDER) if name.isdecimal()}
-    dropped = {int(folder.stem) for folder in dropped_folders(home)}
+    names = _listed(home)
+    found = {number for name, number in names.items() if name.isdecimal()}
+    dropped = {number for name, number in names.items() if name.endswith(_DROPPED)}
     for folder in log_folders(home)[1:]:
-        for name in _names(folder / FOLDER):
-            if name.isdecimal() and _names(folder / FOLDER / name):
-                found.add(int(name))
-    return sorted(found - dropped)
+        for name, number in _listed(folder).items():
+            if name.isdecimal() and number not in dropped and _names(folder / FOLDER / name):
+                found.add(number)
+    return sorted(found)
 
 
 def _taken(home: Path) -> list[int]:
     """Numbers that no new journal may have: somebody's files may still lie under them."""
-    names = [name for folder in log_folders(home) for name in _names(folder / FOLDER)]
-    return [int(match[1]) for match in map(_NUMBER.fullmatch, names) if match is not None]
+    return [number for folder in log_folders(home) for number in _listed(folder).values()]
 
 
-def dropped_folders(home: Path) -> list[Path]:
-    """Folders of journals whose removal was begun."""
-    outer = home / FOLDER
-    return [outer / name for name in _names(outer) if name.endswith(_DROPPED)]
+def dropped_numbers(home: Path) -> list[int]:
+    """Numbers of journals whose removal was begun.
+
+    Raises:
+        RefusedError: as `journal_numbers`.
+    """
+    return [number for name, number in _listed(home).items() if name.endswith(_DROPPED)]
 
 
-def dropped_name(folder: Path) -> Path:
+def dropped_folder(home: Path, number: int) -> Path:
     """What a journal's folder is called while it is removed."""
-    return folder.with_name(folder.name + _DROPPED)
+    return home / FOLDER / f"{number:06d}{_DROPPED}"
 
 
 def _names(folder: Path) -> list[str]:
@@ -213,6 +236,38 @@ def _names(folder: Path) -> list[str]:
         return sorted(path.name for path in folder.iterdir())
     except FileNotFoundError:
         return []
+
+
+def _listed(home: Path) -> dict[str, int]:
+    """Folders of journals in a home or data directory: their names, and numbers.
+
+    Raises:
+        RefusedError: one is no folder: what is done with it would be done elsewhere.
+    """
+    outer = home / FOLDER
+    found = {}
+    for name in _names(_real_folder(outer)):
+        match = _NAME.fullmatch(name)
+        # Of several spellings of a number only one is ours.
+        if match is not None and match[1] == f"{int(match[1]):06d}":
+            _real_folder(outer / name)
+            found[name] = int(match[1])
+    return found
+
+
+def _real_folder(path: Path) -> Path:
+    """A folder, or nothing at all.
+
+    Raises:
+        RefusedError: it is something else.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        what = "a symbolic link" if path.is_symlink() else "no folder"
+        raise RefusedError(
+            f"{path}: {what}, and undo journals are in folders of their own; move it away, or "
+            "put the folder there that it stands for"
+        )
+    return path
 
 
 _REMOVED = ".removed"

@@ -32,14 +32,16 @@ from je_tools.writing.journal import (
     Journal,
     Recorded,
     clear_begun,
-    dropped_folders,
-    dropped_name,
+    dropped_folder,
+    dropped_numbers,
+    journal_folder,
     journal_numbers,
     kept_files,
     log_folders,
     make_folder,
     place_of,
     read_journal,
+    remove_folder,
 )
 from je_tools.writing.session import (
     Piece,
@@ -314,6 +316,8 @@ class Undo:
             path = self._home / name
             if name in changed and path.stat().st_mtime_ns != modified_ns:
                 disk.set_times(path, modified_ns)
+                # What was before is put back only in files that have the time that they had.
+                disk.sync(path)
 
     def _check_back(self) -> None:
         """Read again what was put back, before what it was put back from is removed.
@@ -383,10 +387,13 @@ class Undo:
     def _remove(self, disk: Disk) -> None:
         """Remove the journal: under another name first, so that what is left is no journal."""
         folder = self.recorded.folder
+        dropped = dropped_folder(self._home, self.number)
+        # Of an earlier removal, if somebody has brought the journal back.
+        remove_folder(dropped, disk)
         if not folder.is_dir():
             # Of a journal that was lost there is only what it keeps in data directories.
             make_folder(disk, folder)
-        disk.rename(folder, dropped_name(folder))
+        disk.rename(folder, dropped)
         disk.sync_folder(folder.parent)
         _clear(self._home, disk)
 
@@ -404,31 +411,23 @@ def clear_remains(home: Path, disk: Disk) -> None:
 def _clear(home: Path, disk: Disk) -> None:
     clear_begun(home, disk)
     folders = [folder for folder in log_folders(home)[1:] if (folder / FOLDER).is_dir()]
-    for dropped in dropped_folders(home):
-        # The folder that tells that there is more to be removed goes last.
-        for folder in folders:
-            _remove_folder(folder / FOLDER / dropped.stem, disk)
-        _remove_folder(dropped, disk)
+    for number in dropped_numbers(home):
+        if not journal_folder(home, number).exists():
+            # The folder that tells that there is more to be removed goes last.
+            for folder in folders:
+                remove_folder(journal_folder(folder, number), disk)
+        remove_folder(dropped_folder(home, number), disk)
     for folder in [home, *folders]:
         if (folder / FOLDER).is_dir() and not any((folder / FOLDER).iterdir()):
             disk.rmdir(folder / FOLDER)
             disk.sync_folder(folder)
 
 
-def _remove_folder(folder: Path, disk: Disk) -> None:
-    if not folder.is_dir():
-        return
-    for path in sorted(folder.iterdir()):
-        disk.unlink(path)
-    disk.rmdir(folder)
-    disk.sync_folder(folder.parent)
-
-
 def list_undos(home: Path) -> list[Undo]:
     """The journals of an environment, the newest last.
 
     Raises:
-        RefusedError: one cannot be read.
+        RefusedError: one cannot be read, or something else has its name.
     """
     with refusing():
         return [Undo(read_journal(home, number)) for number in journal_numbers(home)]

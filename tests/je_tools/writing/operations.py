@@ -50,6 +50,11 @@ def digests(home: Path) -> dict[str, str]:
     }
 
 
+def without_journals(home: Path) -> dict[str, str]:
+    """As `digests`, of the log alone."""
+    return {name: digest for name, digest in digests(home).items() if "je-tools" not in name}
+
+
 def log_of(home: Path) -> dict[str, bytes]:
     """The log files, in their order."""
     files = sorted(home.rglob("*.jdb"), key=lambda path: path.name)
@@ -135,6 +140,15 @@ def operate(home: Path, name: str, disk: Disk | None = None) -> None:
     """Do one of them."""
     with Session(open_environment([home]), name, None, disk=disk or Recorder()) as session:
         OPERATIONS[name](session)
+        session.finish()
+
+
+def write_more(home: Path) -> None:
+    """Append something in an operation of its own."""
+    environment = open_environment([home])
+    last = environment.files[-1]
+    with Session(environment, "later", None, disk=Recorder()) as session:
+        session.append(last.file_no, last.size, b"x" * 100)
         session.finish()
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.environment import open_environment
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
 from je_tools.writing.journal import Journal
-from je_tools.writing.session import Session, read_at
+from je_tools.writing.session import read_at
 from je_tools.writing.undo import State, clear_remains, list_undos
 from tests.builders.power_cuts import KilledError, Recorder
 from tests.je_tools.writing.operations import (
@@ -25,6 +24,8 @@ from tests.je_tools.writing.operations import (
     put_back,
     small_log,
     spoil,
+    without_journals,
+    write_more,
 )
 
 
@@ -50,7 +51,7 @@ def test_journals_are_put_back_one_after_the_other(home: Path) -> None:
     states = [digests(home)]
     for name in ("rollback", "later", "later"):
         if name == "later":
-            append(home)
+            write_more(home)
         else:
             operate(home, name)
         states.append(without_journals(home))
@@ -58,18 +59,6 @@ def test_journals_are_put_back_one_after_the_other(home: Path) -> None:
         put_back(home)
         assert without_journals(home) == state
     assert list_undos(home) == []
-
-
-def without_journals(home: Path) -> dict[str, str]:
-    return {name: digest for name, digest in digests(home).items() if "je-tools" not in name}
-
-
-def append(home: Path) -> None:
-    environment = open_environment([home])
-    last = environment.files[-1]
-    with Session(environment, "later", None) as session:
-        session.append(last.file_no, last.size, b"x" * 100)
-        session.finish()
 
 
 def grow(home: Path) -> None:
@@ -179,7 +168,7 @@ def test_nothing_is_written_while_an_undo_is_not_finished(home: Path) -> None:
         put_back(home, Recorder(last))
     assert list_undos(home)[0].is_begun
     with pytest.raises(RefusedError, match=r"undo 1 was interrupted.*nothing was changed"):
-        append(home)
+        write_more(home)
 
 
 def assert_kept(home: Path, text: str) -> None:
@@ -256,7 +245,7 @@ def test_so_is_one_of_which_only_data_directories_have_something(what: str, tmp_
     kept = home / "data001" / ".je-tools-undo" / "000001" / "00000003.jdb.removed"
     assert_kept(home, f"there is no file journal.*{kept} to {home}/data001/00000003.jdb")
     with pytest.raises(RefusedError, match="the journal of undo 1 is damaged"):
-        append(home)
+        write_more(home)
     with Disk() as disk:
         list_undos(home)[0].drop(disk)
         clear_remains(home, disk)
@@ -269,8 +258,8 @@ def test_a_removal_that_was_interrupted_takes_no_later_journal_with_it(home: Pat
     with pytest.raises(KilledError):
         undo.drop(Recorder(3))
     assert list_undos(home) == []
-    append(home)
-    append(home)
+    write_more(home)
+    write_more(home)
     with Disk() as disk:
         clear_remains(home, disk)
     assert [undo.number for undo in list_undos(home)] == [2, 3]
@@ -337,11 +326,11 @@ def test_a_damaged_journal_of_an_undo_that_may_be_unfinished_stops_writing(home:
     operate(home, "checkpoint")
     data = journal_of(home).read_bytes()
     spoil(journal_of(home), 100)
-    append(home)
+    write_more(home)
     put_back(home)
     spoil(journal_of(home), data.rindex(b"JEU1") + 5)
     with pytest.raises(RefusedError, match="undo 1 is damaged, and may be of an undo that was"):
-        append(home)
+        write_more(home)
 
 
 def test_a_journal_is_dropped(home: Path) -> None:
