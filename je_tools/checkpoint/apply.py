@@ -160,7 +160,14 @@ def apply_checkpoint(
         orders = _without_a_second_cut(environment, scanner, orders)
         seen = look_at(environment)
         with (
-            Session(environment, _operation(orders), lock, seen=seen, disk=disk) as session,
+            Session(
+                environment,
+                _operation(orders),
+                lock,
+                seen=seen,
+                disk=disk,
+                takes_away=orders.to_lsn is not None,
+            ) as session,
             held_snapshot(
                 environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
             ) as snapshot,
@@ -213,7 +220,13 @@ def apply_to_copy(
             if not has_work:
                 return snapshot, NOTHING
             copy = open_environment([folder])
-            with Session(copy, _operation(orders), None, undo=False) as session:
+            with Session(
+                copy,
+                _operation(orders),
+                None,
+                undo=False,
+                takes_away=orders.to_lsn is not None,
+            ) as session:
                 return snapshot, _write_and_check(snapshot, orders, session, folder)
 
 
@@ -314,14 +327,14 @@ def _check(before: Snapshot, checkpoint: Checkpoint, home: Path) -> None:
 def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outcome:
     end = snapshot.end
     aside = tuple(each.file for each in end.skipped if each.put_aside)
+    behind: tuple[LogFile, ...] = ()
+    if orders.to_lsn is not None:
+        aside, behind = (), files_behind(snapshot)
     if session is not None:
         changed = [mark.file_no for mark in lacking_marks(snapshot)]
         if end.cut_size or not begins_file(snapshot):
             changed.append(end.files[-1].file_no)
-        session.check_own(changed)
-    behind: tuple[LogFile, ...] = ()
-    if orders.to_lsn is not None:
-        aside, behind = (), files_behind(snapshot)
+        session.check_own(changed, [file.file_no for file in (*aside, *behind)])
 
     def cut(session: Session) -> None:
         for file in reversed(aside):

@@ -26,10 +26,10 @@ import json
 import os
 import re
 import struct
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, BinaryIO
 
 from crc32c import crc32c
@@ -38,9 +38,15 @@ from je_tools.environment import is_data_directory_name
 from je_tools.errors import RefusedError
 from je_tools.plain import counted
 from je_tools.writing.disk import SECTOR, Disk
-
-FOLDER = ".je-tools-undo"
-"""Of all journals of an environment, in its home and in its data directories."""
+from je_tools.writing.frames import (
+    FOLDER,
+    REMOVED,
+    VERSION,
+    Frame,
+    JournalError,
+    NewerJournalError,
+    check_frame,
+)
 
 FILE_NAME = "journal"
 
@@ -53,27 +59,6 @@ _BEGUN = ".new"
 _DROPPED = ".dropped"
 _NAME = re.compile(r"([0-9]{6,})(\.new|\.dropped)?")
 _PIECE = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One frame.
-
-    Attributes:
-        head: the JSON object; `record` says what it tells.
-        blob_at, blob_size: where its bytes are in the journal.
-        blob_sum: CRC-32C of them.
-    """
-
-    head: Mapping[str, Any]
-    blob_at: int
-    blob_size: int
-    blob_sum: int
-
-    @property
-    def record(self) -> str:
-        """What it tells."""
-        return str(self.head["record"])
 
 
 class Journal:
@@ -114,7 +99,7 @@ class Journal:
         try:
             make_folder(disk, journal.folder)
             disk.create(journal.folder / FILE_NAME, like)
-            journal.add("begin", **fields)
+            journal.add("begin", version=VERSION, **fields)
             journal.sync()
             disk.sync_folder(journal.folder)
             disk.rename(journal.folder, folder)
@@ -217,6 +202,16 @@ def _taken(home: Path) -> list[int]:
     return [number for folder in log_folders(home) for number in _listed(folder).values()]
 
 
+def check_folders(home: Path) -> None:
+    """Make sure that what has the name of a journal's folder is one.
+
+    Raises:
+        RefusedError: as `journal_numbers`.
+    """
+    for folder in log_folders(home):
+        _listed(folder)
+
+
 def dropped_numbers(home: Path) -> list[int]:
     """Numbers of journals whose removal was begun.
 
@@ -270,20 +265,17 @@ def _real_folder(path: Path) -> Path:
     return path
 
 
-_REMOVED = ".removed"
-
-
 def kept_path(path: Path, number: int) -> Path:
     """Where a log file goes that is taken out of the log.
 
     It stays in the file system that it is in: a rename copies nothing.
     """
-    return journal_folder(path.parent, number) / f"{path.name}{_REMOVED}"
+    return journal_folder(path.parent, number) / f"{path.name}{REMOVED}"
 
 
 def place_of(kept: Path) -> Path:
     """Where a file was that is kept under the name of `kept_path`."""
-    return kept.parent.parent.parent / kept.name.removesuffix(_REMOVED)
+    return kept.parent.parent.parent / kept.name.removesuffix(REMOVED)
 
 
 def kept_files(home: Path, number: int) -> list[Path]:
@@ -306,6 +298,7 @@ class Recorded:
         frames: whole ones, in order, up to the first that is not; the first is `begin`.
         size: bytes of them.
         damage: what is wrong with it; None of a journal that is whole, or that a crash has left.
+        is_newer: whether nothing is wrong but that a later je-tools has written it.
         later: whole frames behind the damage.
         file_size: bytes of the file that they were read from.
     """
@@ -317,6 +310,7 @@ class Recorded:
     damage: str | None = None
     later: tuple[Frame, ...] = ()
     file_size: int = 0
+    is_newer: bool = False
 
     @property
     def folder(self) -> Path:
@@ -345,25 +339,44 @@ def read_journal(home: Path, number: int) -> Recorded:
     Raises:
         OSError: it cannot be read.
     """
+    path = journal_folder(home, number) / FILE_NAME
     try:
-        with (journal_folder(home, number) / FILE_NAME).open("rb") as file:
-            return _read(home, number, file)
+        # Of a pipe nothing comes, and nobody else's file is read.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return Recorded(home, number, (), 0, f"there is no file {FILE_NAME} in it")
+    except OSError as error:
+        if not path.is_symlink() and path.is_file():
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        return Recorded(home, number, (), 0, _NO_FILE)
+    if not S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return Recorded(home, number, (), 0, _NO_FILE)
+    with os.fdopen(descriptor, "rb") as file:
+        return _read(home, number, file)
+
+
+_NO_FILE = f"{FILE_NAME} is no regular file"
 
 
 def _read(home: Path, number: int, file: BinaryIO) -> Recorded:
     total = os.fstat(file.fileno()).st_size
     frames: list[Frame] = []
     size = 0
-    while (frame := _frame_at(file, size, total)) is not None:
-        frames.append(frame)
-        size = frame.blob_at + frame.blob_size
-    is_begun = bool(frames) and frames[0].record == "begin"
-    if is_begun and size == total:
-        return Recorded(home, number, tuple(frames), size)
-    later = _frames_behind(file, size, total)
-    damage = None
+    try:
+        while (frame := _frame_at(file, size, total, number)) is not None:
+            frames.append(frame)
+            size = frame.blob_at + frame.blob_size
+        is_begun = bool(frames) and frames[0].record == "begin"
+        if is_begun and size == total:
+            return Recorded(home, number, tuple(frames), size)
+        later = _frames_behind(file, size, total, number)
+    except NewerJournalError as error:
+        return Recorded(home, number, (), 0, str(error), file_size=total, is_newer=True)
+    except JournalError as error:
+        text = f"what begins at byte {size:,} of {total:,} is not what is written: {error}"
+        return Recorded(home, number, tuple(frames), size, text, file_size=total)
+    damage: str | None = None
     if not is_begun or any(frame.head["sure"] > size for frame in later):
         damage = f"what begins at byte {size:,} of {total:,} cannot be read"
     elif not _may_be_torn(file, size, total):
@@ -373,8 +386,12 @@ def _read(home: Path, number: int, file: BinaryIO) -> Recorded:
     return Recorded(home, number, tuple(frames), size, damage, later, total)
 
 
-def _frame_at(file: BinaryIO, at: int, total: int) -> Frame | None:
-    """The frame that begins at an offset; None where none is whole."""
+def _frame_at(file: BinaryIO, at: int, total: int, number: int) -> Frame | None:
+    """The frame that begins at an offset; None where none is whole.
+
+    Raises:
+        JournalError: it is whole, and none that is written.
+    """
     file.seek(at)
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
@@ -387,12 +404,21 @@ def _frame_at(file: BinaryIO, at: int, total: int) -> Frame | None:
     rest = file.read(head_size + blob_size)
     if len(rest) < head_size + blob_size or crc32c(rest, crc32c(head[8:])) != checksum:
         return None
+    try:
+        fields = json.loads(rest[:head_size])
+    except (ValueError, RecursionError) as error:
+        raise JournalError("a frame that is no JSON") from error
+    check_frame(fields, blob_size, number)
     blob_sum = crc32c(memoryview(rest)[head_size:])
-    return Frame(json.loads(rest[:head_size]), at + _HEAD.size + head_size, blob_size, blob_sum)
+    return Frame(fields, at + _HEAD.size + head_size, blob_size, blob_sum)
 
 
-def _frames_behind(file: BinaryIO, start: int, total: int) -> tuple[Frame, ...]:
-    """Whole frames anywhere behind an offset."""
+def _frames_behind(file: BinaryIO, start: int, total: int, number: int) -> tuple[Frame, ...]:
+    """Whole frames anywhere behind an offset.
+
+    Raises:
+        JournalError: as `_frame_at`.
+    """
     found = []
     at = start
     while at < total:
@@ -401,7 +427,7 @@ def _frames_behind(file: BinaryIO, start: int, total: int) -> tuple[Frame, ...]:
         if place < 0:
             at += _PIECE - len(_MAGIC) + 1
             continue
-        frame = _frame_at(file, at + place, total)
+        frame = _frame_at(file, at + place, total, number)
         if frame is None:
             at += place + 1
         else:

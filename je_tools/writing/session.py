@@ -16,12 +16,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from stat import S_ISLNK
+from stat import S_ISLNK, S_ISREG
 from types import TracebackType
 
-import numpy as np
 from crc32c import crc32c
 
 from je_tools import __version__
@@ -30,7 +28,7 @@ from je_tools.errors import RefusedError
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.plain import quoted
 from je_tools.properties import DATA_DIRECTORIES, read_settings
-from je_tools.writing.disk import SECTOR, Disk
+from je_tools.writing.disk import Disk
 from je_tools.writing.journal import (
     BLOB_MAX,
     Journal,
@@ -41,6 +39,7 @@ from je_tools.writing.journal import (
     read_journal,
 )
 from je_tools.writing.lock import EnvironmentLock, check_new_files
+from je_tools.writing.parts import PART, part_sums
 
 PENDING_MAX = 8 << 20
 """Bytes that are kept until the journal knows them: each time costs a wait for the disk."""
@@ -124,6 +123,7 @@ class Session:
         seen: Mapping[Path, Seen] | None = None,
         disk: Disk | None = None,
         undo: bool = True,
+        takes_away: bool = False,
     ) -> None:
         """Make ready.
 
@@ -134,6 +134,7 @@ class Session:
             seen: what the files were when they were read; see `look_at`.
             disk: that is written to.
             undo: whether there is to be an undo journal; a copy needs none.
+            takes_away: whether what is cut and removed is log, and not what a crash left behind it.
         """
         if lock is not None and not lock.is_held:
             raise ValueError("the lock is not held")
@@ -145,7 +146,8 @@ class Session:
         self._disk = disk or Disk()
         self._wants_journal = undo
         self._journal: Journal | None = None
-        self._begun = self._finished = self._told = self._is_shorter = False
+        self._begun = self._finished = self._told = False
+        self._takes_away = takes_away
         self._home = Path(environment.name)
         self._paths = {file.file_no: file.path for file in environment.files}
         self._sizes = {file.file_no: file.size for file in environment.files}
@@ -188,7 +190,7 @@ class Session:
             RefusedError: there is too little.
         """
         if self._wants_journal:
-            size += size * 4 // SECTOR
+            size += size * 4 // PART
         folder, free = self.least_room()
         if free < size:
             raise RefusedError(
@@ -206,30 +208,22 @@ class Session:
         with refusing():
             return min(((each, _free(each)) for each in sorted(folders)), key=lambda each: each[1])
 
-    def check_own(self, file_nos: Iterable[int]) -> None:
-        """Make sure that nobody has files that will be changed in place by another name.
+    def check_own(self, file_nos: Iterable[int], moved: Iterable[int] = ()) -> None:
+        """Make sure that nobody has files that will be changed by another name.
 
         Args:
             file_nos: of files that are cut, appended to, or in which bits are flipped.
+            moved: of files that are taken out of the log.
 
         Raises:
-            RefusedError: one is a link, or has one elsewhere, as backups by hard links have.
+            RefusedError: one is a link, or is changed and has another name elsewhere, as backups by
+                hard links have.
         """
-        for file_no in sorted(set(file_nos)):
-            path = self._paths[file_no]
-            with refusing():
-                info = path.lstat()
-            if S_ISLNK(info.st_mode):
-                raise RefusedError(
-                    f"{path}: a symbolic link, and what it leads to would be changed; write to a "
-                    "copy (--output DIR), or work where the file is"
-                )
-            if info.st_nlink > 1:
-                raise RefusedError(
-                    f"{path}: has another name too, as in a backup made of hard links, which would "
-                    "be changed with it; write to a copy (--output DIR), or give the file bytes of "
-                    "its own first, by cp -p and mv"
-                )
+        with refusing():
+            for file_no in sorted(set(file_nos)):
+                check_own_file(self._paths[file_no], _COPY_INSTEAD)
+            for file_no in sorted(set(moved)):
+                check_no_link(self._paths[file_no], _COPY_INSTEAD)
 
     # Changes
 
@@ -274,8 +268,9 @@ class Session:
         Raises:
             RefusedError: as `cut`.
         """
+        if not self._takes_away:
+            raise ValueError(f"file {file_no:#x} is removed, and nothing is to be taken away")
         path = self._paths[file_no]
-        self._is_shorter = True
         if not self._wants_journal:
             self.sync()
             with self._changing():
@@ -388,7 +383,7 @@ class Session:
         if self._journal is None or self._finished:
             return ""
         undo = f"{undo_command(self._home)} puts back what was there"
-        if self._is_shorter:
+        if self._takes_away:
             return (
                 f"; the {self._operation} is not finished, and the log ends anywhere between where "
                 "it did and where it is to end, a state of which it may not hold all any more. "
@@ -404,7 +399,7 @@ class Session:
         like = self._like()
         check_new_files(self._home, like)
         if self._wants_journal:
-            _check_none_is_put_back(self._home)
+            _check_last_journal(self._home)
             self._journal = Journal.create(
                 self._home,
                 self._disk,
@@ -412,6 +407,7 @@ class Session:
                 operation=self._operation,
                 tool=__version__,
                 time_ms=_now_ms(),
+                takes_away=self._takes_away,
                 files=self._listed(),
             )
             self.journal_no = self._journal.number
@@ -514,7 +510,7 @@ class Session:
             for file_no, at, data in pending
         ]
         if journal is not None:
-            sums = b"".join(sector_sums(at, data) for _, at, data in pending)
+            sums = b"".join(part_sums(at, data).tobytes() for _, at, data in pending)
             listed = [(self._name(p.path), p.offset, p.size, p.checksum) for p in pieces]
             journal.add("append", sums, pieces=listed)
             journal.sync()
@@ -572,14 +568,69 @@ def _free(folder: Path) -> int:
     return info.f_bavail * info.f_frsize
 
 
+_COPY_INSTEAD = "write to a copy (--output DIR), or "
+
+
+def check_own_file(path: Path, instead: str = "") -> None:
+    """Make sure that nobody has a file that is changed in place by another name.
+
+    Args:
+        path: of the file.
+        instead: what else can be done, beside giving it bytes of its own.
+
+    Raises:
+        RefusedError: it is a link, or has one elsewhere.
+        OSError: there is no such file.
+    """
+    check_no_link(path, instead)
+    if path.lstat().st_nlink > 1:
+        raise RefusedError(
+            f"{path}: has another name too, as in a backup made of hard links, which would be "
+            f"changed with it; {instead}give the file bytes of its own first, by cp -p and mv"
+        )
+
+
+def check_no_link(path: Path, instead: str = "") -> None:
+    """Make sure that a file is one itself.
+
+    Args:
+        path: of the file.
+        instead: as for `check_own_file`.
+
+    Raises:
+        RefusedError: it is a link, or no file.
+        OSError: there is no such file.
+    """
+    mode = path.lstat().st_mode
+    if S_ISLNK(mode):
+        raise RefusedError(
+            f"{path}: a symbolic link, and what it leads to would be changed, or not found again; "
+            f"{instead}work where the file is"
+        )
+    if not S_ISREG(mode):
+        raise RefusedError(f"{path}: not a regular file")
+
+
 def log_paths(home: Path) -> list[Path]:
-    """The log files of an environment by their names, those of its data directories too."""
-    return [
+    """The log files of an environment by their names, those of its data directories too.
+
+    Raises:
+        RefusedError: something else has the name of one.
+    """
+    paths = [
         path
         for folder in log_folders(home)
         for path in sorted(folder.iterdir())
         if is_jdb_name(path.name)
     ]
+    for path in paths:
+        if not path.is_file():
+            what = "leads nowhere" if path.is_symlink() else "is no file"
+            raise RefusedError(
+                f"{path}: has the name of a log file, and {what}: the engine opens no log that has "
+                "such a thing; move it away"
+            )
+    return paths
 
 
 def sum_of(path: Path, size: int) -> int:
@@ -615,21 +666,6 @@ def read_at(path: Path, offset: int, size: int, *, fresh: bool = False) -> bytes
         os.close(number)
 
 
-def sector_bounds(offset: int, size: int) -> list[int]:
-    """Where the parts of a span begin that lie in one sector of the file each, and the end."""
-    stop = offset + size
-    first = offset // SECTOR * SECTOR + SECTOR
-    return [offset, *range(first, stop, SECTOR), stop]
-
-
-def sector_sums(offset: int, data: bytes) -> bytes:
-    """CRC-32C of each part of `sector_bounds`, as little-endian 32-bit numbers."""
-    view = memoryview(data)
-    bounds = sector_bounds(offset, len(data))
-    sums = [crc32c(view[start - offset : stop - offset]) for start, stop in pairwise(bounds)]
-    return np.array(sums, "<u4").tobytes()
-
-
 def _pieces_of(path: Path, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
     for at in range(start, stop, BLOB_MAX):
         data = read_at(path, at, min(BLOB_MAX, stop - at))
@@ -638,22 +674,36 @@ def _pieces_of(path: Path, start: int, stop: int) -> Iterator[tuple[int, bytes]]
         yield at, data
 
 
-def _check_none_is_put_back(home: Path) -> None:
-    """Refuse to write to a log that is half way back.
+def _check_last_journal(home: Path) -> None:
+    """Refuse to write to a log that is half way back, or half way to an earlier end.
 
     Raises:
-        RefusedError: an undo was interrupted.
+        RefusedError: an undo was interrupted, or an operation that takes away.
     """
     for number in journal_numbers(home)[-1:]:
         journal = read_journal(home, number)
-        if any(frame.record in ("undo", "back") for frame in (*journal.frames, *journal.later)):
+        records = {frame.record for frame in (*journal.frames, *journal.later)}
+        if records & {"undo", "back"}:
             raise RefusedError(
                 f"{home}: undo {number} was interrupted; {undo_command(home)} ends it"
+            )
+        if journal.is_newer:
+            raise RefusedError(
+                f"{journal.folder}: the undo journal was written by a later je-tools, and may be "
+                f"of what was interrupted: {journal.damage}. Use that je-tools"
             )
         if journal.damage is not None and "done" not in (f.record for f in journal.later[-1:]):
             raise RefusedError(
                 f"{home}: the journal of undo {number} is damaged, and may be of an undo that was "
                 f"interrupted; `je-tools undo {quoted(str(home))}` tells more"
+            )
+        takes_away = bool(journal.frames) and journal.frames[0].head["takes_away"]
+        if takes_away and "done" not in records and records & {"cut", "rename"}:
+            operation = journal.frames[0].head["operation"]
+            raise RefusedError(
+                f"{home}: the {operation} of undo {number} was interrupted when it had taken away "
+                f"a part of the log that it was to cut back; {undo_command(home)} puts back what "
+                "was there: do that first"
             )
 
 

@@ -12,25 +12,26 @@ its number. One that is damaged puts nothing back, and stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from crc32c import crc32c
 
 from je_tools.environment import is_data_directory_name
 from je_tools.errors import RefusedError
 from je_tools.plain import counted
-from je_tools.writing.disk import Disk
+from je_tools.writing.disk import SECTOR, Disk
+from je_tools.writing.frames import FOLDER, Frame, JournalError
 from je_tools.writing.journal import (
     FILE_NAME,
-    FOLDER,
-    Frame,
     Journal,
     Recorded,
+    check_folders,
     clear_begun,
     dropped_folder,
     dropped_numbers,
@@ -43,12 +44,14 @@ from je_tools.writing.journal import (
     read_journal,
     remove_folder,
 )
+from je_tools.writing.parts import PART, part_count, part_sums
 from je_tools.writing.session import (
     Piece,
+    check_no_link,
+    check_own_file,
     log_paths,
     read_at,
     refusing,
-    sector_bounds,
     seen_of,
     sum_of,
     undo_command,
@@ -124,7 +127,7 @@ class Made:
         base: where what it appended, or cut off, begins.
         before: bytes that it had; 0 of a file that was begun.
         pieces: what was appended, in order.
-        sums: CRC-32C of the parts of each piece that lie in one sector.
+        sums: frame, and place in its bytes, of the sums of the parts of each piece.
         saved: frames with what was cut off.
     """
 
@@ -133,6 +136,11 @@ class Made:
     pieces: list[Piece]
     sums: list[tuple[Frame, int]]
     saved: list[Frame]
+
+    @property
+    def end(self) -> int:
+        """Where the next piece is appended."""
+        return self.pieces[-1].offset + self.pieces[-1].size if self.pieces else self.base
 
 
 class Undo:
@@ -166,15 +174,17 @@ class Undo:
         self.is_begun = recorded.first("undo") is not None
         self.is_undone = recorded.first("undone") is not None
         self.before = _files(recorded.frames[0]) if recorded.frames else {}
-        replay = _Replay(self.before)
-        for frame in recorded.frames:
-            replay.take(frame)
-        self._replay = replay
+        self._replay = replay = _Replay(self.before)
+        try:
+            replay.run(recorded.frames)
+        except JournalError as error:
+            damage = f"what it tells cannot have been: {error}"
+            self.recorded = recorded = replace(recorded, damage=damage)
         self._home = recorded.home
         self._became: State | None = None
         self.saved_size = self._size_of_saved()
-        self.all_steps = _collapsed(replay.steps[::-1])
-        done = sum(frame.record == "back" for frame in recorded.frames)
+        self.all_steps = replay.steps_back
+        done = replay.back_count
         is_to_do = not self.is_undone and recorded.damage is None
         self.steps = self.all_steps[done:] if is_to_do else []
 
@@ -222,6 +232,7 @@ class Undo:
         with refusing():
             self._check_sound()
             if not self.is_undone:
+                self._check_places()
                 _Check(self._home, self.recorded, self._replay, self.before, any_time).run()
 
     def _check_sound(self) -> None:
@@ -238,11 +249,29 @@ class Undo:
             if not stray:
                 return
             damage = f"it does not tell of {counted(len(stray), 'file')} that it keeps"
+        what = "is damaged"
+        if self.recorded.is_newer:
+            what = "was written by a later je-tools, which can put back what was there"
         raise RefusedError(
-            f"{self.recorded.folder / FILE_NAME}: the undo journal is damaged: {damage}. Nothing "
+            f"{self.recorded.folder / FILE_NAME}: the undo journal {what}: {damage}. Nothing "
             f"was changed{self._kept_text(kept)}. "
             f"{drop_text(self._home, self.number)}"
         )
+
+    def _check_places(self) -> None:
+        """Refuse to change what a link leads to, or a backup of hard links.
+
+        Raises:
+            RefusedError: it would be.
+        """
+        touched = {self._home / name for name in self._replay.touched | self._replay.begun}
+        moved = {self._home / name for names in self._replay.renamed for name in names}
+        for path in sorted(touched | moved):
+            with suppress(FileNotFoundError):
+                if path in touched:
+                    check_own_file(path)
+                else:
+                    check_no_link(path)
 
     def _kept_text(self, kept: Sequence[Path]) -> str:
         """What a damaged journal still has."""
@@ -409,6 +438,7 @@ def clear_remains(home: Path, disk: Disk) -> None:
 
 
 def _clear(home: Path, disk: Disk) -> None:
+    check_folders(home)
     clear_begun(home, disk)
     folders = [folder for folder in log_folders(home)[1:] if (folder / FOLDER).is_dir()]
     for number in dropped_numbers(home):
@@ -467,6 +497,7 @@ class _Replay:
         sums: CRC-32C of what was renamed, by the new name.
         settled: new names of files that were renamed for sure.
         flips: file, offset, old and new bytes.
+        back_count: steps that were taken back.
     """
 
     def __init__(self, before: Mapping[str, tuple[int, int]]) -> None:
@@ -477,61 +508,142 @@ class _Replay:
         self.sums: dict[str, int] = {}
         self.settled: set[str] = set()
         self.flips: list[tuple[str, int, bytes, bytes]] = []
+        self.back_count = 0
         self._before = before
         self._there = set(before)
         self._saved: list[Frame] = []
+        self._phase = 0
 
     @property
     def touched(self) -> set[str]:
         """Files that were there and whose bytes were changed."""
         return {*self.made, *(name for name, *_ in self.flips)}
 
-    def take(self, frame: Frame) -> None:
-        """Add a frame."""
-        head = frame.head
+    @property
+    def steps_back(self) -> list[Step]:
+        """What there is to do, in order, to take all of it back."""
+        return _collapsed(self.steps[::-1])
+
+    def run(self, frames: Iterable[Frame]) -> None:
+        """Add all frames.
+
+        Raises:
+            JournalError: one does not fit to those before.
+        """
+        for frame in frames:
+            self._take(frame)
+        count = len(self.steps_back)
+        _expect(self.back_count <= count, "more was taken back than was done")
+        is_all = self._phase < _PHASES["undone"] or self.back_count == count
+        _expect(is_all, "not all was taken back")
+
+    def _take(self, frame: Frame) -> None:
+        self._take_turn(frame)
         # A step is done, and where it stays, before the next is told of.
         self.settled.update(target for _, target in self.renamed)
         if frame.record == "saved":
             self._saved.append(frame)
         elif frame.record == "cut":
-            name, size, before = head["file"], head["size"], head["before"]
-            saved, self._saved = tuple(self._saved), []
-            # A file that is cut to its header is cut once more when it is begun anew.
-            earlier = self.made.get(name)
-            most, cut_before = (before, []) if earlier is None else (earlier.before, earlier.saved)
-            self.made[name] = Made(size, most, [], [], [*saved, *cut_before])
-            self.steps.append(Step(Way.RESTORE, name, size, before - size, saved=saved))
+            self._cut(frame)
         elif frame.record == "rename":
-            self._there.discard(head["file"])
-            self.renamed.append((head["file"], head["target"]))
-            self.sums[head["target"]] = head["checksum"]
-            size, _ = self._before[head["file"]]
-            self.steps.append(Step(Way.RENAME, head["target"], size=size, target=head["file"]))
+            self._rename(frame)
         elif frame.record == "append":
             self._append(frame)
         elif frame.record == "flip":
-            for name, offset, old, new in head["flips"]:
-                self.flips.append((name, offset, bytes.fromhex(old), bytes.fromhex(new)))
-            size = sum(len(old) // 2 for _, _, old, _ in head["flips"])
-            names = ", ".join(dict.fromkeys(name for name, *_ in head["flips"]))
-            first = min(offset for _, offset, _, _ in head["flips"])
-            self.steps.append(Step(Way.UNFLIP, names, first, size, frame=frame))
+            self._flip(frame)
+        elif frame.record == "back":
+            self.back_count += 1
+
+    def _take_turn(self, frame: Frame) -> None:
+        """Hold the order of frames: an operation, its end, its undo, the end of that."""
+        phase = _PHASES[frame.record]
+        is_once = frame.record not in _MANY
+        in_order = self._phase < phase if is_once else self._phase <= phase
+        _expect(in_order, f"{frame.record!r} is out of order")
+        if frame.record in ("back", "undone"):
+            _expect(self._phase >= _PHASES["undo"], "there was no undo")
+        is_saving = self._saved and frame.record not in ("saved", "cut", "undo")
+        _expect(not is_saving, "what was saved was not cut off")
+        self._phase = phase
+
+    def _cut(self, frame: Frame) -> None:
+        name, size, before = (frame.head[key] for key in ("file", "size", "before"))
+        is_there = name in self._there and name in self._before and name not in self.begun
+        _expect(is_there, f"{name} is not there")
+        # A file that is cut to its header is cut once more when it is begun anew.
+        earlier = self.made.get(name) or Made(self._before[name][0], before, [], [], [])
+        is_whole = not earlier.pieces and before == earlier.base
+        _expect(is_whole and size < before, f"{name} cannot be cut so")
+        saved, self._saved = tuple(self._saved), []
+        at = size
+        for each in saved:
+            is_next = each.head["file"] == name and each.head["offset"] == at
+            _expect(is_next, "what was saved was not there")
+            at += each.blob_size
+        _expect(at == before, "not all was saved that was cut off")
+        self.made[name] = Made(size, earlier.before, [], [], [*saved, *earlier.saved])
+        self.steps.append(Step(Way.RESTORE, name, size, before - size, saved=saved))
+
+    def _rename(self, frame: Frame) -> None:
+        name, target = frame.head["file"], frame.head["target"]
+        is_whole = name in self._there and name not in self.made and name not in self.begun
+        _expect(is_whole and target not in self.sums, f"{name} cannot be moved so")
+        self._there.discard(name)
+        self.renamed.append((name, target))
+        self.sums[target] = frame.head["checksum"]
+        self.steps.append(Step(Way.RENAME, target, size=self._before[name][0], target=name))
 
     def _append(self, frame: Frame) -> None:
         at = 0
         for name, offset, size, checksum in frame.head["pieces"]:
             if name not in self._there:
+                _expect(offset == 0, f"{name} is not there")
                 self._there.add(name)
                 self.begun.add(name)
                 self.made[name] = Made(0, 0, [], [], [])
                 self.steps.append(Step(Way.REMOVE, name, 0))
             elif name not in self.made:
+                _expect(offset == self._before[name][0], f"{name} does not end there")
                 self.made[name] = Made(offset, offset, [], [], [])
             made = self.made[name]
+            _expect(offset == made.end, f"{name} does not end there")
             made.pieces.append(Piece(Path(name), offset, size, checksum))
             made.sums.append((frame, at))
-            at += 4 * (len(sector_bounds(offset, size)) - 1)
+            at += 4 * part_count(offset, size)
             self.steps.append(Step(Way.CUT, name, offset, size))
+
+    def _flip(self, frame: Frame) -> None:
+        flips = frame.head["flips"]
+        for name, offset, old, new in flips:
+            is_there = name in self._there and name not in self.begun
+            most = self.made[name].base if name in self.made else self._before.get(name, (0,))[0]
+            _expect(is_there and offset + len(old) // 2 <= most, f"{name} has no such bits")
+            self.flips.append((name, offset, bytes.fromhex(old), bytes.fromhex(new)))
+        size = sum(len(old) // 2 for _, _, old, _ in flips)
+        names = ", ".join(dict.fromkeys(name for name, *_ in flips))
+        first = min(offset for _, offset, _, _ in flips)
+        self.steps.append(Step(Way.UNFLIP, names, first, size, frame=frame))
+
+
+_PHASES = {
+    "begin": 1,
+    **dict.fromkeys(("saved", "cut", "rename", "append", "flip"), 2),
+    "done": 3,
+    "undo": 4,
+    "back": 5,
+    "undone": 6,
+}
+_MANY = {"saved", "cut", "rename", "append", "flip", "back"}
+
+
+def _expect(condition: bool, what: str) -> None:
+    """Refuse a journal whose frames do not fit together.
+
+    Raises:
+        JournalError: of what they do not.
+    """
+    if not condition:
+        raise JournalError(what)
 
 
 def _collapsed(steps: Sequence[Step]) -> list[Step]:
@@ -684,12 +796,14 @@ class _Check:
                 continue
             if _is_zero(data) or data == self._old(made, start, stop):
                 continue
-            sums = self._sums(made, at)
-            bounds = sector_bounds(start, stop - start)
-            for number, (a, b) in enumerate(pairwise(bounds)):
+            is_ours = self._ours(made, at, start, data)
+            for a in range(start // SECTOR * SECTOR, stop, SECTOR):
+                b, a = min(a + SECTOR, stop), max(a, start)
+                first = start // PART
+                if is_ours[a // PART - first : (b - 1) // PART - first + 1].all():
+                    continue
                 part = data[a - start : b - start]
-                is_ours = number < len(sums) and crc32c(part) == sums[number]
-                if not (is_ours or _is_zero(part) or part == self._old(made, a, b)):
+                if not (_is_zero(part) or part == self._old(made, a, b)):
                     raise self._other(name, f"has other bytes at {a:#x}")
 
     def _spans(self, made: Made, size: int) -> Iterator[tuple[int, int, int | None]]:
@@ -702,13 +816,19 @@ class _Check:
         for start in range(at, size, _PIECE):
             yield start, min(start + _PIECE, size), None
 
-    def _sums(self, made: Made, at: int | None) -> list[int]:
+    def _ours(self, made: Made, at: int | None, start: int, data: bytes) -> npt.NDArray[np.bool_]:
+        """Which parts of a span of a file hold what was appended there."""
+        found = part_sums(start, data)
         if at is None:
-            return []
-        piece, (frame, start) = made.pieces[at], made.sums[at]
-        stop = start + 4 * (len(sector_bounds(piece.offset, piece.size)) - 1)
-        sums: list[int] = np.frombuffer(self._recorded.blob(frame, start, stop), "<u4").tolist()
-        return sums
+            return np.zeros(len(found), np.bool_)
+        piece, (frame, first) = made.pieces[at], made.sums[at]
+        blob = self._recorded.blob(frame, first, first + 4 * part_count(piece.offset, piece.size))
+        is_ours: npt.NDArray[np.bool_] = found == np.frombuffer(blob, "<u4")[: len(found)]
+        stop = start + len(data)
+        if stop < piece.offset + piece.size and stop % PART:
+            # The write was stopped in it, and there is no sum of what is there.
+            is_ours[-1] = True
+        return is_ours
 
     def _old(self, made: Made, start: int, stop: int) -> bytes | None:
         """What was cut off there; None where that was less."""

@@ -138,7 +138,11 @@ OPERATIONS: dict[str, Callable[[Session], None]] = {
 
 def operate(home: Path, name: str, disk: Disk | None = None) -> None:
     """Do one of them."""
-    with Session(open_environment([home]), name, None, disk=disk or Recorder()) as session:
+    takes_away = name == "earlier-end"
+    environment = open_environment([home])
+    with Session(
+        environment, name, None, disk=disk or Recorder(), takes_away=takes_away
+    ) as session:
         OPERATIONS[name](session)
         session.finish()
 

@@ -1,0 +1,184 @@
+"""What the frames of an undo journal may say.
+
+A journal is read before anything is put back, and what it says is done with the names, places and
+sizes that it says. So of each frame all is looked at: nothing leads out of the environment, and
+nothing is done that the frame does not tell whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from je_tools.environment import is_data_directory_name, is_jdb_name
+from je_tools.writing.parts import part_count
+
+VERSION = 1
+"""Of what is written: each journal begins with it."""
+
+FOLDER = ".je-tools-undo"
+"""Of all journals of an environment, in its home and in its data directories."""
+
+REMOVED = ".removed"
+"""What is behind the name of a log file that was taken out of the log, in a journal's folder."""
+
+_BAD = re.compile(r"\.bad(\.[0-9]+)?")
+_NUMBER_MAX = (1 << 63) - 1
+
+
+class JournalError(ValueError):
+    """A frame, or its place in a journal, that no operation has written."""
+
+
+class NewerJournalError(JournalError):
+    """A journal of a version that is not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame.
+
+    Attributes:
+        head: the JSON object; `record` says what it tells.
+        blob_at, blob_size: where its bytes are in the journal.
+        blob_sum: CRC-32C of them.
+    """
+
+    head: Mapping[str, Any]
+    blob_at: int
+    blob_size: int
+    blob_sum: int
+
+    @property
+    def record(self) -> str:
+        """What it tells."""
+        return str(self.head["record"])
+
+
+def check_frame(head: Any, blob_size: int, number: int) -> None:
+    """Make sure that a frame is one that is written.
+
+    Args:
+        head: what its JSON says.
+        blob_size: bytes behind it.
+        number: of the journal.
+
+    Raises:
+        NewerJournalError: it begins a journal of a later version.
+        JournalError: it is none.
+    """
+    record = head.get("record") if isinstance(head, dict) else None
+    fields = _FIELDS.get(record) if isinstance(record, str) else None
+    if record == "begin" and _is_number(head.get("version")) and head["version"] > VERSION:
+        raise NewerJournalError(
+            f"it is of version {head['version']}, and this je-tools knows {VERSION}"
+        )
+    if fields is None:
+        raise JournalError(f"a frame of no known kind, {str(record)[:40]!r}")
+    if head.keys() != fields.keys() | {"record", "sure"} or not _is_number(head["sure"]):
+        raise JournalError(f"a frame {record!r} that has not its fields")
+    for name, is_right in fields.items():
+        if not is_right(head[name]):
+            raise JournalError(f"a frame {record!r} with a wrong {name!r}")
+    expected = _blob_size(head)
+    if expected is not None and blob_size != expected:
+        raise JournalError(f"a frame {record!r} with {blob_size:,} bytes instead of {expected:,}")
+    if record == "rename" and not _is_moved_name(head["file"], head["target"], number):
+        raise JournalError(f"a frame {record!r} with a wrong 'target'")
+
+
+def _blob_size(head: Mapping[str, Any]) -> int | None:
+    """Bytes behind an object; None where that many are not told."""
+    if head["record"] == "saved":
+        return None
+    if head["record"] == "append":
+        return sum(4 * part_count(offset, size) for _, offset, size, _ in head["pieces"])
+    return 0
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _NUMBER_MAX
+
+
+def _is_sum(value: Any) -> bool:
+    return _is_number(value) and value < 1 << 32
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_log_name(value: Any) -> bool:
+    """Whether a path from the home on can be of a file of the log."""
+    if not isinstance(value, str):
+        return False
+    *folders, name = value.split("/")
+    return is_jdb_name(name) and (
+        not folders or (len(folders) == 1 and is_data_directory_name(folders[0]))
+    )
+
+
+def _is_moved_name(source: str, target: str, number: int) -> bool:
+    """Whether a file of the log is called so when it was set aside, or taken out of the log."""
+    folder, name = source[: source.rindex("/") + 1] if "/" in source else "", source.split("/")[-1]
+    if target == f"{folder}{FOLDER}/{number:06d}/{name}{REMOVED}":
+        return True
+    stem = f"{folder}{name.split('.')[0]}"
+    return target.startswith(stem) and _BAD.fullmatch(target[len(stem) :]) is not None
+
+
+def _rows(*columns: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether a value is a list of rows of such columns, one at least."""
+
+    def is_right(value: Any) -> bool:
+        return (
+            isinstance(value, list)
+            and bool(value)
+            and all(
+                isinstance(row, list)
+                and len(row) == len(columns)
+                and all(column(each) for column, each in zip(columns, row, strict=True))
+                for row in value
+            )
+        )
+
+    return is_right
+
+
+def _is_size(value: Any) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _is_hex(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"([0-9a-f]{2})+", value) is not None
+
+
+def _are_flips(value: Any) -> bool:
+    has_columns = _rows(_is_log_name, _is_number, _is_hex, _is_hex)
+    return has_columns(value) and all(len(old) == len(new) for _, _, old, new in value)
+
+
+_FILES = _rows(_is_log_name, _is_number, _is_number)
+
+_FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
+    "begin": {
+        "version": _is_number,
+        "operation": _is_text,
+        "tool": _is_text,
+        "time_ms": _is_number,
+        "takes_away": lambda value: isinstance(value, bool),
+        "files": _FILES,
+    },
+    "saved": {"file": _is_log_name, "offset": _is_number},
+    "cut": {"file": _is_log_name, "size": _is_number, "before": _is_number},
+    "rename": {"file": _is_log_name, "target": _is_text, "checksum": _is_sum},
+    "append": {"pieces": _rows(_is_log_name, _is_number, _is_size, _is_sum)},
+    "flip": {"flips": _are_flips},
+    "done": {"time_ms": _is_number, "files": _FILES},
+    "undo": {},
+    "back": {},
+    "undone": {},
+}
+"""What each frame has beside `record` and `sure`."""
