@@ -705,7 +705,8 @@ class _Check:
             if name in there and (name not in moved or self._is_kept(name)):
                 self._check_made(name, made)
         for name, offset, old, new in self._replay.flips:
-            if read_at(self._home / name, offset, len(old)) not in (old, new):
+            found = read_at(self._home / name, offset, len(old))
+            if len(found) < len(old) or any(map(_differ, found, old, new)):
                 raise self._other(name, f"has other bytes at {offset:#x}")
 
     def _check_done(self, there: set[str], files: Mapping[str, tuple[int, int]]) -> None:
@@ -840,6 +841,11 @@ class _Check:
                 parts.append(self._recorded.blob(frame, a - first, b - first))
         found = b"".join(parts)
         return found if len(found) == stop - start else None
+
+
+def _differ(found: int, old: int, new: int) -> bool:
+    """Whether a byte is neither: of several any may have been written."""
+    return found not in (old, new)
 
 
 def _is_zero(data: bytes) -> bool:

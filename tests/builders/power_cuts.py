@@ -2,7 +2,8 @@
 
 Only what was brought to where it stays is sure to be there. Of the rest any part may be: of the
 writes to a file any sectors of 512 bytes, of which those left out read as zeros where the file was
-shorter; sizes without the bytes; of the names in a folder any changes. A rename is done or not.
+shorter; sizes without the bytes, and any size between that which is sure and the last; of the names
+in a folder any changes. A rename is done or not.
 """
 
 from __future__ import annotations
@@ -57,8 +58,7 @@ class Recorder(Disk):
                 self.calls.append(Call("failed", path))
                 if name == "write":
                     offset, data = value
-                    stop = (offset + len(data) // 2) // SECTOR * SECTOR
-                    super().write(path, offset, data[: max(stop - offset, 0)])
+                    super().write(path, offset, data[: len(data) // 2])
                 raise OSError(self.error, os.strerror(self.error), str(path))
         self.calls.append(Call(name, path, value))
 
@@ -236,7 +236,7 @@ class PowerCuts:
             made = _Node(False, node.data, node.modified_ns)
             for change in node.pending:
                 _change(made, change, luck)
-            path.write_bytes(made.data)
+            path.write_bytes(made.data[: luck.size(len(node.data), len(made.data))])
             if made.modified_ns is not None:
                 os.utime(path, ns=(made.modified_ns, made.modified_ns))
             return
@@ -264,6 +264,13 @@ class _Luck:
         if key not in self._decided or key is None:
             self._decided[key] = self._which == 0 or (self._which > 1 and self._rng.random() < 0.5)
         return self._decided[key]
+
+    def size(self, sure: int, most: int) -> int:
+        """How much there is of a file that grew: half of the time it ends anywhere."""
+        first = max(sure, SECTOR)
+        if self._which < 2 or first >= most or self._rng.random() < 0.5:
+            return most
+        return self._rng.randrange(first, most)
 
 
 def _change(node: _Node, change: tuple[str, Any], luck: _Luck | None) -> None:

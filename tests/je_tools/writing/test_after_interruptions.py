@@ -14,6 +14,7 @@ from je_tools.writing.disk import Disk
 from je_tools.writing.undo import State, clear_remains, list_undos
 from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
 from tests.je_tools.writing.operations import (
+    OPERATIONS,
     log_of,
     operate,
     put_back,
@@ -157,3 +158,33 @@ def test_what_is_not_ours_among_the_remains_stays_and_stops_nothing(tmp_path: Pa
     assert [undo.number for undo in list_undos(home)] == [1]
     assert (dropped / "somebody's").is_dir()
     assert (home / ".je-tools-undo" / "somebody.dropped").is_dir()
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_log_that_was_cut_back_in_part_is_put_back_first(name: str, tmp_path: Path) -> None:
+    """Nothing else writes to it; to what a crash leaves of any other operation it does."""
+    disk = Recorder()
+    operate(small_log(tmp_path / "all"), name, disk)
+    refused = 0
+    for at in range(len(disk.calls)):
+        home = small_log(tmp_path / f"{at}")
+        before = without_journals(home)
+        with pytest.raises(KilledError):
+            operate(home, name, Recorder(at))
+        left = log_of(home)
+        try:
+            write_more(home)
+        except RefusedError as error:
+            refused += 1
+            text = f"{home}: the {name} of undo 1 was interrupted when it had taken away a part"
+            said = str(error)
+            assert said.startswith(text)
+            assert said.endswith("that first; nothing was changed")
+            assert log_of(home) == left
+            put_back(home)
+            assert without_journals(home) == before
+            write_more(home)
+        else:
+            is_finished = bool(list_undos(home)) and list_undos(home)[0].is_finished
+            assert name != "earlier-end" or left.keys() == before.keys() or is_finished
+    assert (refused > 5) == (name == "earlier-end")

@@ -113,3 +113,32 @@ def test_a_disk_that_fails_in_an_undo(name: str, error: int | None, tmp_path: Pa
             put_back(home, Recorder(at, error))
         put_back(home)
         assert digests(home) == before
+
+
+def test_a_write_that_was_stopped_anywhere(tmp_path: Path) -> None:
+    """What is there of it is put back, and what an engine would have written behind it is not."""
+    home = small_log(tmp_path / "env")
+    disk = Recorder()
+    operate(home, "checkpoint", disk)
+    new = log_of(home)
+    shutil.rmtree(home)
+    small_log(home)
+    before = digests(home)
+    path = home / "00000002.jdb"
+    writes = [at for at, call in enumerate(disk.calls) if call.name == "write"]
+    first = next(at for at in writes if disk.calls[at].path == path)
+    start, _ = disk.calls[first].value
+    with pytest.raises(KilledError):
+        operate(home, "checkpoint", Recorder(first))
+    announced = shutil.copytree(home, tmp_path / "announced")
+    other = random.Random(1).randbytes(100)
+    whole = new[path.name]
+    for size in [*range(start, start + 1200, 7), len(whole) - 1, len(whole)]:
+        path.write_bytes(whole[:size] + other)
+        with pytest.raises(RefusedError, match=rf"{path.name}: has (other bytes|[0-9,]+ bytes)"):
+            put_back(home)
+        path.write_bytes(whole[:size])
+        put_back(home)
+        assert digests(home) == before, size
+        shutil.rmtree(home)
+        shutil.copytree(announced, home)

@@ -22,7 +22,9 @@ from tests.je_tools.writing.operations import (
     digests,
     operate,
     others_files,
+    put_back,
     small_log,
+    write_more,
 )
 
 
@@ -133,6 +135,40 @@ def test_a_file_that_has_another_name_is_not_changed(
         session.check_own([1])
         with pytest.raises(RefusedError, match=r"00000002\.jdb: .*--output DIR"):
             session.check_own([1, 2])
+    assert digests(home) == before
+
+
+def test_a_link_is_not_taken_out_of_the_log(home: Path) -> None:
+    """From where it goes it leads nowhere; another name does not matter, as nothing is changed."""
+    path, elsewhere = home / "00000002.jdb", home.parent / "00000002.jdb"
+    os.link(path, elsewhere)
+    with begun(home) as session:
+        session.check_own([1], [2, 3])
+    path.unlink()
+    path.symlink_to("../00000002.jdb")
+    before = digests(home)
+    with (
+        begun(home) as session,
+        pytest.raises(RefusedError, match=r"00000002\.jdb: a symbolic link.*--output DIR"),
+    ):
+        session.check_own([1], [2, 3])
+    assert digests(home) == before
+
+
+@pytest.mark.parametrize("what", ["folder", "link"])
+def test_what_is_called_as_a_log_file_is_one(what: str, home: Path) -> None:
+    operate(home, "checkpoint")
+    path = home / "00000007.jdb"
+    if what == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("nowhere")
+    before = digests(home)
+    text = f"{path}: has the name of a log file, and .*: the engine opens no log.*; move it away"
+    with pytest.raises(RefusedError, match=text):
+        write_more(home)
+    with pytest.raises(RefusedError, match=text):
+        put_back(home)
     assert digests(home) == before
 
 
