@@ -204,11 +204,24 @@ def _begin() -> None:
     # So that what is half written goes, and workers end in order, as after Ctrl-C.
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
 
 
 def _terminate(_number: int, _frame: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _ignore_more()
     sys.exit(EXIT_TERMINATED)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    _ignore_more()
+    raise KeyboardInterrupt
+
+
+def _ignore_more() -> None:
+    """The first signal ends the command; another would stop what puts things in order for that."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _warning_line(message: Warning | str, *_: Any, **__: Any) -> str:
