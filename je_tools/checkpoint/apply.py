@@ -42,7 +42,7 @@ from je_tools.snapshot import Snapshot, held_snapshot
 from je_tools.writing.copying import copied
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock, Holder
-from je_tools.writing.session import Session, look_at
+from je_tools.writing.session import Session, check_whole, look_at
 
 Tell = Callable[[Snapshot], None]
 
@@ -156,6 +156,7 @@ def apply_checkpoint(
         if meet is not None:
             for reader in lock.readers:
                 meet(reader)
+        check_whole(home)
         environment = open_environment([home])
         orders = _without_a_second_cut(environment, scanner, orders)
         seen = look_at(environment)
@@ -208,6 +209,7 @@ def apply_to_copy(
         InputError, StoppedError: as `apply_checkpoint`.
     """
     check_output(target, environment)
+    check_whole(Path(environment.name))
     orders = _without_a_second_cut(environment, scanner, orders)
     with held_snapshot(
         environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True

@@ -32,6 +32,7 @@ from je_tools.writing.disk import Disk
 from je_tools.writing.journal import (
     BLOB_MAX,
     Journal,
+    Recorded,
     journal_numbers,
     kept_path,
     log_folders,
@@ -674,19 +675,41 @@ def _pieces_of(path: Path, start: int, stop: int) -> Iterator[tuple[int, bytes]]
         yield at, data
 
 
-def _check_last_journal(home: Path) -> None:
-    """Refuse to write to a log that is half way back, or half way to an earlier end.
+def check_whole(home: Path) -> None:
+    """Refuse a log that is half way back, or half way to an earlier end, before it is read.
 
     Raises:
         RefusedError: an undo was interrupted, or an operation that takes away.
     """
+    with refusing(lambda: "; nothing was changed"):
+        for number in journal_numbers(home)[-1:]:
+            _refuse_part(read_journal(home, number))
+
+
+def _refuse_part(journal: Recorded) -> None:
+    home, number = journal.home, journal.number
+    records = {frame.record for frame in (*journal.frames, *journal.later)}
+    if records & {"undo", "back"} and "undone" not in records:
+        raise RefusedError(f"{home}: undo {number} was interrupted; {undo_command(home)} ends it")
+    takes_away = bool(journal.frames) and journal.frames[0].head["takes_away"]
+    if takes_away and "done" not in records and records & {"cut", "rename"}:
+        operation = journal.frames[0].head["operation"]
+        raise RefusedError(
+            f"{home}: the {operation} of undo {number} was interrupted when it had taken away "
+            f"a part of the log that it was to cut back; {undo_command(home)} puts back what "
+            "was there: do that first"
+        )
+
+
+def _check_last_journal(home: Path) -> None:
+    """Refuse to write where the last journal may be of something that was interrupted.
+
+    Raises:
+        RefusedError: it is, or that cannot be told.
+    """
     for number in journal_numbers(home)[-1:]:
         journal = read_journal(home, number)
-        records = {frame.record for frame in (*journal.frames, *journal.later)}
-        if records & {"undo", "back"}:
-            raise RefusedError(
-                f"{home}: undo {number} was interrupted; {undo_command(home)} ends it"
-            )
+        _refuse_part(journal)
         if journal.is_newer:
             raise RefusedError(
                 f"{journal.folder}: the undo journal was written by a later je-tools, and may be "
@@ -696,14 +719,6 @@ def _check_last_journal(home: Path) -> None:
             raise RefusedError(
                 f"{home}: the journal of undo {number} is damaged, and may be of an undo that was "
                 f"interrupted; `je-tools undo {quoted(str(home))}` tells more"
-            )
-        takes_away = bool(journal.frames) and journal.frames[0].head["takes_away"]
-        if takes_away and "done" not in records and records & {"cut", "rename"}:
-            operation = journal.frames[0].head["operation"]
-            raise RefusedError(
-                f"{home}: the {operation} of undo {number} was interrupted when it had taken away "
-                f"a part of the log that it was to cut back; {undo_command(home)} puts back what "
-                "was there: do that first"
             )
 
 

@@ -23,12 +23,16 @@ from je_tools.snapshot_findings import snapshot_findings
 from je_tools.treecheck.findings import open_trees, tree_findings
 from je_tools.writing.disk import Disk
 from je_tools.writing.undo import list_undos
+from tests.builders.power_cuts import KilledError, Recorder
 from tests.builders.trees import DUPLICATES, TreeLog, slot
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.corpus_snapshots import newest_ms
 from tests.je_tools.snapshots import records_of
+from tests.je_tools.writing.operations import put_back
 
 CRASHED = FIXTURES / "v17-crash-txn" / "env"
+SEVERAL = FIXTURES / "v17-erase-after" / "env"
+EARLIER = Orders(cuts=True, to_lsn=0xA0000)
 OLDEST_WRITTEN = 8
 FILE_MAX = 60_000
 Content = dict[str, list[tuple[bytes, bytes]]]
@@ -209,6 +213,43 @@ def test_a_backup_by_hard_links_is_not_changed(tmp_path: Path) -> None:
         apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
     assert backup.read_bytes() == before
     assert not list(home.glob(".je-tools*"))
+
+
+def test_links_are_not_taken_out_of_a_log_that_is_cut_back(tmp_path: Path) -> None:
+    """They would lead nowhere from where they go; it is said before the first change."""
+    home = copied(SEVERAL, tmp_path)
+    last = home / "00000002.jdb"
+    last.rename(tmp_path / last.name)
+    last.symlink_to(f"../{last.name}")
+    before = hashes(home)
+    with pytest.raises(RefusedError, match=r"00000002\.jdb: a symbolic link.*--output DIR"):
+        apply_checkpoint(home, Scanner(threads=1), EARLIER, 0)
+    assert hashes(home) == before
+    assert not list(home.glob(".je-tools*"))
+
+
+def test_a_log_that_was_cut_back_in_part_gets_no_checkpoint(tmp_path: Path) -> None:
+    """It ends anywhere behind where it was to end: what was taken away comes back first."""
+    home = copied(SEVERAL, tmp_path)
+    before = hashes(home)
+    disk = Recorder()
+    apply_checkpoint(copied(SEVERAL, tmp_path / "whole"), Scanner(threads=1), EARLIER, 0, disk=disk)
+    moves = [at for at, call in enumerate(disk.calls) if call.name == "rename"]
+    with pytest.raises(KilledError):
+        apply_checkpoint(home, Scanner(threads=1), EARLIER, 0, disk=Recorder(moves[-1]))
+    left = hashes(home)
+    assert 0 < len(left) < len(before)
+    for orders in (Orders(), Orders(cuts=True), EARLIER):
+        with pytest.raises(RefusedError, match=r"the recovery of undo 1 was interrupted.*do that"):
+            apply_checkpoint(home, Scanner(threads=1), orders, 0)
+        assert hashes(home) == left
+        with pytest.raises(RefusedError, match=r"the recovery of undo 1 was interrupted"):
+            apply_to_copy(
+                open_environment([home]), tmp_path / "copy", Scanner(threads=1), orders, 0
+            )
+    put_back(home)
+    assert hashes(home) == before
+    apply_checkpoint(home, Scanner(threads=1), Orders(cuts=True), 0)
 
 
 def test_an_emptied_database_keeps_a_key_of_two_parts(tmp_path: Path) -> None:
