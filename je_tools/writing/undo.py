@@ -553,6 +553,9 @@ class _Replay:
             self._flip(frame)
         elif frame.record == "back":
             self.back_count += 1
+        elif frame.record == "undo":
+            # The operation was stopped while it saved.
+            self._saved = []
 
     def _take_turn(self, frame: Frame) -> None:
         """Hold the order of frames: an operation, its end, its undo, the end of that."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,24 @@ def test_a_write_that_was_stopped_anywhere(tmp_path: Path) -> None:
         assert digests(home) == before, size
         shutil.rmtree(home)
         shutil.copytree(announced, home)
+
+
+@each_operation
+def test_an_operation_that_was_stopped_and_then_its_undo(name: str, tmp_path: Path) -> None:
+    """Killed at each call of the operation, and at some of what puts that back."""
+    calls = recorded(small_log(tmp_path / "all"), name)
+    rng = random.Random(name)
+    for at in range(len(calls)):
+        home = small_log(tmp_path / f"{at}")
+        before = digests(home)
+        with pytest.raises(KilledError):
+            operate(home, name, Recorder(at))
+        disk = Recorder()
+        put_back(shutil.copytree(home, tmp_path / f"{at}-counted"), disk)
+        for _ in range(3):
+            left = Path(shutil.copytree(home, tmp_path / f"{at}-left"))
+            with suppress(KilledError):
+                put_back(left, Recorder(rng.randrange(len(disk.calls) + 1)))
+            put_back(left)
+            assert digests(left) == before, at
+            shutil.rmtree(left)
