@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
-from je_tools.environment import is_data_directory_name
 from je_tools.errors import RefusedError
 from je_tools.plain import counted
 from je_tools.writing.disk import SECTOR, Disk
@@ -160,11 +159,6 @@ class Undo:
     """
 
     def __init__(self, recorded: Recorded) -> None:
-        outside = [n for frame in recorded.frames for n in _names(frame) if not _is_inside(n)]
-        if outside:
-            # Whoever may write to the environment must not have others write elsewhere.
-            damage = f"it names a file that is none of the environment: {outside[0]}"
-            recorded = replace(recorded, frames=(), damage=damage)
         self.recorded = recorded
         begin = recorded.frames[0].head if recorded.frames else {}
         self.operation = str(begin.get("operation", "unknown"))
@@ -466,24 +460,6 @@ def list_undos(home: Path) -> list[Undo]:
 def _files(frame: Frame) -> dict[str, tuple[int, int]]:
     """Sizes and times of files, by name, as a journal has them."""
     return {name: (size, modified_ns) for name, size, modified_ns in frame.head["files"]}
-
-
-def _names(frame: Frame) -> Iterator[str]:
-    """All files that a frame names, from the home on."""
-    head = frame.head
-    for key in ("files", "pieces", "flips"):
-        yield from (name for name, *_ in head.get(key, ()))
-    yield from (head[key] for key in ("file", "target") if key in head)
-
-
-def _is_inside(name: str) -> bool:
-    """Whether a file lies in the home, in a data directory, or in what a journal keeps of them."""
-    parts = name.split("/")
-    if len(parts) > 1 and is_data_directory_name(parts[0]):
-        del parts[0]
-    if len(parts) == 3 and parts[0] == FOLDER and parts[1].isdecimal():
-        del parts[:2]
-    return len(parts) == 1 and parts[0] not in ("", ".", "..")
 
 
 class _Replay:

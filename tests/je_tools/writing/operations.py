@@ -135,10 +135,13 @@ OPERATIONS: dict[str, Callable[[Session], None]] = {
     "begun-again": begun_again,
 }
 
+TAKES_AWAY = ("earlier-end", "begun-again")
+"""Those that cut the log back."""
+
 
 def operate(home: Path, name: str, disk: Disk | None = None) -> None:
     """Do one of them."""
-    takes_away = name == "earlier-end"
+    takes_away = name in TAKES_AWAY
     environment = open_environment([home])
     with Session(
         environment, name, None, disk=disk or Recorder(), takes_away=takes_away

@@ -20,6 +20,7 @@ from je_tools.writing.undo import State, clear_remains, list_undos
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import (
     OPERATIONS,
+    TAKES_AWAY,
     digests,
     journal_of,
     log_of,
@@ -73,7 +74,15 @@ def assert_refused(home: Path, text: str) -> None:
     assert "Traceback" not in done.err
 
 
-OUTSIDE = ("../victim", "/{home}/../victim", "data001/../../victim", "victim", "je.properties")
+OUTSIDE = (
+    "../victim",
+    "/{home}/../victim",
+    "data001/../../victim",
+    ".je-tools-undo/../../victim",
+    "..",
+    "victim",
+    "je.properties",
+)
 
 NAMED: dict[str, Callable[[str], bytes]] = {
     "append": lambda name: frame(
@@ -257,7 +266,7 @@ def test_what_is_written_has_the_version(name: str, home: Path) -> None:
     operate(home, name)
     journal = read_journal(home, 1)
     assert journal.frames[0].head["version"] == 1
-    assert journal.frames[0].head["takes_away"] == (name == "earlier-end")
+    assert journal.frames[0].head["takes_away"] == (name in TAKES_AWAY)
 
 
 @pytest.mark.parametrize("what", ["pipe", "folder", "link", "dangling"])

@@ -11,7 +11,6 @@ import pytest
 
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
-from je_tools.writing.journal import Journal
 from je_tools.writing.session import read_at
 from je_tools.writing.undo import State, clear_remains, list_undos
 from tests.builders.power_cuts import KilledError, Recorder
@@ -288,22 +287,6 @@ def test_what_the_journal_does_not_tell_of_stays(home: Path) -> None:
     with Disk() as disk, pytest.raises(RefusedError, match=r"removed: is still there"):
         undo.apply(disk)
     assert stray.read_bytes() == b"something"
-
-
-@pytest.mark.parametrize(
-    "name", ["../other", "/etc/other", "data001/../../other", ".je-tools-undo/../../other", ".."]
-)
-def test_a_journal_names_nothing_outside(name: str, home: Path) -> None:
-    """Somebody who may write to the environment made it, for somebody who may write elsewhere."""
-    other = home.parent / "other"
-    other.write_bytes(b"something")
-    like = home.stat()
-    with Disk() as disk:
-        journal = Journal.create(home, disk, like, operation="hostile", time_ms=0, files=[])
-        journal.add("append", bytes(4), pieces=[(name, 0, 9, 0)])
-        journal.sync()
-    assert_kept(home, "it names a file that is none of the environment: ")
-    assert other.read_bytes() == b"something"
 
 
 def test_what_is_put_back_is_read_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
