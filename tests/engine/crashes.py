@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,18 +83,12 @@ def make_crash(source: Source, rng: random.Random) -> Crash:
 
 
 def write_crash(source: Source, crash: Crash, home: Path) -> None:
-    """A directory with the crashed log; of files that an engine may write to it has copies."""
+    """A directory with the crashed log; of links, to which we do not write, it has none."""
     home.mkdir(parents=True)
-    kept = source.files.keys() - crash.gone - crash.files.keys()
-    newest = sorted(kept | crash.files.keys())[-2:]
-    for file_no in kept:
-        name = f"{file_no:08x}.jdb"
-        if file_no in newest:
-            (home / name).write_bytes(source.files[file_no])
-        else:
-            os.link(source.home / name, home / name)
+    for file_no in source.files.keys() - crash.gone - crash.files.keys():
+        (home / f"{file_no:08x}.jdb").write_bytes(source.files[file_no])
     for file_no in crash.restored:
-        os.link(source.home / f"{file_no:08x}.del", home / f"{file_no:08x}.jdb")
+        shutil.copyfile(source.home / f"{file_no:08x}.del", home / f"{file_no:08x}.jdb")
     for file_no, data in crash.files.items():
         (home / f"{file_no:08x}.jdb").write_bytes(data)
 
