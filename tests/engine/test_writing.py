@@ -107,7 +107,7 @@ def test_the_engine_passes_over_journals(
         last = session.environment.files[-1]
         session.append(last.file_no + 1, 0, last.path.read_bytes()[:38])
         session.finish()
-    with Session(open_environment([home]), "test", None) as session:
+    with Session(open_environment([home]), "test", None, takes_away=True) as session:
         session.remove(last.file_no + 1)
         # What follows has the last entry of the file before it.
         session.append(last.file_no, last.size, entry(TRACE, b"\x7d" + bytes(6) + b"\0", 0x43E3F))
