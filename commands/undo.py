@@ -119,7 +119,7 @@ def _refuse_damaged(undos: list[Undo], options: Options) -> None:
     Raises:
         RefusedError: there are some.
     """
-    from je_tools.writing.undo import drop_text
+    from je_tools.writing.undo_check import drop_text
 
     damaged = [undo for undo in undos if undo.recorded.damage is not None]
     if damaged and options["drop"] == "all":

@@ -1,0 +1,258 @@
+"""What the frames of a journal tell together: the steps of an operation, and those back.
+
+Each frame is held against those before it, so that a journal whose frames do not fit together, by
+damage or by somebody's hand, is told of before anything is put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from je_tools.writing.frames import Frame, JournalError
+from je_tools.writing.parts import part_count
+from je_tools.writing.session import Piece
+
+_PHASES = {
+    "begin": 1,
+    **dict.fromkeys(("saved", "cut", "rename", "append", "flip"), 2),
+    "done": 3,
+    "undo": 4,
+    "back": 5,
+    "undone": 6,
+}
+_MANY = {"saved", "cut", "rename", "append", "flip", "back"}
+
+
+class Way(StrEnum):
+    """How a step is taken back."""
+
+    CUT = "cut-off"
+    """What was appended to a file."""
+    REMOVE = "remove"
+    """A file that was begun."""
+    UNFLIP = "flip-back"
+    """Bits that were changed in place."""
+    RENAME = "rename"
+    """A file that was set aside, or taken out of the log."""
+    RESTORE = "write-back"
+    """What was cut off a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step back.
+
+    Attributes:
+        what: how it is taken back.
+        name: of the file, from the home on.
+        offset: where a cut, or what is put back, begins.
+        size: bytes that are cut off, or put back.
+        target: of a rename.
+        frame: what the journal has of it.
+        saved: frames with what is put back.
+    """
+
+    what: Way
+    name: str
+    offset: int = 0
+    size: int = 0
+    target: str = ""
+    frame: Frame | None = None
+    saved: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A file that an operation appended to, or began.
+
+    Attributes:
+        base: where what it appended, or cut off, begins.
+        before: bytes that it had; 0 of a file that was begun.
+        pieces: what was appended, in order.
+        sums: frame, and place in its bytes, of the sums of the parts of each piece.
+        saved: frames with what was cut off.
+    """
+
+    base: int
+    before: int
+    pieces: list[Piece]
+    sums: list[tuple[Frame, int]]
+    saved: list[Frame]
+
+    @property
+    def end(self) -> int:
+        """Where the next piece is appended."""
+        return self.pieces[-1].offset + self.pieces[-1].size if self.pieces else self.base
+
+
+def files_of(frame: Frame) -> dict[str, tuple[int, int]]:
+    """Sizes and times of files, by name, as a journal has them."""
+    return {name: (size, modified_ns) for name, size, modified_ns in frame.head["files"]}
+
+
+class Replay:
+    """What the frames of a journal tell together.
+
+    Attributes:
+        steps: how to take back each step, in the order of the operation.
+        made: files that were cut or appended to, as they are now called.
+        begun: names of files that were begun.
+        renamed: names from and to.
+        sums: CRC-32C of what was renamed, by the new name.
+        settled: new names of files that were renamed for sure.
+        flips: file, offset, old and new bytes.
+        back_count: steps that were taken back.
+    """
+
+    def __init__(self, before: Mapping[str, tuple[int, int]]) -> None:
+        self.steps: list[Step] = []
+        self.made: dict[str, Made] = {}
+        self.begun: set[str] = set()
+        self.renamed: list[tuple[str, str]] = []
+        self.sums: dict[str, int] = {}
+        self.settled: set[str] = set()
+        self.flips: list[tuple[str, int, bytes, bytes]] = []
+        self.back_count = 0
+        self._before = before
+        self._there = set(before)
+        self._saved: list[Frame] = []
+        self._phase = 0
+
+    @property
+    def touched(self) -> set[str]:
+        """Files that were there and whose bytes were changed."""
+        return {*self.made, *(name for name, *_ in self.flips)}
+
+    @property
+    def steps_back(self) -> list[Step]:
+        """What there is to do, in order, to take all of it back."""
+        return _collapsed(self.steps[::-1])
+
+    def run(self, frames: Iterable[Frame]) -> None:
+        """Add all frames.
+
+        Raises:
+            JournalError: one does not fit to those before.
+        """
+        for frame in frames:
+            self._take(frame)
+        count = len(self.steps_back)
+        _expect(self.back_count <= count, "more was taken back than was done")
+        is_all = self._phase < _PHASES["undone"] or self.back_count == count
+        _expect(is_all, "not all was taken back")
+
+    def _take(self, frame: Frame) -> None:
+        self._take_turn(frame)
+        # A step is done, and where it stays, before the next is told of.
+        self.settled.update(target for _, target in self.renamed)
+        if frame.record == "saved":
+            self._saved.append(frame)
+        elif frame.record == "cut":
+            self._cut(frame)
+        elif frame.record == "rename":
+            self._rename(frame)
+        elif frame.record == "append":
+            self._append(frame)
+        elif frame.record == "flip":
+            self._flip(frame)
+        elif frame.record == "back":
+            self.back_count += 1
+        elif frame.record == "undo":
+            # The operation was stopped while it saved.
+            self._saved = []
+
+    def _take_turn(self, frame: Frame) -> None:
+        """Hold the order of frames: an operation, its end, its undo, the end of that."""
+        phase = _PHASES[frame.record]
+        is_once = frame.record not in _MANY
+        in_order = self._phase < phase if is_once else self._phase <= phase
+        _expect(in_order, f"{frame.record!r} is out of order")
+        if frame.record in ("back", "undone"):
+            _expect(self._phase >= _PHASES["undo"], "there was no undo")
+        is_saving = self._saved and frame.record not in ("saved", "cut", "undo")
+        _expect(not is_saving, "what was saved was not cut off")
+        self._phase = phase
+
+    def _cut(self, frame: Frame) -> None:
+        name, size, before = (frame.head[key] for key in ("file", "size", "before"))
+        is_there = name in self._there and name in self._before and name not in self.begun
+        _expect(is_there, f"{name} is not there")
+        # A file that is cut to its header is cut once more when it is begun anew.
+        earlier = self.made.get(name) or Made(self._before[name][0], before, [], [], [])
+        is_whole = not earlier.pieces and before == earlier.base
+        _expect(is_whole and size < before, f"{name} cannot be cut so")
+        saved, self._saved = tuple(self._saved), []
+        at = size
+        for each in saved:
+            is_next = each.head["file"] == name and each.head["offset"] == at
+            _expect(is_next, "what was saved was not there")
+            at += each.blob_size
+        _expect(at == before, "not all was saved that was cut off")
+        self.made[name] = Made(size, earlier.before, [], [], [*saved, *earlier.saved])
+        self.steps.append(Step(Way.RESTORE, name, size, before - size, saved=saved))
+
+    def _rename(self, frame: Frame) -> None:
+        name, target = frame.head["file"], frame.head["target"]
+        is_whole = name in self._there and name not in self.made and name not in self.begun
+        _expect(is_whole and target not in self.sums, f"{name} cannot be moved so")
+        self._there.discard(name)
+        self.renamed.append((name, target))
+        self.sums[target] = frame.head["checksum"]
+        self.steps.append(Step(Way.RENAME, target, size=self._before[name][0], target=name))
+
+    def _append(self, frame: Frame) -> None:
+        at = 0
+        for name, offset, size, checksum in frame.head["pieces"]:
+            if name not in self._there:
+                _expect(offset == 0, f"{name} is not there")
+                self._there.add(name)
+                self.begun.add(name)
+                self.made[name] = Made(0, 0, [], [], [])
+                self.steps.append(Step(Way.REMOVE, name, 0))
+            elif name not in self.made:
+                _expect(offset == self._before[name][0], f"{name} does not end there")
+                self.made[name] = Made(offset, offset, [], [], [])
+            made = self.made[name]
+            _expect(offset == made.end, f"{name} does not end there")
+            made.pieces.append(Piece(Path(name), offset, size, checksum))
+            made.sums.append((frame, at))
+            at += 4 * part_count(offset, size)
+            self.steps.append(Step(Way.CUT, name, offset, size))
+
+    def _flip(self, frame: Frame) -> None:
+        flips = frame.head["flips"]
+        for name, offset, old, new in flips:
+            is_there = name in self._there and name not in self.begun
+            most = self.made[name].base if name in self.made else self._before.get(name, (0,))[0]
+            _expect(is_there and offset + len(old) // 2 <= most, f"{name} has no such bits")
+            self.flips.append((name, offset, bytes.fromhex(old), bytes.fromhex(new)))
+        size = sum(len(old) // 2 for _, _, old, _ in flips)
+        names = ", ".join(dict.fromkeys(name for name, *_ in flips))
+        first = min(offset for _, offset, _, _ in flips)
+        self.steps.append(Step(Way.UNFLIP, names, first, size, frame=frame))
+
+
+def _expect(condition: bool, what: str) -> None:
+    """Refuse a journal whose frames do not fit together.
+
+    Raises:
+        JournalError: of what they do not.
+    """
+    if not condition:
+        raise JournalError(what)
+
+
+def _collapsed(steps: Sequence[Step]) -> list[Step]:
+    """Steps back, those one on which cut one file one after the other as one."""
+    found: list[Step] = []
+    for step in steps:
+        last = found[-1] if found else None
+        is_same = last is not None and last.what is Way.CUT and last.name == step.name
+        if last is not None and is_same and step.what in (Way.CUT, Way.REMOVE):
+            found[-1] = Step(step.what, step.name, step.offset, step.size + last.size)
+        else:
+            found.append(step)
+    return found

@@ -1,0 +1,222 @@
+"""Whether a log is in a state that an operation, or its undo, can have left.
+
+Every sector of what the operation appended must hold what it wrote, what was there before, or,
+after a power cut, zeros; all else must be what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+
+from je_tools.errors import RefusedError
+from je_tools.writing.disk import SECTOR
+from je_tools.writing.journal import Recorded
+from je_tools.writing.parts import PART, part_count, part_sums
+from je_tools.writing.session import log_paths, read_at, seen_of, sum_of, undo_command
+from je_tools.writing.steps import Made, Replay, files_of
+
+_PIECE = 1 << 20
+
+
+class Check:
+    """Holds the files against what a journal says of them."""
+
+    def __init__(
+        self,
+        home: Path,
+        recorded: Recorded,
+        replay: Replay,
+        before: Mapping[str, tuple[int, int]],
+        any_time: bool,
+    ) -> None:
+        self._home = home
+        self._recorded = recorded
+        self._replay = replay
+        self._before = before
+        self._any_time = any_time
+        self._is_done = recorded.first("done") is not None
+        self._is_begun = recorded.first("undo") is not None
+
+    def run(self) -> None:
+        """Look at all files.
+
+        Raises:
+            RefusedError: one is not what it can be.
+        """
+        there = {path.relative_to(self._home).as_posix() for path in log_paths(self._home)}
+        done = self._recorded.first("done")
+        if done is not None and not self._is_begun:
+            self._check_done(there, files_of(done))
+        moved = {source for source, _ in self._replay.renamed}
+        for source, target in self._replay.renamed:
+            self._check_moved(there, source, target)
+        for name in there - set(self._before) - self._replay.begun:
+            raise self._unlike(name, "was not there")
+        for name, (size, modified_ns) in self._before.items():
+            if name in moved:
+                continue
+            if name not in there:
+                raise self._unlike(name, "was there", "and is gone")
+            if name not in self._replay.made:
+                is_flipped = any(name == flipped for flipped, *_ in self._replay.flips)
+                self._check_same(name, size, None if is_flipped else modified_ns)
+        for name, made in self._replay.made.items():
+            if name in there and (name not in moved or self._is_kept(name)):
+                self._check_made(name, made)
+        for name, offset, old, new in self._replay.flips:
+            found = read_at(self._home / name, offset, len(old))
+            if len(found) < len(old) or any(map(_differ, found, old, new)):
+                raise self._other(name, f"has other bytes at {offset:#x}")
+
+    def _check_done(self, there: set[str], files: Mapping[str, tuple[int, int]]) -> None:
+        """Of an operation that came to its end all files are as it left them."""
+        for name in sorted(there ^ set(files)):
+            if name in files:
+                raise self._unlike(name, "was there", "and is gone")
+            raise self._unlike(name, "was not there")
+        for name, (size, modified_ns) in files.items():
+            self._check_same(name, size, modified_ns)
+
+    def _check_same(self, name: str, size: int, modified_ns: int | None) -> None:
+        path = self._home / name
+        seen = seen_of(path)
+        if seen.size != size:
+            raise self._unlike(name, f"had {size:,} bytes", f"and has {seen.size:,} now")
+        if modified_ns is None or seen.modified_ns == modified_ns:
+            return
+        if not self._is_done and not self._is_begun:
+            # Bits that were flipped, and that the journal does not tell of, show in nothing else.
+            raise self._other(name, "was written to, or is a copy that has another time")
+        if not self._any_time:
+            raise RefusedError(
+                f"{path}: was written to since, or is a copy that has another time; only where "
+                "you know that it is a copy, repeat with --any-time"
+            )
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether a file of this name was moved, and is not back."""
+        targets = [target for source, target in self._replay.renamed if source == name]
+        return any((self._home / target).exists() for target in targets)
+
+    def _check_moved(self, there: set[str], source: str, target: str) -> None:
+        size, modified_ns = self._before[source]
+        if (self._home / target).exists():
+            self._check_kept(source, target, size)
+            if source in there and source not in self._replay.begun:
+                raise self._unlike(source, "was not there")
+        elif source not in there or (target in self._replay.settled and not self._is_begun):
+            raise RefusedError(
+                f"{self._home / target}: was taken out of the log, and is gone: the undo has "
+                f"nothing to put back. {self._drop_text()}"
+            )
+        else:
+            self._check_same(source, size, modified_ns)
+
+    def _check_kept(self, source: str, target: str, size: int) -> None:
+        """What was taken out of the log has the bytes that it had, whatever its time."""
+        path = self._home / target
+        if seen_of(path).size == size and sum_of(path, size) == self._replay.sums[target]:
+            return
+        raise RefusedError(
+            f"{path}: was taken out of the log, and is damaged: it does not hold the {size:,} "
+            f"bytes any more that it held then. Nothing was put back; the file is still there, to "
+            f"be moved by hand to {self._home / source}. "
+            f"{self._drop_text()}"
+        )
+
+    def _unlike(self, name: str, before: str, now: str = "") -> RefusedError:
+        """A file that is not what it was when the journal was last written to."""
+        when = "ended" if self._is_done and not self._is_begun else "began"
+        return self._other(name, f"{before} when the operation {when}{now and ', '}{now}")
+
+    def _other(self, name: str, what: str) -> RefusedError:
+        since = "something else has written to the log since, which the undo would destroy"
+        if not self._is_done and not self._is_begun:
+            since = (
+                "something else has written to the log since, which the undo would destroy, or "
+                "the journal has lost its end: it does not tell that the operation ended"
+            )
+        return RefusedError(f"{self._home / name}: {what}; {since}. {self._drop_text()}")
+
+    def _drop_text(self) -> str:
+        return drop_text(self._home, self._recorded.number)
+
+    def _check_made(self, name: str, made: Made) -> None:
+        """What was appended to a file is ours, or what was cut off, or nothing yet."""
+        path = self._home / name
+        size = path.stat().st_size
+        most = max([made.before, *(p.offset + p.size for p in made.pieces)])
+        if not made.base <= size <= most:
+            most_text = f"{made.base:,} to {most:,}"
+            raise self._other(name, f"has {size:,} bytes, and should have {most_text}")
+        for start, stop, at in self._spans(made, size):
+            data = read_at(path, start, stop - start)
+            piece = None if at is None else made.pieces[at]
+            if piece is not None and crc32c(data) == piece.checksum:
+                continue
+            if _is_zero(data) or data == self._old(made, start, stop):
+                continue
+            is_ours = self._ours(made, at, start, data)
+            for a in range(start // SECTOR * SECTOR, stop, SECTOR):
+                b, a = min(a + SECTOR, stop), max(a, start)
+                first = start // PART
+                if is_ours[a // PART - first : (b - 1) // PART - first + 1].all():
+                    continue
+                part = data[a - start : b - start]
+                if not (_is_zero(part) or part == self._old(made, a, b)):
+                    raise self._other(name, f"has other bytes at {a:#x}")
+
+    def _spans(self, made: Made, size: int) -> Iterator[tuple[int, int, int | None]]:
+        """Spans of a file up to its size, and the piece that was written to each."""
+        at = made.base
+        for i, piece in enumerate(made.pieces):
+            at = piece.offset + piece.size
+            if piece.offset < size:
+                yield piece.offset, min(at, size), i
+        for start in range(at, size, _PIECE):
+            yield start, min(start + _PIECE, size), None
+
+    def _ours(self, made: Made, at: int | None, start: int, data: bytes) -> npt.NDArray[np.bool_]:
+        """Which parts of a span of a file hold what was appended there."""
+        found = part_sums(start, data)
+        if at is None:
+            return np.zeros(len(found), np.bool_)
+        piece, (frame, first) = made.pieces[at], made.sums[at]
+        blob = self._recorded.blob(frame, first, first + 4 * part_count(piece.offset, piece.size))
+        is_ours: npt.NDArray[np.bool_] = found == np.frombuffer(blob, "<u4")[: len(found)]
+        stop = start + len(data)
+        if stop < piece.offset + piece.size and stop % PART:
+            # The write was stopped in it, and there is no sum of what is there.
+            is_ours[-1] = True
+        return is_ours
+
+    def _old(self, made: Made, start: int, stop: int) -> bytes | None:
+        """What was cut off there; None where that was less."""
+        parts = []
+        for frame in made.saved:
+            first = frame.head["offset"]
+            a, b = max(start, first), min(stop, first + frame.blob_size)
+            if a < b:
+                parts.append(self._recorded.blob(frame, a - first, b - first))
+        found = b"".join(parts)
+        return found if len(found) == stop - start else None
+
+
+def _differ(found: int, old: int, new: int) -> bool:
+    """Whether a byte is neither: of several any may have been written."""
+    return found not in (old, new)
+
+
+def _is_zero(data: bytes) -> bool:
+    return data.count(0) == len(data)
+
+
+def drop_text(home: Path, number: int) -> str:
+    """How a journal is removed by somebody who does not want it any more."""
+    command = undo_command(home, f" --drop {number}")
+    return f"{command} removes the journal, with all that it keeps"
