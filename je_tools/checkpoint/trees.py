@@ -200,8 +200,8 @@ class TreeWriter:
         both = joined([mended(tree, slots.take(kept)), given.slots.take(new)])
         owner = np.concatenate((nodes.slot_node[kept], of_new[new]))
         order = order_keys(both.key, two_part=tree.by_parts, fast=tree.fast)
-        pieces = _cut(nodes, whole, both.take(order), owner[order], nodes.max_entries)
-        return self._named(leaves, rows, upper.leaves.nodes.slots, touched, pieces, deltas)
+        pieces = _cut(nodes, whole, both.take(order), owner[order], _most(nodes))
+        return self._named(leaves, rows, upper.leaves.nodes, touched, pieces, deltas)
 
     def _given(self, changed: Ints, node: Ints) -> Given:
         has_slot = self.changes.has_slot[changed]
@@ -226,17 +226,17 @@ class TreeWriter:
         counts = np.bincount(owner, minlength=len(nodes))
         touched = np.bincount(nodes.slot_node[named.replaced], minlength=len(nodes)) > 0
         # The engine splits a node after its child, and needs a free slot for that.
-        limit = np.maximum(nodes.max_entries, _SLOTS_LEAST) - 1
+        limit = _most(nodes) - 1
         touched |= counts > limit
         kept = touched[owner]
         pieces = _cut(nodes, touched, slots.take(kept), owner[kept], limit)
-        return self._named(upper.leaves, upper.slot, above.nodes.slots, touched, pieces, None)
+        return self._named(upper.leaves, upper.slot, above.nodes, touched, pieces, None)
 
     def _named(
         self,
         leaves: Leaves,
         rows: Ints,
-        above: Slots,
+        above: Nodes,
         touched: Mask,
         pieces: _Pieces,
         deltas: Deltas | None,
@@ -246,7 +246,7 @@ class TreeWriter:
         Args:
             leaves: as they were.
             rows: int64; the slot above of each.
-            above: all slots of the nodes above.
+            above: the nodes above.
             touched: which of them are written anew.
             pieces: what is written of them whole.
             deltas: what is written of the others.
@@ -254,20 +254,20 @@ class TreeWriter:
         lsns, sizes, of = self._append_all(pieces, deltas)
         self.log.replaces(leaves.logged[0], touched, None if deltas is None else deltas.row)
         # Another version than the slot names was logged since; it stays, and gets named.
-        moved = np.flatnonzero(~touched & (leaves.nodes.lsn != above.lsn[rows]))
+        changed = touched | (leaves.nodes.lsn != above.slots.lsn[rows])
+        moved = np.flatnonzero(changed & ~touched)
         found = fetch(self.tree.image, leaves.nodes.lsn[moved], fast=self.tree.fast, check=False)
         of = np.concatenate((of, moved))
-        first = np.ones(len(of), np.bool_)
-        first[: len(pieces.row)] = pieces.is_first
-        begins = pieces.nodes.slots.key.take(pieces.nodes.first[:-1][~pieces.is_first])
-        own = joined_spans([above.key.take(rows[of]), begins])
-        at = np.where(first, np.arange(len(of)), len(of) - 1 + np.cumsum(~first))
+        begins = pieces.nodes.slots.key.take(pieces.nodes.first[:-1])
+        keys = joined_spans([above.slots.key.take(rows[of]), begins])
+        at = np.arange(len(of))
+        again = np.flatnonzero(_has_new_key(pieces, np.isin(rows, above.first[:-1])))
+        at[again] = len(of) + again
         order = np.argsort(rows[of], kind="stable")
-        replaced = rows[touched | (leaves.nodes.lsn != above.lsn[rows])]
         return _Named(
-            replaced,
+            rows[changed],
             rows[of][order],
-            own.take(at[order]),
+            keys.take(at[order]),
             np.concatenate((lsns, leaves.nodes.lsn[moved]))[order],
             np.concatenate((sizes, found.size))[order],
         )
@@ -311,7 +311,7 @@ class TreeWriter:
 
     def _write_over(self, root: Nodes, slots: Slots) -> int:
         """A root with these slots; one that is too full becomes the children of a new one."""
-        limit = np.maximum(root.max_entries, _SLOTS_LEAST)
+        limit = _most(root)
         while len(slots) > limit[0]:
             pieces = _cut(root, _ONE, slots, np.zeros(len(slots), np.int64), limit - 1)
             lsns, sizes = self._append(pieces)
@@ -325,7 +325,7 @@ class TreeWriter:
         """A root over new BINs; over an empty one where there are no slots."""
         bottom = root.level & ~np.int64(LEVEL_MASK) | 1
         bin_ = replace(root, level=bottom, node_id=self.log.sequences.node_ids(1))
-        pieces = _cut(bin_, _ONE, slots, np.zeros(len(slots), np.int64), root.max_entries)
+        pieces = _cut(bin_, _ONE, slots, np.zeros(len(slots), np.int64), _most(root))
         if len(slots):
             key = slots.key.take(pieces.nodes.first[:-1])
         else:
@@ -364,6 +364,20 @@ class TreeWriter:
         return self._plant(root, self.changes.slots(self.tree, rows))
 
 
+def _has_new_key(pieces: _Pieces, leads: Mask) -> Mask:
+    """Which pieces are named by the first key that they have, and not by that of their node's slot.
+
+    The first slot of a node stands for all that is below the second, whatever key it has, also one
+    that is above many of these. When what it names is split it must have a key that is below.
+
+    Args:
+        pieces: of nodes.
+        leads: bool, by node; whether the slot that names it is the first of the node above.
+    """
+    are_several = np.bincount(pieces.row, minlength=len(leads)) > 1
+    return ~pieces.is_first | (are_several & leads)[pieces.row]
+
+
 def _joined(parts: list[_Named]) -> _Named:
     return _Named(
         np.concatenate([part.replaced for part in parts]),
@@ -390,6 +404,12 @@ def _slots_of(key: Spans, lsn: Ints, size: Ints) -> Slots:
     return Slots(key, lsn, zeros, size, zeros, zeros, zeros - 1, zeros, zeros, zeros)
 
 
+def _most(nodes: Nodes) -> Ints:
+    """How many slots each node has room for."""
+    most: Ints = np.maximum(nodes.max_entries, _SLOTS_LEAST)
+    return most
+
+
 def _cut(nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Ints) -> _Pieces:
     """Nodes that are written anew, those with too many slots in parts of about the same size.
 
@@ -404,7 +424,6 @@ def _cut(nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Ints) ->
         The nodes; none for one that has no slots.
     """
     counts = np.where(touched, np.bincount(owner, minlength=len(nodes)), 0)
-    limit = np.maximum(limit, _SLOTS_LEAST)
     parts = -(-counts // limit)
     row = np.repeat(np.arange(len(nodes)), parts)
     behind = np.cumsum(parts)

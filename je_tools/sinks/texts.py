@@ -1,6 +1,8 @@
 """Columns as Arrow string arrays: what tables and CSV are put together from.
 
 Null in a column stays null in its text, so that an absent field can leave its place out.
+Arrow's functions are loaded where they are called: whoever writes Parquet needs none of them, and
+they take longer to load than all else of Arrow.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from je_tools.entries import EntryTable
 from je_tools.formats.arrays import Ints, Mask
@@ -51,6 +52,8 @@ def bool_array(values: Mask) -> pa.BooleanArray:
 
 def number_texts(values: Ints, valid: Mask | None = None) -> pa.StringArray:
     """Decimal numbers."""
+    import pyarrow.compute as pc
+
     return pc.cast(number_array(values, valid), pa.string())
 
 
@@ -91,6 +94,8 @@ def id_texts(ids: Ints, valid: Mask, texts: Mapping[int, str]) -> pa.StringArray
 
 def joined(*pieces: str | pa.StringArray) -> pa.StringArray:
     """Pieces put together row by row; null where one of them is null."""
+    import pyarrow.compute as pc
+
     return pc.binary_join_element_wise(*map(_scalar, pieces), "", null_handling="emit_null")
 
 

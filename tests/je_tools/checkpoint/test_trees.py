@@ -1,0 +1,85 @@
+"""What a checkpoint makes of trees whose nodes become too full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from je_tools.checkpoint.apply import Orders, apply_checkpoint
+from je_tools.formats.je.entries import decode_entry
+from je_tools.scan import Scanner
+from je_tools.treecheck.findings import open_trees, tree_findings
+from tests.builders.trees import FIRST_ID, TreeLog, slot
+from tests.formats.logs import log_rows
+from tests.je_tools.checkpoint.test_checkpoint import content_of, snapshot_of
+
+IN = 12
+NARROW = {"max_entries": 4}
+FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
+
+
+def key(number: int) -> bytes:
+    return b"k%03d" % number
+
+
+def bin_of(log: TreeLog, numbers: Iterable[int]) -> int:
+    slots = [slot(key(number), log.ln(key(number), b"old")) for number in numbers]
+    return log.node(slots, **NARROW)
+
+
+def written(log: TreeLog, folder: Path, fast: bool) -> list[dict[str, Any]]:
+    """The upper nodes that a checkpoint writes; it keeps the records, and breaks no tree."""
+    home = log.write(folder)
+    before = content_of(snapshot_of(home, 0))
+    _, outcome = apply_checkpoint(home, Scanner(threads=1, fast=fast), Orders(), 0)
+    after, scanner = snapshot_of(home, 0), Scanner(threads=1)
+    assert content_of(after) == before
+    environment = after.environment
+    faults = tree_findings(environment, scanner, lambda: open_trees(environment, scanner, 0))
+    assert not list(faults)
+    assert outcome.checkpoint is not None
+    found = []
+    for rows in log_rows(home / "00000000.jdb"):
+        for row in np.flatnonzero((rows.type == IN) & (rows.lsn > outcome.checkpoint.start_lsn)):
+            fields = decode_entry(rows.entry_bytes(int(row)), rows.version).fields
+            if fields["db_id"] == FIRST_ID:
+                found.append(fields)
+    return found
+
+
+@FORMS
+def test_a_node_above_others_has_a_free_slot(tmp_path: Path, fast: bool) -> None:
+    """The engine splits a node behind the one below it, and has to name both in it."""
+    log = TreeLog()
+    bins = [bin_of(log, range(first, first + 4)) for first in (0, 10, 20)]
+    slots = [slot(key(10 * number), lsn) for number, lsn in enumerate(bins)]
+    upper = log.node(slots, level=2, **NARROW)
+    log.database(b"db", log.node([slot(b"", upper)], level=3, is_root=True, **NARROW))
+    log.checkpoint()
+    log.ln(key(15), b"new")
+    *lower, root = written(log, tmp_path, fast)
+    assert sorted(len(node["slots"]) for node in lower) == [2, 2]
+    assert len(root["slots"]) == 2
+
+
+@FORMS
+@pytest.mark.parametrize("levels", [0, 1, 2])
+def test_the_first_slot_may_have_any_key(tmp_path: Path, fast: bool, levels: int) -> None:
+    """It stands for all keys below the second: also for such as are below its own."""
+    log = TreeLog()
+    low, high = bin_of(log, [40, 41, 42, 43]), bin_of(log, [80])
+    for level in range(2, 2 + levels):
+        low = log.node([slot(key(40), low)], level=level, **NARROW)
+        high = log.node([slot(key(80), high)], level=level, **NARROW)
+    slots = [slot(key(40), low), slot(key(80), high)]
+    log.database(b"db", log.node(slots, level=2 + levels, is_root=True))
+    log.checkpoint()
+    for number in range(1, 10):
+        log.ln(key(number), b"new")
+    for node in written(log, tmp_path, fast):
+        keys = [each["key"] for each in node["slots"]]
+        assert keys == sorted(keys)
