@@ -169,11 +169,11 @@ def say_what_would_be_done(
             f"of version {version} is not written in place"
         )
         return
-    say(f"je-tools: nothing was written; `{command}` writes it{_unless_open(options['path'])}")
+    say(f"je-tools: nothing was written; `{command}` writes it{unless_open(options['path'])}")
 
 
-def _unless_open(home: Path) -> str:
-    """Who keeps an environment from being written now."""
+def unless_open(home: Path) -> str:
+    """Who has to stop before an environment can be written; empty where nobody has."""
     from je_tools.writing.lock import Mode, find_holders
 
     try:

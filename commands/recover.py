@@ -38,7 +38,7 @@ from je_tools.commands._writing import (
     tell_of_work,
     write_outcome,
 )
-from je_tools.errors import RefusedError, UsageError
+from je_tools.errors import JeToolsError, UsageError
 from je_tools.plain import quoted
 
 if TYPE_CHECKING:
@@ -161,19 +161,20 @@ def _tell(options: Options, output: Path | None) -> int:
 
 def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
     """What `--apply` would refuse, and of an earlier end how it is had."""
-    from je_tools.checkpoint.cutting import check_reached, group_refusal
+    from je_tools.checkpoint.apply import Orders, has_work
+    from je_tools.checkpoint.cutting import group_refusal
 
     to_lsn = snapshot.to_lsn
     if to_lsn is not None:
         try:
-            check_reached(snapshot, to_lsn)
-        except RefusedError as error:
+            has_work(snapshot, Orders(cuts=True, to_lsn=to_lsn, force=True))
+        except JeToolsError as error:
             say(f"je-tools: --apply refuses that: {error}")
             return
     refusal = group_refusal(snapshot)
     if refusal is not None:
         say(f"je-tools: --apply refuses that without --force: {refusal}")
-    if to_lsn is None or snapshot.refusals:
+    if to_lsn is None:
         return
     named = {
         "--to-lsn": options["to_lsn"],

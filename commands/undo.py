@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -10,7 +9,8 @@ import click
 
 from je_tools.commands._options import format_option, output_option, say, terminal_width
 from je_tools.commands._snapshot import home_argument, open_home
-from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, RefusedError, UsageError
+from je_tools.commands._writing import unless_open
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from je_tools.writing.undo import Undo
@@ -182,15 +182,8 @@ def _say_plan(undos: list[Undo], dropped: list[Undo], options: Options) -> None:
 
 def _apply_text(number: int, options: Options) -> str:
     """What puts it back, and who keeps that from being done now."""
-    from je_tools.writing.lock import Mode, find_holders
     from je_tools.writing.session import undo_command
 
-    words = " --any-time" if options["any_time"] else ""
-    text = f"{undo_command(options['path'], words)} puts back what undo {number} took"
-    with suppress(InputError):
-        holders = find_holders(options["path"])
-        writers = [each.text for each in holders if each.mode is Mode.READ_WRITE]
-        if writers:
-            who = " and ".join(writers)
-            text += f", when {who}, which has the environment open to write, is stopped"
-    return text
+    home = options["path"]
+    command = undo_command(home, " --any-time" if options["any_time"] else "")
+    return f"{command} puts back what undo {number} took{unless_open(home)}"

@@ -416,8 +416,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "root-split-cut-short",
         Severity.WARNING,
-        "A root with one slot over a full node: the log ends in the middle of a split. The engine "
-        "can fail to insert a record there, at every open, with 'should have been split'.",
+        "A full node under the only slot of a root, or above others: the log ends in the middle of "
+        "a split. The engine can fail to insert a record there, at every open, with 'should have "
+        "been split'.",
         "If the engine fails, `je-tools export` gets the records for a new environment.",
     ),
     (

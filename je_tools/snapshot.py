@@ -265,8 +265,8 @@ class Snapshot:
             rows = rows[:0]
         tree = self.tree(database)
         overlay, faults = decide(tree, self.interval.lns, rows, self.rules, self.threads)
-        if overlay.redone_count:
-            faults.extend(tree.split_cut_short())
+        if overlay.redone_count or overlay.undone_count:
+            faults.extend(tree.splits_cut_short())
         faults.extend(tree.faults)
         self.faults.extend(faults)
         return overlay

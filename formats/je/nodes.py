@@ -147,6 +147,12 @@ class Nodes:
         return wrong
 
     @property
+    def is_full(self) -> Mask:
+        """Which have no free slot."""
+        full: Mask = np.diff(self.first) >= self.max_entries
+        return full
+
+    @property
     def is_delta(self) -> Mask:
         """Which hold changed slots only."""
         delta: Mask = self.good & _IS_DELTA[self.type]

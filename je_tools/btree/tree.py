@@ -317,16 +317,34 @@ class Tree:
         faults += [self._fault(FaultKind.STRAY_SLOTS, leaves, node) for node in nodes.tolist()]
         return slots.take(inside), faults
 
-    def split_cut_short(self) -> list[Fault]:
-        """Whether the log ends between a new root and the second logging of what it splits."""
+    def splits_cut_short(self) -> list[Fault]:
+        """Full nodes that the engine was about to split: the log ends before it tells of that.
+
+        It splits a node right after the one below took its last free slot. Engines before JE 6 log
+        it in between so that recovery takes it, later ones only what is under a new root.
+        """
         if self.root_lsn == NULL_LSN:
             return []
+        keys, faults = self._keys_of_full_nodes(), []
         children = self.children_of(self.read(self.root()))
-        if len(children) != 1:
-            return []
-        lone = self.read(children)
-        full = lone.nodes.good & (np.diff(lone.nodes.first) >= lone.nodes.max_entries)
-        return [self._fault(FaultKind.SPLIT_CUT_SHORT, lone, 0)] if full.all() else []
+        under_lone_slot = len(children) == 1
+        if not under_lone_slot:
+            children = children.take(self.that_hold(children, keys))
+        while len(children) and (under_lone_slot or children.level > 1):
+            leaves, under_lone_slot = self.read(children), False
+            full = np.flatnonzero(leaves.nodes.good & leaves.nodes.is_full)
+            faults += [self._fault(FaultKind.SPLIT_CUT_SHORT, leaves, row) for row in full.tolist()]
+            below = self.children_of(leaves)
+            children = below.take(self.that_hold(below, keys))
+        return faults
+
+    def _keys_of_full_nodes(self) -> Spans:
+        """Keys that lead to full nodes above others, of those newer than what the tree names."""
+        uppers = [each.newest_of[0] for level, each in self._placed.items() if level > 1]
+        lsns = np.concatenate([np.empty(0, np.int64), *uppers])
+        nodes = read_nodes(fetch(self.image, lsns, fast=self.fast), fast=self.fast)
+        keys = nodes.identifier_key.take(nodes.good & nodes.is_full)
+        return keys.take(order_keys(keys, two_part=self.by_parts, fast=self.fast))
 
     def _fault(self, kind: FaultKind, leaves: Leaves, row: int) -> Fault:
         children = leaves.children

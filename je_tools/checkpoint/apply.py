@@ -107,7 +107,7 @@ def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
         RefusedError: nothing can be.
         InputError: the log is of a version that is only read.
     """
-    return _write(snapshot, orders, None) if _has_work(snapshot, orders) else NOTHING
+    return _write(snapshot, orders, None) if has_work(snapshot, orders) else NOTHING
 
 
 def is_written_in_place(snapshot: Snapshot) -> bool:
@@ -173,12 +173,12 @@ def apply_checkpoint(
                 environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
             ) as snapshot,
         ):
-            has_work = _has_work(snapshot, orders)
-            if has_work:
+            is_to_do = has_work(snapshot, orders)
+            if is_to_do:
                 _check_version(snapshot)
             if tell is not None:
                 tell(snapshot)
-            if not has_work:
+            if not is_to_do:
                 return snapshot, NOTHING
             return snapshot, _write_and_check(snapshot, orders, session, home)
 
@@ -214,12 +214,12 @@ def apply_to_copy(
     with held_snapshot(
         environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
     ) as snapshot:
-        has_work = _has_work(snapshot, orders)
+        is_to_do = has_work(snapshot, orders)
         if tell is not None:
             tell(snapshot)
         copying = scanner.staged("copy", environment.size)
         with copied(environment, target, copying.progress) as folder:
-            if not has_work:
+            if not is_to_do:
                 return snapshot, NOTHING
             copy = open_environment([folder])
             with Session(
@@ -259,8 +259,12 @@ def _without_a_second_cut(environment: Environment, scanner: Scanner, orders: Or
     return orders
 
 
-def _has_work(snapshot: Snapshot, orders: Orders) -> bool:
-    """Whether anything is to be written.
+def has_work(snapshot: Snapshot, orders: Orders) -> bool:
+    """Whether anything is to be written, of a log whose version may be written to a copy.
+
+    Args:
+        snapshot: the log; up to the point to which it is to be cut back, of which then all is read.
+        orders: what is asked for.
 
     Raises:
         RefusedError: it cannot be, or the engine would not open the log.

@@ -22,6 +22,7 @@ ABORT_KNOWN_DELETED, ABORT_DATA, EXPIRATION = 1, 8, 128
 ABORT_TOMBSTONE, ABORT_MODIFIED, BLIND_DELETION, ABORT_CREATED = 8, 0x10, 0x20, 0x80
 KNOWN_DELETED, PENDING_DELETED, EMBEDDED = 1, 8, 0x10
 EXPIRATIONS_IN_HOURS = 0x20
+PROVISIONAL = 0x80
 Steps = Callable[[TreeLog, int], object]
 
 
@@ -442,6 +443,31 @@ def test_a_full_node_under_a_lone_slot_of_the_root(tmp_path: Path) -> None:
     assert codes_of(read(log, tmp_path / "closed")) == []
     log.ln(b"c", b"1")
     assert codes_of(read(log, tmp_path / "crashed")) == ["root-split-cut-short"]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_full_node_above_others(tmp_path: Path, ends: bool) -> None:
+    """Old engines log it before they split it, and name it and its new neighbour behind that."""
+    log = TreeLog()
+    bins = [log.node([slot(key, log.ln(key, b"1"))]) for key in (b"a", b"c", b"e")]
+    left, middle, right = (
+        slot(key, lsn) for key, lsn in zip((b"a", b"c", b"e"), bins, strict=True)
+    )
+    roots = [
+        slot(b"a", log.node([left, middle], level=2, max_entries=3, node_id=7)),
+        slot(b"e", log.node([right], level=2, max_entries=3)),
+    ]
+    log.database(b"db", log.node(roots, level=3, is_root=True, node_id=8))
+    log.checkpoint()
+    log.ln(b"b", b"1")
+    new = slot(b"b", log.node([slot(b"b", log.ln(b"b", b"1"))], flags=PROVISIONAL))
+    log.node([left, new, middle], level=2, max_entries=3, node_id=7)
+    if ends:
+        roots[0] = slot(b"a", log.node([left], level=2, node_id=7, flags=PROVISIONAL))
+        other = slot(b"b", log.node([new, middle], level=2, flags=PROVISIONAL))
+        log.node([roots[0], other, roots[1]], level=3, is_root=True, node_id=8)
+    log.ln(b"ab", b"1")
+    assert codes_of(read(log, tmp_path / "crashed")) == ([] if ends else ["root-split-cut-short"])
 
 
 @pytest.mark.parametrize("version", [17, 26])
