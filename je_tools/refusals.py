@@ -47,7 +47,8 @@ _TEXTS = {
         "Restore the node from another of its group (network restore).",
     ),
     Refusal.OWN_DATABASE_LOST: (
-        "The name or the descriptor of one of the engine's own databases cannot be read.",
+        "The name or the descriptor of one of the engine's own databases cannot be read, or one of "
+        "the records that it reads at each open (_jeExpiration).",
         "Look for the damaged or missing file in a backup; `je-tools verify --tree` tells which. "
         "`je-tools export` reads the databases of applications all the same.",
     ),

@@ -35,6 +35,7 @@ from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import Found, fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.internal import EXPIRATION_DB
 from je_tools.formats.je.nodes import read_nodes
 from je_tools.images import check_image, map_files, unchanged
 from je_tools.key_ranges import KeyRange
@@ -579,7 +580,7 @@ def _find_databases(snapshot: Snapshot) -> None:
         snapshot.databases[db_id] = Database(db_id, names.get(db_id), record, root, lsn, version)
     snapshot.names = names | _names_by_descriptors(snapshot)
     _take_temporary(snapshot)
-    if lacks_own or _lacks_own(snapshot):
+    if lacks_own or _lacks_own(snapshot) or _lacks_expirations(snapshot):
         snapshot.refusals += (Refusal.OWN_DATABASE_LOST,)
 
 
@@ -641,6 +642,19 @@ def _lacks_own(snapshot: Snapshot) -> bool:
         and (fault.low is None or fault.low[: len(prefix)] <= prefix)
         and (fault.high is None or fault.high >= prefix)
         for fault in snapshot.faults
+    )
+
+
+def _lacks_expirations(snapshot: Snapshot) -> bool:
+    """Whether what the engine counts of expirations is not all there: it reads that at each open.
+
+    Source: ExpirationProfile.populateCache, JE 7.5.11 and 18.3.12.
+    """
+    return any(
+        (batch.data.sizes < 0).any()
+        for database in list(snapshot.databases.values())
+        if database.name == EXPIRATION_DB
+        for batch in snapshot.records(database)
     )
 
 

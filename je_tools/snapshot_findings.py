@@ -35,7 +35,7 @@ _WHY = {
     Refusal.RESTORE_REQUIRED: "an entry says that the log must be restored first",
     Refusal.DAMAGED_INTERVAL: "damage in a file that recovery reads",
     Refusal.COMMIT_ROLLED_BACK: "a Commit of the group lies in what a rollback takes back",
-    Refusal.OWN_DATABASE_LOST: "the name or the descriptor of one of its own databases is lost",
+    Refusal.OWN_DATABASE_LOST: "name, descriptor or a record of one of its own databases is lost",
     Refusal.HALT_CHOSEN: "Commits lie behind damage, and je.properties asks it to halt then",
 }
 

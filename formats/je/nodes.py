@@ -141,8 +141,11 @@ class Nodes:
     @property
     def has_wrong_unit(self) -> Mask:
         """Which say hours of expirations that are in days, or the reverse."""
-        hours = self.expiration_base > DAYS_MAX
-        differs = hours != (self.booleans & IN_HOURS != 0)
+        return self.have_other_unit(self.booleans)
+
+    def have_other_unit(self, booleans: Ints) -> Mask:
+        """Which count expirations in another unit than these say."""
+        differs = (self.expiration_base > DAYS_MAX) != (booleans & IN_HOURS != 0)
         wrong: Mask = self.good & (self.expiration_base > 0) & differs
         return wrong
 

@@ -613,7 +613,9 @@ class Tree:
             else:
                 kind = FaultKind.NO_FULL_VERSION if no_full[row] else FaultKind.WRONG_LEVEL
             faults.append(self._fault(kind, leaves, row))
-        units = np.flatnonzero(nodes.has_wrong_unit & ~troubled)
+        # Engines up to 18.3 go on with what the delta says when they merge it.
+        wrong_unit = nodes.has_wrong_unit | nodes.have_other_unit(leaves.logged[0].booleans)
+        units = np.flatnonzero(wrong_unit & ~troubled)
         return faults + [
             self._fault(FaultKind.EXPIRATION_UNIT, leaves, row) for row in units.tolist()
         ]

@@ -399,6 +399,7 @@ class _Checkpointer:
             prefixing=bool(database.flags & (PREFIXING | DUPLICATES)),
             max_entries=int(database.record["max_entries"]) or MAX_ENTRIES,
             delta_percent=self.settings.delta_percent if self.log.version >= DELTAS_MIN else 0,
+            since_lsn=max(snapshot.checkpoint.start_lsn, 0),
         )
         return writer.write()
 

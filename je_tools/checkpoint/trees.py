@@ -107,6 +107,7 @@ class TreeWriter:
         max_entries: slots of a node, where there are none yet.
         delta_percent: so many of a hundred slots of a BIN may differ from its last full version
             for a delta to be written; 0 for none.
+        since_lsn: nodes from there on were logged after the last checkpoint began.
     """
 
     tree: Tree
@@ -115,6 +116,7 @@ class TreeWriter:
     prefixing: bool
     max_entries: int
     delta_percent: int
+    since_lsn: int
 
     def write(self) -> int:
         """Write it; LSN of the root.
@@ -129,9 +131,11 @@ class TreeWriter:
         if self.tree.root_lsn == NULL_LSN:
             return self._begin()
         keys = self._keys()
-        if not len(keys):
+        if not len(keys) and self.tree.root_lsn < self.since_lsn:
             return self.tree.root_lsn
         uppers = self._way_down(keys)
+        if not len(uppers[-1].below):
+            return self.tree.root_lsn
         named = self._write_bins(uppers[-1])
         for above, upper in reversed(list(pairwise(uppers))):
             named = self._write_upper(upper, above.leaves, named)
@@ -151,9 +155,11 @@ class TreeWriter:
         while True:
             leaves = self._read(children)
             below = self.tree.children_of(leaves)
-            chosen = np.flatnonzero(self.tree.that_hold(below, keys))
+            # What was written together with nodes above can have slots that are not in its range.
+            wanted = self.tree.that_hold(below, keys) | (below.lsn >= self.since_lsn)
+            chosen = np.flatnonzero(wanted)
             uppers.append(_Upper(leaves, slot, chosen))
-            if below.level <= 1:
+            if below.level <= 1 or not len(chosen):
                 return uppers
             children, slot = below.take(chosen), chosen
 

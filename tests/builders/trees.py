@@ -144,12 +144,14 @@ class TreeLog:
         full_slot_count: int,
         db: int = FIRST_ID,
         booleans: int = 8,
+        expiration_base: int = -1,
         **more: Any,
     ) -> int:
         """A BIN-delta."""
         fields = {"db_id": db, "last_full_lsn": full_lsn, "last_delta_lsn": NULL}
-        fields |= {"expiration_base": -1, "node_id": node_id, "identifier_key": slots[0]["key"]}
+        fields |= {"expiration_base": expiration_base, "node_id": node_id}
         fields |= {
+            "identifier_key": slots[0]["key"],
             "booleans": booleans,
             "slot_count": len(slots),
             "level": LEVEL | 1,

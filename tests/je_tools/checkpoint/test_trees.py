@@ -18,6 +18,7 @@ from tests.formats.logs import log_rows
 from tests.je_tools.checkpoint.test_checkpoint import content_of, snapshot_of
 
 IN = 12
+PROVISIONAL = 0x80
 NARROW = {"max_entries": 4}
 FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 
@@ -83,3 +84,25 @@ def test_the_first_slot_may_have_any_key(tmp_path: Path, fast: bool, levels: int
     for node in written(log, tmp_path, fast):
         keys = [each["key"] for each in node["slots"]]
         assert keys == sorted(keys)
+
+
+@FORMS
+@pytest.mark.parametrize("up_to", ["a node above", "the root"])
+def test_what_was_written_with_nodes_above_loses_what_is_not_its(
+    tmp_path: Path, fast: bool, up_to: str
+) -> None:
+    """A BIN took over keys of its neighbour, and the node that says so was not logged."""
+    log, left, root = TreeLog(), 7, 8
+    slots = [slot(key(10), bin_of(log, [10])), slot(key(15), bin_of(log, [15]))]
+    right = slot(key(20), log.node([slot(key(20), bin_of(log, [20]))], level=2))
+    slots = [slot(key(10), log.node(slots, level=2, node_id=left)), right]
+    log.database(b"db", log.node(slots, level=3, is_root=True, node_id=root))
+    taken = [slot(key(number), log.ln(key(number), b"new")) for number in (15, 25)]
+    first = slot(key(10), bin_of(log, [10]))
+    log.checkpoint()
+    slots = [first, slot(key(15), log.node(taken, flags=PROVISIONAL))]
+    ends = up_to == "a node above"
+    lower = log.node(slots, level=2, node_id=left, flags=0 if ends else PROVISIONAL)
+    if not ends:
+        log.node([slot(key(10), lower), right], level=3, is_root=True, node_id=root)
+    assert len(written(log, tmp_path, fast)) == 2

@@ -323,6 +323,21 @@ def test_a_name_whose_database_is_lost(tmp_path: Path, key: bytes) -> None:
     assert plan_recovery(snapshot).unfinished_removals == ()
 
 
+@pytest.mark.parametrize("name", [b"_jeExpiration", b"theirs"])
+def test_a_record_that_is_read_at_each_open(tmp_path: Path, name: bytes) -> None:
+    """The engine reads all that it knows of expirations before anybody can use the log."""
+    log = TreeLog()
+    record = log.ln(b"x", b"1", db=8)
+    log.next_file()
+    log.database(name, log.tree([slot(b"x", record)], db=8), db=8)
+    log.checkpoint()
+    home = log.write(tmp_path / "env")
+    assert snapshot_of(home).refusals == ()
+    (home / FIRST).unlink()
+    lost = (Refusal.OWN_DATABASE_LOST,) if name == b"_jeExpiration" else ()
+    assert snapshot_of(home).refusals == lost
+
+
 def test_an_entry_that_asks_for_a_restore(tmp_path: Path) -> None:
     log = base()
     fields = {"failure_type": "NETWORK_RESTORE", "time_ms": 1, "properties": ""}

@@ -517,6 +517,25 @@ def test_expirations_in_another_unit_than_the_node_says(
     assert codes_of(lives) == ["expiration-unit"]
 
 
+@pytest.mark.parametrize("delta_says", [True, False])
+def test_the_unit_of_expirations_that_a_delta_does_not_say(
+    tmp_path: Path, delta_says: bool
+) -> None:
+    """Up to 18.3 a BIN whose delta was merged goes on with what that says."""
+    log = TreeLog()
+    hours = CREATED_MS // HOUR_MS + 100
+    expires = {"expiration_offset": 0}
+    slots = [slot(key, log.ln(key, b"1")) | expires for key in (b"a", b"b")]
+    said = {"expiration_base": hours, "booleans": EXPIRATIONS_IN_HOURS}
+    full = log.node(slots, node_id=7, **said)
+    said["booleans"] = 8 | (EXPIRATIONS_IN_HOURS if delta_says else 0)
+    again = [slot(b"b", log.ln(b"b", b"2"), 2) | expires]
+    delta = log.delta(again, full, node_id=7, full_slot_count=2, **said)
+    log.database(b"db", log.node([slot(b"", delta)], level=2, is_root=True))
+    log.checkpoint()
+    assert codes_of(read(log, tmp_path / "env")) == ([] if delta_says else ["expiration-unit"])
+
+
 @pytest.mark.parametrize("wild", [1 << 40, (1 << 60) + 1, -(1 << 60) - 1, -(1 << 63)])
 def test_an_expiration_that_no_engine_writes_is_none(tmp_path: Path, wild: int) -> None:
     log = simple({b"a": b"1"})
