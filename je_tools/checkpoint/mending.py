@@ -19,7 +19,7 @@ from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family
 
-_FAR_MS = 1_000_000 * HOUR_MS
+FAR_MS = 1_000_000 * HOUR_MS
 """An expiration behind is looked up in the entry: hours since 1970 up to the year 2084."""
 
 
@@ -31,7 +31,7 @@ def lack_sizes(slots: Slots) -> Mask:
 
 def expire_far(slots: Slots) -> Mask:
     """Which slots expire so late that it cannot be right."""
-    far: Mask = slots.expires_ms > _FAR_MS
+    far: Mask = slots.expires_ms > FAR_MS
     return far
 
 

@@ -37,7 +37,7 @@ from tests.engine.comparison import compare, side_of
 from tests.engine.jars import engine_jar
 from tests.engine.java import find_java
 from tests.engine.recovered import FOLDER, RECORDS, STRESS, Engine, compile_java
-from tests.engine.snapshots import recovered
+from tests.engine.snapshots import lapsed, recovered
 from tests.truth.contents import Contents, Refusal, parse_contents
 from tests.truth.headers import NAMES, USER_TYPES, Header
 from tests.truth.log_end import good_entries, read_log
@@ -99,7 +99,8 @@ class Expected:
     Attributes:
         contents: the records, or how the engine itself refuses.
         other: the engine's own answer, where it may be taken for some records: expirations whose
-            unit is lost are read wrongly, but for those that are in nodes which we write.
+            unit is lost are read wrongly, but for those that are in nodes which we write. What has
+            expired by its entry, and not by such an expiration, is not in it.
         foretold: what the snapshot says on what the engine goes wrong.
         problems: why this is not to be relied upon.
     """
@@ -247,7 +248,8 @@ class Judge:
         found = compare(told.contents, engine)
         refused = isinstance(engine, Refusal) and engine.stage == "open"
         if found is None or (refused and isinstance(told.contents, Refusal)):
-            return Expected(engine)
+            other = _without_lapsed(engine, crashed, now_ms)
+            return Expected(engine, other, "" if other is None else "expiration-unit")
         explaining = sorted({each.word for each in told.warnings if each.explains(found)})
         side = "snapshot"
         if not explaining or not found.group.startswith("engine alone"):
@@ -260,7 +262,8 @@ class Judge:
         if explaining == ["damage"] and isinstance(engine, Refusal):
             return Expected(engine)
         is_other = "expiration-unit" in explaining and not isinstance(engine, Refusal)
-        return Expected(told.contents, engine if is_other else None, " ".join(explaining))
+        other = (_without_lapsed(engine, crashed, now_ms) or engine) if is_other else None
+        return Expected(told.contents, other, " ".join(explaining))
 
     def write_as_engine(self, home: Path, node: str | None = None) -> None:
         """Let the engine's own recovery write: what it writes is accepted.
@@ -445,6 +448,17 @@ def _reported(told: Told) -> Iterator[str]:
         processed = int(numbers.split()[1].replace(",", ""))
         if phase in _UNDONE and processed:
             yield f"{phase}: {processed} entries undone"
+
+
+def _without_lapsed(found: Contents | Refusal, crashed: Path, now_ms: int) -> Contents | None:
+    """What the engine finds when expirations are what entries say; None where that is the same."""
+    keys = {} if isinstance(found, Refusal) else lapsed(crashed, now_ms)
+    if isinstance(found, Refusal) or not keys:
+        return None
+    return {
+        name: [each for each in records if each[0] not in keys.get(name, ())]
+        for name, records in found.items()
+    }
 
 
 def compare_told(expected: Expected, told: Told, rule: str) -> list[Problem]:

@@ -10,9 +10,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from je_tools.btree.faults import FORETOLD
+from je_tools.checkpoint.mending import FAR_MS
 from je_tools.environment import open_environment
 from je_tools.errors import InputError
+from je_tools.formats.je.expirations import expiration_ms
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
 from je_tools.snapshot_findings import snapshot_findings
@@ -75,6 +79,25 @@ def contents_of(snapshot: Snapshot) -> Contents:
             for row in range(len(batch)):
                 key, data = batch.key[row], batch.data[row]
                 records.append((key or b"", b"<no data>" if data is None else data))
+    return found
+
+
+def lapsed(home: Path, now_ms: int) -> dict[str, set[bytes]]:
+    """Keys of records that are there since an engine took hours of their expiration for days.
+
+    A checkpoint of ours gives them back what their entries say, by which they have expired.
+    """
+    snapshot = take_snapshot(open_environment([home]), Scanner(threads=1), now_ms=now_ms)
+    found: dict[str, set[bytes]] = {}
+    for database in snapshot.databases.values():
+        if database.name is None or database.is_internal:
+            continue
+        for batch in snapshot.records(database):
+            for row in (batch.expires_ms > FAR_MS).nonzero()[0].tolist():
+                entry = snapshot.entry(int(batch.lsn[row]))
+                expires = expiration_ms(np.array([entry.fields["expiration"]])) if entry else [0]
+                if 0 < expires[0] < now_ms:
+                    found.setdefault(database.name, set()).add(batch.key[row] or b"")
     return found
 
 
