@@ -18,6 +18,7 @@ import numpy as np
 
 from je_tools.checkpoint.changes import Changes, Written
 from je_tools.checkpoint.cutting import INVOKER, files_behind
+from je_tools.checkpoint.layout import check_layout
 from je_tools.checkpoint.log import CheckpointLog
 from je_tools.checkpoint.own_records import (
     MAX_ENTRIES,
@@ -183,6 +184,7 @@ def check_openable(snapshot: Snapshot) -> None:
     Raises:
         RefusedError: with why it would not.
     """
+    check_layout(snapshot.environment)
     if snapshot.refusals:
         name = snapshot.environment.name
         said = ", ".join(str(each) for each in snapshot.refusals)

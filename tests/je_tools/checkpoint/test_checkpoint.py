@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -202,6 +203,34 @@ def test_nothing_is_appended_to_a_file_of_a_backup(is_marked: bool, tmp_path: Pa
     after = hashes(home)
     assert sorted(after) == ["00000000.jdb", "00000001.jdb"]
     assert after["00000000.jdb"] == before["00000000.jdb"]
+
+
+def _name_in_capitals(home: Path) -> None:
+    last = max(home.glob("*.jdb"))
+    last.rename(last.with_suffix(".JDB"))
+
+
+def _one_data_directory(home: Path) -> None:
+    (home / "data001").mkdir()
+
+
+def _three_are_asked_for(home: Path) -> None:
+    (home / "je.properties").write_text("je.log.nDataDirectories=3")
+
+
+@pytest.mark.parametrize("change", [_name_in_capitals, _one_data_directory, _three_are_asked_for])
+def test_files_that_the_engine_does_not_look_for_so(
+    change: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """JE 18.3.12 was seen to refuse each."""
+    home = copied(FIXTURES / "v8-cleaned" / "env", tmp_path)
+    orders, scanner = Orders(cuts=True), Scanner(threads=1)
+    apply_checkpoint(home, scanner, orders, 0)
+    change(home)
+    files = [path.name for path in home.iterdir()]
+    with pytest.raises(RefusedError, match="engine"):
+        apply_checkpoint(home, scanner, orders, 0)
+    assert sorted(files) == sorted(path.name for path in home.iterdir())
 
 
 def test_a_backup_by_hard_links_is_not_changed(tmp_path: Path) -> None:
