@@ -22,11 +22,12 @@ from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.internal import BEFORE_IMAGES_DB
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, ENTRY_TYPES, Family, mask_of
 from je_tools.scan import Scanner
 
-FIXED_NAMES: Mapping[int, str] = {0: "_jeIdMap", 1: "_jeNameMap", -1: "_jeBeforeImagesDb"}
+FIXED_NAMES: Mapping[int, str] = {0: "_jeIdMap", 1: "_jeNameMap", -1: BEFORE_IMAGES_DB}
 """Internal databases whose ids never change; all others are named by the log."""
 
 _NAMING_NOS = [

@@ -32,6 +32,7 @@ T = TypeVar("T")
 UTILIZATION_DB = "_jeUtilization"
 RESERVED_FILES_DB = "_jeReservedFilesDb"
 EXPIRATION_DB = "_jeExpiration"
+BEFORE_IMAGES_DB = "_jeBeforeImagesDb"
 EXTINCT_SCANS_DB = "_jeExtinctScansDb"
 METADATA_DB = "_jeMetadata"
 VLSN_MAP_DB = "_jeVlsnMapDb"

@@ -9,6 +9,7 @@ UtilizationProfile.populateCache and flushFileSummary, JE 18.3.12.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, replace
@@ -28,6 +29,7 @@ from je_tools.checkpoint.survey import Survey, given_numbers
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal import (
+    BEFORE_IMAGES_DB,
     EXPIRATION_DB,
     EXTINCT_SCANS_DB,
     RESERVED_FILES_DB,
@@ -38,6 +40,7 @@ from je_tools.formats.je.internal import (
     FileSummaryKey,
 )
 from je_tools.formats.je.tuples import TupleError
+from je_tools.names import FIXED_NAMES
 from je_tools.snapshot import REPLICATED_ENV, Database, Snapshot
 from je_tools.utilization import (
     FileSummary,
@@ -255,9 +258,13 @@ _NEEDED_SINCE = {
     RESERVED_FILES_DB: 15,
     EXPIRATION_DB: 12,
     EXTINCT_SCANS_DB: 17,
+    BEFORE_IMAGES_DB: 25,
 }
 """Databases that the engine makes when it opens an environment without them, and since which log
-version. Source: DbTree, DbType, JE 7.5.11 and 18.3.12."""
+version. Source: DbTree, DbType, JE 7.5.11, 18.3.12 and 25.3.17."""
+
+_BY_GROUP = (EXTINCT_SCANS_DB, BEFORE_IMAGES_DB)
+"""In a group the first that is needed is made for all members."""
 
 
 def with_own_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ...]]:
@@ -270,16 +277,17 @@ def with_own_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ..
     fields = root.fields if root is not None else {}
     names = []
     for name, since in _NEEDED_SINCE.items():
-        # In a group the first removal makes it, for all members.
-        by_group = name == EXTINCT_SCANS_DB and fields.get("flags", 0) & REPLICATED_ENV
+        by_group = name in _BY_GROUP and fields.get("flags", 0) & REPLICATED_ENV
         if version < since or by_group or own_database(snapshot, name) is not None:
             continue
         names.append(name)
     if not names:
         return snapshot, ()
-    first_id = given_numbers(snapshot).local["db"] + 1
+    next_ids = itertools.count(given_numbers(snapshot).local["db"] + 1)
+    fixed_ids = {name: db_id for db_id, name in FIXED_NAMES.items()}
     made = []
-    for db_id, name in enumerate(names, first_id):
+    for name in names:
+        db_id = fixed_ids[name] if name in fixed_ids else next(next_ids)
         record = {
             "id": db_id,
             "name": name,

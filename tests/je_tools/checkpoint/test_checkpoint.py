@@ -333,3 +333,19 @@ def test_databases_that_are_made_have_ids_that_nobody_had(tmp_path: Path) -> Non
     log.ln(b"k", b"of a database that is gone", db=40)
     ids = {each.db_id for each in with_own_databases(snapshot_of(log.write(tmp_path / "b"), 0))[1]}
     assert min(ids) == 41
+
+
+@pytest.mark.parametrize(("name", "size"), [("v17-basic", 600), ("v26-basic", 1500)])
+def test_databases_that_a_creation_cut_short_lacks(name: str, size: int, tmp_path: Path) -> None:
+    """A checkpoint of a log that ends within its first entries makes what the engine would."""
+    home = copied(FIXTURES / name / "env", tmp_path / "whole")
+    own = {each.name: each.db_id for each in snapshot_of(home, 0).databases.values()}
+    file = home / "00000000.jdb"
+    file.write_bytes(file.read_bytes()[:size])
+    before = {each.name for each in snapshot_of(home, 0).databases.values()}
+    copy, scanner = tmp_path / "copy", Scanner(threads=1)
+    apply_to_copy(open_environment([home]), copy, scanner, Orders(cuts=True), 0)
+    made = {each.name: each.db_id for each in snapshot_of(copy, 0).databases.values()}
+    assert made.keys() > before - {None}
+    assert made.keys() == {each for each in own if (each or "").startswith("_je")}
+    assert made.get("_jeBeforeImagesDb") == own.get("_jeBeforeImagesDb")
