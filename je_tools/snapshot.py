@@ -650,12 +650,19 @@ def _lacks_expirations(snapshot: Snapshot) -> bool:
 
     Source: ExpirationProfile.populateCache, JE 7.5.11 and 18.3.12.
     """
-    return any(
-        (batch.data.sizes < 0).any()
-        for database in list(snapshot.databases.values())
-        if database.name == EXPIRATION_DB
-        for batch in snapshot.records(database)
-    )
+    lacks = False
+    for database in list(snapshot.databases.values()):
+        if database.name != EXPIRATION_DB:
+            continue
+        # Without data: what lies in the slots is there, and no entry has to be decoded.
+        for batch in snapshot.records(database, with_data=False):
+            rows = np.flatnonzero(batch.data.sizes < 0)
+            found = fetch(snapshot.image, batch.lsn[rows], fast=snapshot.fast).found
+            for row in rows[found != Found.GOOD].tolist():
+                key, lsn = batch.key[row] or b"", int(batch.lsn[row])
+                snapshot.faults.append(_lacking(snapshot, database.db_id, key, lsn))
+                lacks = True
+    return lacks
 
 
 def _lacking(snapshot: Snapshot, db_id: int, key: bytes, lsn: int) -> Fault:

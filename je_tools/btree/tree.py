@@ -23,6 +23,7 @@ from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import order_keys, search_sorted
 from je_tools.formats.je.nodes import (
+    IN_NO,
     LEVEL_MASK,
     OLD_DELTA_NOS,
     Nodes,
@@ -340,8 +341,8 @@ class Tree:
 
     def _keys_of_full_nodes(self) -> Spans:
         """Keys that lead to full nodes above others, of those newer than what the tree names."""
-        uppers = [each.newest_of[0] for level, each in self._placed.items() if level > 1]
-        lsns = np.concatenate([np.empty(0, np.int64), *uppers])
+        entries = fetch(self.image, self.replayed.lsn, fast=self.fast, check=False)
+        lsns = entries.lsn[(entries.found >= Found.BAD) & (entries.type == IN_NO)]
         nodes = read_nodes(fetch(self.image, lsns, fast=self.fast), fast=self.fast)
         keys = nodes.identifier_key.take(nodes.good & nodes.is_full)
         return keys.take(order_keys(keys, two_part=self.by_parts, fast=self.fast))
