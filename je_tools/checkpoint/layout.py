@@ -9,7 +9,6 @@ from pathlib import Path
 
 from je_tools.environment import Environment
 from je_tools.errors import RefusedError
-from je_tools.plain import counted
 from je_tools.properties import DATA_DIRECTORIES, read_settings
 from je_tools.writing.journal import log_folders
 
@@ -35,9 +34,9 @@ def check_layout(environment: Environment) -> None:
     asked = read_settings(home).number(DATA_DIRECTORIES)
     if asked and asked != len(folders):
         raise RefusedError(
-            f"{home}: je.properties sets {DATA_DIRECTORIES} to {asked}, and there are "
-            f"{counted(len(folders), 'data folder')}: the engine would not open it; set it right, "
-            "or restore what is missing"
+            f"{home}: je.properties sets {DATA_DIRECTORIES} to {asked}, and data directories there "
+            f"are {len(folders)}: the engine would not open it; set it right, or restore what is "
+            "missing"
         )
     at_home = next((file for file in environment.files if file.path.parent == home), None)
     if folders and at_home is not None:

@@ -31,11 +31,6 @@ from tests.je_tools.writing.operations import (
 )
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return small_log(tmp_path / "env")
-
-
 def frame(head: object, blob: bytes = b"") -> bytes:
     said = head if isinstance(head, bytes) else json.dumps(head).encode()
     rest = struct.pack("<II", len(said), len(blob)) + said + blob

@@ -18,7 +18,7 @@ import pytest
 from je_tools.errors import InputError, RefusedError
 from je_tools.writing.disk import Disk, can_be_like
 from je_tools.writing.lock import EnvironmentLock, Holder, Mode, find_holders
-from tests.je_tools.writing.operations import others_files, small_log
+from tests.je_tools.writing.operations import others_files
 
 HOLD = """
 import fcntl, sys
@@ -39,11 +39,6 @@ def held(home: Path, kind: int, start: int) -> Iterator[int]:
         assert process.stdout.readline() == "held\n"
         yield process.pid
         process.kill()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return small_log(tmp_path / "env")
 
 
 def modes(found: tuple[Holder, ...]) -> list[tuple[Mode, int | None]]:

@@ -28,11 +28,6 @@ from tests.je_tools.writing.operations import (
 )
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return small_log(tmp_path / "env")
-
-
 def begun(home: Path, disk: Disk | None = None) -> Session:
     return Session(open_environment([home]), "test", None, disk=disk or Recorder())
 

@@ -28,11 +28,6 @@ from tests.je_tools.writing.operations import (
 )
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return small_log(tmp_path / "env")
-
-
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_the_directory_is_what_it_was(name: str, home: Path) -> None:
     before, times = digests(home), {p: p.stat().st_mtime_ns for p in home.iterdir()}

@@ -1,0 +1,15 @@
+"""What tests of writing begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.je_tools.writing.operations import small_log
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A small log."""
+    return small_log(tmp_path / "env")
