@@ -126,6 +126,7 @@ def _sink(export: Export, options: Options) -> RecordSink:
         is_print=options["is_print"],
         fast=export.snapshot.fast,
         threads=export.snapshot.scanner.thread_count() if export.snapshot.fast else 1,
+        forks=True,
     )
 
 

@@ -186,4 +186,5 @@ def _sink(salvaged: Salvage, masking: Masking, options: Options) -> RecordSink:
         is_print=options["is_print"],
         fast=salvaged.fast,
         threads=options["threads"],
+        forks=True,
     )

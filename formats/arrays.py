@@ -27,10 +27,24 @@ def distinct(values: npt.NDArray[Any]) -> list[int]:
 
     As `np.unique`, which loads all that numpy has of masked arrays.
     """
+    if len(values) and (values == values[0]).all():
+        return [int(values[0])]
     ordered = np.sort(values)
     is_new = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
     found: list[int] = ordered[is_new].tolist()
     return found
+
+
+def run_of(rows: Ints) -> slice | Ints:
+    """Rows as a slice where they follow each other: that takes from columns without copying.
+
+    Args:
+        rows: ascending, each once.
+    """
+    count = len(rows)
+    if count and int(rows[-1]) - int(rows[0]) == count - 1:
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
 
 
 def cells_of(array: Ints) -> dict[tuple[int, int], int]:

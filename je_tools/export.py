@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from je_tools.errors import UsageError
 from je_tools.key_ranges import KeyRange
 from je_tools.plain import printable
-from je_tools.records import Records
+from je_tools.records import Batch, Coming, Records
 from je_tools.sinks.record_lines import Named
 from je_tools.sinks.records import Source
 from je_tools.snapshot import Database, Snapshot
@@ -41,15 +41,24 @@ class Export:
                     "so that no range of them is known; leave --key-range out"
                 )
             source = named(database, self.snapshot)
-            yield Source(source, self._records(database))
+            batches = self.snapshot.batches(
+                database, show_expired=self.show_expired, inside=self.inside
+            )
+            known = map(_known, batches)
+            forkable = self.snapshot.is_read_apart(database)
+            yield Source(source, known, self.snapshot.faults.extend, forkable)
 
-    def _records(self, database: Database) -> Iterator[Records]:
-        for records in self.snapshot.records(
-            database, show_expired=self.show_expired, inside=self.inside
-        ):
-            known = records.data.sizes >= 0
-            # What is left out is a fault of the snapshot.
-            yield records if known.all() else records.take(known)
+
+def _known(batch: Batch) -> Batch:
+    """A batch without records of which the data cannot be had: each is a fault of the snapshot."""
+    if isinstance(batch, Coming):
+        return replace(batch, read_by=lambda note: _with_data(batch.read(note)))
+    return _with_data(batch)
+
+
+def _with_data(records: Records) -> Records:
+    known = records.data.sizes >= 0
+    return records if known.all() else records.take(known)
 
 
 def named(database: Database, *snapshots: Snapshot) -> Named:

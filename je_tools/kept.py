@@ -75,7 +75,7 @@ class Kept:
             salvaged.image, one.database.has_duplicates and not two_part, salvaged.fast
         )
         batches = reading.batches(lns.lsn[rows], lns.size[rows], confidence[rows])
-        pieces = [read().key for read in batches]
+        pieces = [batch.read().key for batch in batches]
         for named in salvaged.named_batches(one):
             is_apart = two_part and one.database.has_duplicates
             pieces.append(whole_keys(named) if is_apart else named.key)

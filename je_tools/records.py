@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,12 @@ NO_VLSN = -1
 
 NO_TIME = 0
 """A time that is not known, or an expiration that does not come."""
+
+
+PIECE_ROWS = 1 << 13
+PIECE_BYTES = 2 << 20
+"""Most records that are read or encoded at once, and about how many bytes of keys and data they
+have: as much as a processor has at hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,59 @@ class Records:
             self.expires_ms[keep],
             self.tombstone[keep],
         )
+
+
+R = TypeVar("R", bound=Records, covariant=True)
+
+
+Note = Callable[[Any], None]
+"""Takes what was noted while records were read, whatever it is; it must pickle."""
+
+
+def no_note(_: Any) -> None:
+    """Of what nobody wants to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coming(Generic[R]):
+    """Records that are not read yet.
+
+    Attributes:
+        read_by: reads them, in any thread, and calls what it is given with what it notes.
+        rows, size: about how many they are, and how many bytes of keys and data they have; None
+            where that is not known yet.
+    """
+
+    read_by: Callable[[Note], R]
+    rows: int | None = None
+    size: int | None = None
+
+    def read(self, note: Note = no_note) -> R:
+        """Read them."""
+        return self.read_by(note)
+
+
+Batch = Records | Coming[Records]
+"""Records, or such as whoever encodes them reads."""
+
+
+def cuts(
+    sizes: npt.NDArray[Any], rows_max: int = PIECE_ROWS, bytes_max: int = PIECE_BYTES
+) -> Iterator[slice]:
+    """Rows in runs of bounded size; a row that is larger than that is one by itself.
+
+    Args:
+        sizes: int64 or int32 (n,); bytes of each row.
+        rows_max, bytes_max: of a run.
+    """
+    ends = np.cumsum(sizes, dtype=np.int64)
+    first, count = 0, len(sizes)
+    while first < count:
+        before = int(ends[first - 1]) if first else 0
+        last = int(np.searchsorted(ends, before + bytes_max, side="right"))
+        last = min(max(last, first + 1), first + rows_max, count)
+        yield slice(first, last)
+        first = last
 
 
 def no_records() -> Records:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ from je_tools.images import check_image, map_files, unchanged
 from je_tools.key_ranges import KeyRange
 from je_tools.names import INTERNAL_PREFIX
 from je_tools.properties import HALT, read_settings
-from je_tools.records import Records
+from je_tools.records import Batch, Coming, Note, Records
 from je_tools.recovery.end import (
     Checkpoint,
     EndReason,
@@ -302,6 +303,32 @@ class Snapshot:
             self.faults.extend(faults)
             yield records
         self.faults.extend(reading.tree.faults)
+
+    def batches(
+        self, database: Database, *, show_expired: bool = False, inside: KeyRange | None = None
+    ) -> Iterator[Batch]:
+        """As `records` with data, but read by whoever gets them, who notes what is wrong with them.
+
+        That is what `faults` is to be extended with, in the order of the batches.
+        """
+        reading = self.reading(database, True, show_expired, inside)
+        if not self.is_read_apart(database):
+            yield from self.records(database, show_expired=show_expired, inside=inside)
+            return
+        for children in reading.children():
+            yield Coming(partial(self._read, reading, children))
+        self.faults.extend(reading.tree.faults)
+
+    def is_read_apart(self, database: Database) -> bool:
+        """Whether what is read of some BINs does not depend on what was read of others."""
+        return self.reading(database, True, show_expired=False).is_apart
+
+    def _read(self, reading: Reading, children: Children, note: Note) -> Records:
+        records, faults = reading.read(children)
+        note(faults)
+        if self.image.is_torn:
+            self.check_files()
+        return records
 
     def count(self, database: Database, *, show_expired: bool = False) -> int:
         """How many records `records` gives, without making them."""

@@ -33,6 +33,8 @@ def expiration_ms(values: Ints) -> Ints:
     Returns:
         Int64; NEVER for 0, and for numbers that no engine counts to.
     """
+    if not values.any():
+        return np.full(len(values), NEVER, np.int64)
     counted = (values > -_COUNT_MAX) & (values < _COUNT_MAX)
     counts: Ints = np.where(counted, values, NEVER)
     units = np.where((counts < 0) | (counts > DAYS_MAX), HOUR_MS, DAY_MS)

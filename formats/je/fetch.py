@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats.adler import adler32
-from je_tools.formats.arrays import Ints, Mask, distinct
+from je_tools.formats.arrays import Ints, Mask, distinct, run_of
 from je_tools.formats.image import NOWHERE, Image
 from je_tools.formats.je import header as h
 from je_tools.formats.je.columns import MAX_ROWS, Decoded, Items, decode_items
@@ -209,7 +209,7 @@ class Entries:
 
         Args:
             family: of all of them.
-            rows: int64; which entries.
+            rows: int64, ascending; which entries.
             fast: use compiled kernels.
             wanted: fields to decode; None for all.
             of_slots: columns of slots to keep; None for all.
@@ -222,12 +222,13 @@ class Entries:
             some = rows[versions == version]
             for first in range(0, len(some), MAX_ROWS):
                 chosen = some[first : first + MAX_ROWS]
-                start, size = self.position[chosen], self.size[chosen]
+                run = run_of(chosen)
+                start, size = self.position[run], self.size[run]
                 items = Items(
                     self.data,
                     version,
-                    self.type[chosen],
-                    start + self.header_size[chosen],
+                    self.type[run],
+                    start + self.header_size[run],
                     start + size,
                 )
                 yield (

@@ -80,8 +80,8 @@ class Slots:
     def __len__(self) -> int:
         return len(self.lsn)
 
-    def take(self, keep: npt.NDArray[Any]) -> Slots:
-        """The slots of a mask or of an index array, in its order."""
+    def take(self, keep: npt.NDArray[Any] | slice) -> Slots:
+        """The slots of a mask, of an index array in its order, or of a slice."""
         return Slots(**{f.name: _taken(getattr(self, f.name), keep) for f in fields(self)})
 
     @property
@@ -478,7 +478,7 @@ def _whole_keys(
 T = TypeVar("T", npt.NDArray[Any], Spans)
 
 
-def _taken(column: Any, keep: npt.NDArray[Any]) -> Any:
+def _taken(column: Any, keep: npt.NDArray[Any] | slice) -> Any:
     return column.take(keep) if isinstance(column, Spans) else column[keep]
 
 

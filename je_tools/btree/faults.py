@@ -119,6 +119,8 @@ class Faults:
 
     def lack(self, lacking: Lacking) -> None:
         """Take records that cannot be had; no more is made of them than is told."""
+        if not len(lacking):
+            return
         told = 0
         while told < len(lacking) and len(self.damage) < TOLD:
             self._tell(lacking.fault(told))

@@ -14,7 +14,7 @@ from je_tools.btree.counting import count_slots
 from je_tools.btree.faults import LACKING, Faults, Lacking
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, FaultKind, Leaves, Tree
-from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.arrays import Ints, Mask, run_of
 from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch
@@ -189,6 +189,11 @@ class Reading:
         return low, len(self.overlay) if ends.sizes[1] < 0 else int(found[1])
 
     @property
+    def is_apart(self) -> bool:
+        """Whether what is read of some BINs does not depend on whether others have been read."""
+        return self.tree.ordered or not len(self.overlay)
+
+    @property
     def has_left(self) -> bool:
         """Whether there are records of which nobody knows where they come in the order of keys."""
         return not self.tree.ordered and not self._used.all()
@@ -214,9 +219,11 @@ class Reading:
         n = len(slots)
         values = _Values.empty(n + len(changes), self.tree.image.data)
         faults = Faults()
+        keys = slots.key
         faults.lack(_from_slots(self, slots, values))
-        faults.lack(_from_changes(self, changes, n, values))
-        keys = joined_spans([slots.key, self.overlay.key.take(changes)])
+        if len(changes):
+            faults.lack(_from_changes(self, changes, n, values))
+            keys = joined_spans([keys, self.overlay.key.take(changes)])
         order: Ints | None = None
         if places is not None:
             order = np.argsort(places, kind="stable")
@@ -284,14 +291,13 @@ def _from_slots(reading: Reading, slots: Slots, values: _Values) -> Lacking:
     if not reading.with_data or reading.tree.two_part:
         rows = rows[:0]
     room_size = _room_size(slots) if len(rows) == len(values.lsn) else 0
-    image, fast = reading.tree.image, reading.tree.fast
-    entries = fetch(image, slots.lsn[rows], fast=fast, room_size=room_size)
+    image, fast, run = reading.tree.image, reading.tree.fast, run_of(rows)
+    entries = fetch(image, slots.lsn[run], fast=fast, room_size=room_size)
     # Where they were copied there is no data but theirs.
     values.data = entries.data
-    expires_ms = values.expires_ms[rows]
     lacking = _from_lns(reading, entries, rows, values)
     # Which of the two counts is told by the engine's reads: they ask the slot.
-    values.expires_ms[rows] = expires_ms
+    values.expires_ms[run] = slots.expires_ms[run]
     return _lacking(reading, entries, lacking, slots.key.take(rows))
 
 
@@ -338,7 +344,7 @@ def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -
     Args:
         reading: of which database.
         entries: the LNs.
-        rows: int64; the record of each.
+        rows: int64, ascending; the record of each.
         values: what is filled.
     """
     had = np.zeros(len(entries), np.bool_)
@@ -347,17 +353,17 @@ def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -
         for some, decoded in entries.decode(
             family, wanted, fast=reading.tree.fast, wanted=_DATA_FIELDS
         ):
-            head, to = decoded.fields, rows[some]
+            head, of, to = decoded.fields, run_of(some), run_of(rows[some])
             if not head.has("data"):
                 continue
             start, size = head.span("data")
             values.data_start[to], values.data_size[to] = start, size
-            values.lsn[to], values.vlsn[to] = entries.lsn[some], entries.vlsn[some]
+            values.lsn[to], values.vlsn[to] = entries.lsn[of], entries.vlsn[of]
             values.expires_ms[to] = expiration_ms(head.known("expiration"))
             values.modified_ms[to] = head.known("modified_ms")
             values.created_ms[to] = head.known("created_ms")
             values.tombstone[to] = head.known("flags2") & LN_TOMBSTONE != 0
-            had[some] = ~decoded.bad & (size >= 0)
+            had[of] = ~decoded.bad & (size >= 0)
         if len(wanted) == len(entries):
             return ~had
     for family in PAYLOAD_FAMILIES:
@@ -386,11 +392,12 @@ def _fill_abort_version(head: Columns, rows: Ints, values: _Values) -> None:
 
 def _lacking(reading: Reading, entries: Entries, lacking: Mask, keys: Spans) -> Lacking:
     """Records whose LN cannot be had."""
-    rows = np.flatnonzero(lacking)
+    rows, db_id = np.flatnonzero(lacking), reading.tree.db_id
+    if not len(rows):
+        return Lacking(db_id, np.empty(0, np.uint8), entries.lsn[:0], keys.take(slice(0)))
     kinds = np.select(
         [entries.found[rows] == Found.BAD, entries.found[rows] == Found.GOOD],
         [LACKING.index(FaultKind.DAMAGED), LACKING.index(FaultKind.NOT_A_RECORD)],
         LACKING.index(FaultKind.MISSING),
     )
-    db_id = reading.tree.db_id
     return Lacking(db_id, kinds.astype(np.uint8), entries.lsn[rows], keys.take(rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,12 +20,9 @@ from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
-from je_tools.records import NO_TIME, Records, no_records
+from je_tools.records import NO_TIME, Coming, Note, Records, cuts, no_records
 from je_tools.salvage.choice import Grades
 from je_tools.salvage.content import KEYED_VERSION
-
-BATCH_ROWS, BATCH_BYTES = 1 << 13, 2 << 20
-"""Most entries of a batch, and bytes of them; one that is longer is a batch by itself."""
 
 _TOMBSTONE = 0x04
 _FIELDS = frozenset({"key", "data", "expiration", "modified_ms", "created_ms", "flags2"})
@@ -85,24 +82,19 @@ class Reading:
 
     def batches(
         self, lsns: Ints, sizes: npt.NDArray[np.int32], confidence: Grades
-    ) -> Iterator[Callable[[], Graded]]:
-        """What reads the records at these LSNs, some at a time, each in any thread.
+    ) -> Iterator[Coming[Graded]]:
+        """The records at these LSNs, some at a time, as `Graded`.
 
         Args:
             lsns: int64 (n,); of LNs of the database that are records.
             sizes: int32 (n,); of the entries.
             confidence: uint8 (n,).
         """
-        ends = np.cumsum(sizes, dtype=np.int64)
-        first = 0
-        while first < len(lsns):
-            before = int(ends[first - 1]) if first else 0
-            last = int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))
-            last = min(max(last, first + 1), first + BATCH_ROWS, len(lsns))
-            yield partial(self._alive, lsns[first:last], confidence[first:last])
-            first = last
+        for cut in cuts(sizes):
+            read = partial(self._alive, lsns[cut], confidence[cut])
+            yield Coming(read, cut.stop - cut.start, int(sizes[cut].sum()))
 
-    def _alive(self, lsns: Ints, confidence: Grades) -> Graded:
+    def _alive(self, lsns: Ints, confidence: Grades, _: Note) -> Graded:
         return self.read(lsns, confidence).alive_at(self.now_ms)
 
     def read(self, lsns: Ints, confidence: Grades) -> Graded:

@@ -21,13 +21,13 @@ from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 from je_tools.masking import DataMode, Masking
 from je_tools.plain import clean_text, counted, printable
+from je_tools.records import PIECE_ROWS
 from je_tools.salvage.batches import Graded
 from je_tools.salvage.choice import Confidence
 from je_tools.salvage.lost import INTERNAL, NAMES_ID, Hole, HoleKind
 from je_tools.salvage.run import Described, Output, Salvage
 from je_tools.salvage.solid import NO_TYPE
 from je_tools.sinks.record_lines import masked
-from je_tools.sinks.records import PIECE_ROWS
 
 _UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
 
@@ -190,8 +190,8 @@ def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterat
     choice = salvaged.choice
     older = choice.taken & (choice.confidence == Confidence.OLDER)
     for kind, mask in (("record", older), ("undecided", salvaged.undecided)):
-        for read in salvaged.batches(one, mask):
-            yield line.of(kind, read())
+        for coming in salvaged.batches(one, mask):
+            yield line.of(kind, coming.read())
 
 
 class _Line:

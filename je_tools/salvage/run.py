@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -18,6 +18,7 @@ from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.images import check_image, map_files, unchanged
 from je_tools.memory import give_back_memory
 from je_tools.names import FIXED_NAMES
+from je_tools.records import Coming
 from je_tools.salvage.batches import Graded, Reading, graded
 from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
 from je_tools.salvage.content import DELETED, Content, read_content
@@ -211,8 +212,8 @@ class Salvage:
         rows, first = self._grouped
         return rows[first[code] : first[code + 1]]
 
-    def batches(self, one: Described, mask: Mask) -> Iterator[Callable[[], Graded]]:
-        """What reads the LNs of a database that a mask takes, in log order."""
+    def batches(self, one: Described, mask: Mask) -> Iterator[Coming[Graded]]:
+        """The LNs of a database that a mask takes, in log order, as `Graded`."""
         lns = self.content.lns
         rows = self.rows_of(one.database.db_id)
         rows = rows[mask[rows]]
@@ -309,12 +310,15 @@ def _write(
         Source(
             one.database,
             chain(salvaged.batches(one, choice.taken), salvaged.named_batches(one)),
+            forkable=True,
         )
         for one in databases
     )
     records = write_files(sink, sources, stems, directory, known)
     unfinished = (
-        Source(one.database, salvaged.batches(one, choice.apart)) for one in databases if one.apart
+        Source(one.database, salvaged.batches(one, choice.apart), forkable=True)
+        for one in databases
+        if one.apart
     )
     return Output(records, write_files(sink, unfinished, stems, directory, known, APART))
 

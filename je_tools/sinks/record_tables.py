@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from je_tools.forks import Step
 from je_tools.formats.cells import Room
+from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans, gather
 from je_tools.masking import Masking
-from je_tools.records import Records
+from je_tools.records import Batch, Coming, Records
 from je_tools.sinks import texts as t
 from je_tools.sinks.parquet_join import Joiner, Part, take_apart
 from je_tools.sinks.record_lines import TIMES, Marks, Named, masked, time_columns
-from je_tools.sinks.records import (
-    PIECE_BYTES,
-    PIECE_ROWS,
-    Batch,
-    Source,
-    Written,
-    in_order,
-    pieces_of,
-)
+from je_tools.sinks.records import Source, Written, in_pieces, pieces_of, read_batch
+from je_tools.sinks.turns import Hands
 
 GROUP_ROWS = 1 << 15
 GROUP_BYTES = 16 << 20
@@ -62,11 +56,10 @@ RECORD_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A Parquet file in memory, and in which room it is."""
+    """A Parquet file in memory, and what was noted of its records."""
 
     part: Part
-    file: memoryview
-    room: Room
+    notes: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +69,16 @@ class ParquetRecords:
     Attributes:
         masking: what becomes of keys and data.
         marks: one more column.
-        threads: how many make row groups.
+        hands: who makes row groups.
         fast: use compiled kernels.
-        rooms: that nobody uses.
     """
 
     masking: Masking
     marks: Marks | None
-    threads: int
+    hands: Hands
     fast: bool
     suffix: str = ".parquet"
     is_single: bool = False
-    rooms: deque[Room] = field(default_factory=deque, init=False, repr=False)
 
     def write(self, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
         """Write the records of each database, in row groups of bounded size."""
@@ -95,31 +86,41 @@ class ParquetRecords:
         joiner = Joiner(out, self.fast)
         for source in sources:
             count = 0
-            tasks = (
-                partial(self._encode, source.database, group) for group in _groups(source.batches)
-            )
-            for made in in_order(tasks, self.threads):
-                count += self._append(made, joiner)
+            steps = partial(self._steps, source.database)
+            tasks = (partial(steps, group) for group in _groups(source.batches))
+            for made, file in self.hands.in_order(tasks, forkable=source.forkable):
+                for each in made.notes:
+                    source.note(each)
+                if made.part.rows:
+                    joiner.append(made.part, file.data)
+                    count += made.part.rows
             written.append(Written(source.database, None, count, 0))
-        if not any(each.records for each in written):
-            self._append(self._made(record_schema(self.marks).empty_table()), joiner)
+        if not joiner.begun:
+            file, made = self._made(record_schema(self.marks).empty_table(), [], Room())
+            joiner.append(made.part, file.data)
         joiner.finish()
         return written
 
-    def _encode(self, database: Named, group: Sequence[Batch]) -> _Made:
-        """A file of one row group, or of none where there is no record; by any thread."""
-        made = (batch() if callable(batch) else batch for batch in group)
-        batches = [
-            record_batch(database, records, self.masking, self.marks, fast=self.fast)
-            for records in made
-        ]
-        return self._made(pa.Table.from_batches(batches))
+    def _steps(self, database: Named, group: Sequence[Batch]) -> Iterator[Step[_Made]]:
+        """Each a row group: one, where as much as was told of a group is in it."""
+        tables: list[pa.RecordBatch] = []
+        notes: list[Any] = []
+        rows = size = 0
+        for batch in group:
+            records, noted = read_batch(batch)
+            notes += noted
+            for piece in list(pieces_of(records, GROUP_ROWS, GROUP_BYTES)) or [records]:
+                more_rows, more_bytes = len(piece), _size(piece)
+                if tables and (rows + more_rows > GROUP_ROWS or size + more_bytes > GROUP_BYTES):
+                    yield partial(self._made, pa.Table.from_batches(tables), notes)
+                    tables, notes, rows, size = [], [], 0, 0
+                table = record_batch(database, piece, self.masking, self.marks, fast=self.fast)
+                tables.append(table)
+                rows, size = rows + more_rows, size + more_bytes
+        yield partial(self._made, pa.Table.from_batches(tables), notes)
 
-    def _made(self, table: pa.Table) -> _Made:
-        try:
-            room = self.rooms.popleft()
-        except IndexError:
-            room = Room()
+    def _made(self, table: pa.Table, notes: Sequence[Any], room: Room) -> tuple[Bytes, _Made]:
+        """A file of one row group, or of none where there is no record."""
         # What does not compress takes a sixth more.
         space = room.of(2 * table.nbytes + FRAME_SIZE)
         sink = pa.FixedSizeBufferWriter(pa.py_buffer(space))
@@ -133,43 +134,38 @@ class ParquetRecords:
         ) as writer:
             if len(table):
                 writer.write_table(table, row_group_size=len(table))
-        file = space.data[: sink.tell()]
-        return _Made(take_apart(file, fast=self.fast), file, room)
-
-    def _append(self, made: _Made, joiner: Joiner) -> int:
-        if made.part.rows or not joiner.begun:
-            joiner.append(made.part, made.file)
-        if made.room.size <= ROOM_MAX:
-            self.rooms.append(made.room)
-        return made.part.rows
+        file = space[: sink.tell()]
+        return file, _Made(take_apart(file.data, fast=self.fast), notes)
 
 
 def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
     """Batches put together, or cut, as far as they fit into one row group."""
     waiting: list[Batch] = []
     rows = size = 0
-    for batch in batches:
-        pieces = [batch] if callable(batch) else pieces_of(batch, GROUP_ROWS, GROUP_BYTES)
-        for piece in pieces:
-            more_rows, more_bytes = _extent(piece)
-            is_full = rows + more_rows > GROUP_ROWS or size + more_bytes > GROUP_BYTES
-            if waiting and is_full:
-                yield waiting
-                waiting, rows, size = [], 0, 0
-            waiting.append(piece)
-            rows += more_rows
-            size += more_bytes
+    for piece in in_pieces(batches, GROUP_ROWS, GROUP_BYTES):
+        more_rows, more_bytes = _extent(piece)
+        is_full = rows + more_rows > GROUP_ROWS or size + more_bytes > GROUP_BYTES
+        if waiting and is_full:
+            yield waiting
+            waiting, rows, size = [], 0, 0
+        waiting.append(piece)
+        rows += more_rows
+        size += more_bytes
     if waiting:
         yield waiting
 
 
 def _extent(batch: Batch) -> tuple[int, int]:
-    """Records of a batch, and about how many bytes; what it may have where it is not made yet."""
-    if callable(batch):
-        return PIECE_ROWS, PIECE_BYTES
-    return len(batch), int(
-        np.maximum(batch.key.sizes, 0).sum() + np.maximum(batch.data.sizes, 0).sum()
-    )
+    """Records of a batch, and about how many bytes; enough for a group where nobody knows."""
+    if not isinstance(batch, Coming):
+        return len(batch), _size(batch)
+    rows = GROUP_ROWS if batch.rows is None else batch.rows
+    return rows, GROUP_BYTES if batch.size is None else batch.size
+
+
+def _size(records: Records) -> int:
+    """Bytes of keys and data."""
+    return int(np.maximum(records.key.sizes, 0).sum() + np.maximum(records.data.sizes, 0).sum())
 
 
 def record_schema(marks: Marks | None = None) -> pa.Schema:

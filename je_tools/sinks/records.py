@@ -1,39 +1,39 @@
-"""Records of databases into files: encoded in threads, written in order, memory bounded."""
+"""Records of databases into files: encoded by several at once, written in order, memory bounded."""
 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
 from je_tools.errors import UsageError
+from je_tools.forks import Step
 from je_tools.formats.cells import Room
 from je_tools.formats.source import Bytes
 from je_tools.masking import Masking
-from je_tools.records import Records
+from je_tools.records import (
+    PIECE_BYTES,
+    PIECE_ROWS,
+    Batch,
+    Coming,
+    Note,
+    Records,
+    cuts,
+    no_note,
+)
 from je_tools.sinks.file_names import file_stems
 from je_tools.sinks.output import PartPath, open_part, settle
 from je_tools.sinks.record_lines import LineForm, Marks, Named, csv_form, dump_form, jsonl_form
-
-PIECE_ROWS = 1 << 13
-PIECE_BYTES = 2 << 20
-"""Most records that are encoded at once, and about how many bytes of keys and data they have."""
+from je_tools.sinks.turns import Hands
 
 ROOM_MAX = 4 * PIECE_BYTES
 """A room that is larger, for a record that is, is not kept."""
-
-AHEAD = 2
-"""Pieces in work or waiting beyond one a thread."""
-
-T = TypeVar("T")
 
 
 class RecordFormat(StrEnum):
@@ -45,17 +45,22 @@ class RecordFormat(StrEnum):
     PARQUET = "parquet"
 
 
-Batch = Records | Callable[[], Records]
-"""Records, or what makes them, which is then called by one of the threads that encode: they should
-be no more than PIECE_ROWS and PIECE_BYTES."""
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A database to be written, and its records in the order in which they are written."""
+    """A database to be written, and its records in the order in which they are written.
+
+    Attributes:
+        database: which.
+        batches: its records.
+        note: told of what was noted while they were read, in their order.
+        forkable: whether each of several processes may go through the batches, to read and encode
+            its share.
+    """
 
     database: Named
     batches: Iterable[Batch]
+    note: Note = no_note
+    forkable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +97,11 @@ class RecordSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Spelled:
-    """Lines of some records, and in which room they are."""
+    """What there is to know of some records beside their lines."""
 
-    lines: Bytes
-    room: Room
     records: int
     left_out: int
+    notes: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +110,11 @@ class LineSink:
 
     Attributes:
         form: what the lines look like.
-        threads: how many encode.
-        rooms: that nobody uses.
+        hands: who encodes.
     """
 
     form: LineForm
-    threads: int
-    rooms: deque[Room] = field(default_factory=deque, init=False, repr=False)
+    hands: Hands
 
     @property
     def suffix(self) -> str:
@@ -136,31 +138,31 @@ class LineSink:
 
     def _write_one(self, source: Source, out: BinaryIO) -> Written:
         count = left_out = 0
-        for spelled in in_order(self._tasks(source), self.threads):
-            out.write(spelled.lines.data)
+        steps = partial(self._steps, source.database)
+        tasks = (partial(steps, batch) for batch in in_pieces(source.batches))
+        for spelled, lines in self.hands.in_order(tasks, forkable=source.forkable):
+            out.write(lines.data)
             count += spelled.records
             left_out += spelled.left_out
-            if spelled.room.size <= ROOM_MAX:
-                self.rooms.append(spelled.room)
+            for each in spelled.notes:
+                source.note(each)
         return Written(source.database, None, count, left_out)
 
-    def _tasks(self, source: Source) -> Iterator[Callable[[], _Spelled]]:
-        for batch in source.batches:
-            for piece in [batch] if callable(batch) else pieces_of(batch):
-                yield partial(self._encode, source.database, piece)
+    def _steps(self, database: Named, batch: Batch) -> Iterator[Step[_Spelled]]:
+        records, notes = read_batch(batch)
+        for piece in list(pieces_of(records)) or [records]:
+            yield partial(self._encode, database, piece, notes)
+            notes = []
 
-    def _encode(self, database: Named, batch: Batch) -> _Spelled:
-        records = batch() if callable(batch) else batch
+    def _encode(
+        self, database: Named, records: Records, notes: Sequence[Any], room: Room
+    ) -> tuple[Bytes, _Spelled]:
         count = len(records)
         if self.form.wants_data:
             known = records.data.sizes >= 0
             records = records if known.all() else records.take(known)
-        try:
-            room = self.rooms.popleft()
-        except IndexError:
-            room = Room()
         lines = self.form.lines(database, records, room)
-        return _Spelled(lines, room, len(records), count - len(records))
+        return lines, _Spelled(len(records), count - len(records), notes)
 
 
 def open_record_sink(
@@ -171,6 +173,7 @@ def open_record_sink(
     is_print: bool = False,
     fast: bool = True,
     threads: int = 0,
+    forks: bool = False,
 ) -> RecordSink:
     """The sink of a format.
 
@@ -181,21 +184,25 @@ def open_record_sink(
         is_print: of DUMP, visible characters as they are.
         fast: use compiled kernels.
         threads: how many encode; 0 for as many as this process may use.
+        forks: they may be processes, where a source is large and `forkable`.
     """
     threads = threads or len(os.sched_getaffinity(0))
+    hands = Hands(threads, ROOM_MAX, forks and fast)
     if form is RecordFormat.PARQUET:
         import pyarrow as pa
 
+        from je_tools.sinks.record_tables import ROOM_MAX as LARGER_ROOM_MAX
         from je_tools.sinks.record_tables import ParquetRecords
 
         # Another one would keep what it has freed beside what malloc keeps.
         pa.set_memory_pool(pa.system_memory_pool())
-        return ParquetRecords(masking, marks, threads=threads, fast=fast)
+        hands = replace(hands, room_max=LARGER_ROOM_MAX)
+        return ParquetRecords(masking, marks, hands=hands, fast=fast)
     if form is RecordFormat.CSV:
-        return LineSink(csv_form(masking, marks, fast=fast), threads)
+        return LineSink(csv_form(masking, marks, fast=fast), hands)
     if form is RecordFormat.JSONL:
-        return LineSink(jsonl_form(masking, marks, fast=fast), threads)
-    return LineSink(dump_form(masking, is_print=is_print, fast=fast), threads)
+        return LineSink(jsonl_form(masking, marks, fast=fast), hands)
+    return LineSink(dump_form(masking, is_print=is_print, fast=fast), hands)
 
 
 def write_stream(sink: RecordSink, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
@@ -271,32 +278,25 @@ def pieces_of(
     records: Records, rows_max: int = PIECE_ROWS, bytes_max: int = PIECE_BYTES
 ) -> Iterator[Records]:
     """The records in pieces of bounded size; a record that is larger than that is one by itself."""
-    if not len(records):
-        return
     sizes = np.maximum(records.key.sizes, 0) + np.maximum(records.data.sizes, 0)
-    ends = np.cumsum(sizes)
-    first = 0
-    while first < len(records):
-        before = int(ends[first - 1]) if first else 0
-        last = int(np.searchsorted(ends, before + bytes_max, side="right"))
-        last = min(max(last, first + 1), first + rows_max, len(records))
-        yield records if last - first == len(records) else records.take(slice(first, last))
-        first = last
+    for cut in cuts(sizes, rows_max, bytes_max):
+        yield records if cut.stop - cut.start == len(records) else records.take(cut)
 
 
-def in_order(tasks: Iterable[Callable[[], T]], threads: int) -> Iterator[T]:
-    """What tasks give, in their order; some of them run ahead, by threads."""
-    if threads <= 1:
-        yield from (task() for task in tasks)
-        return
-    running: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for task in tasks:
-                running.append(pool.submit(task))
-                if len(running) >= threads + AHEAD:
-                    yield running.popleft().result()
-            while running:
-                yield running.popleft().result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+def read_batch(batch: Batch) -> tuple[Records, list[Any]]:
+    """The records of a batch, and what was noted while they were read."""
+    if not isinstance(batch, Coming):
+        return batch, []
+    notes: list[Any] = []
+    return batch.read(notes.append), notes
+
+
+def in_pieces(
+    batches: Iterable[Batch], rows_max: int = PIECE_ROWS, bytes_max: int = PIECE_BYTES
+) -> Iterator[Batch]:
+    """Batches, those that are read already in pieces; see `pieces_of`."""
+    for batch in batches:
+        if isinstance(batch, Coming):
+            yield batch
+        else:
+            yield from pieces_of(batch, rows_max, bytes_max)

@@ -143,7 +143,7 @@ def records_back(done: Salvage) -> dict[int, list[Back]]:
     found: dict[int, list[Back]] = {}
     for one in done.databases():
         rows = found.setdefault(one.database.db_id, [])
-        batches = [read() for read in done.batches(one, done.choice.taken)]
+        batches = [batch.read() for batch in done.batches(one, done.choice.taken)]
         for batch in [*batches, *done.named_batches(one)]:
             for i in range(len(batch)):
                 data = batch.data[i]

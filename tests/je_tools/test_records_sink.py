@@ -14,8 +14,8 @@ import pytest
 from je_tools.errors import RefusedError, UsageError
 from je_tools.formats.je.header import lsn_text
 from je_tools.masking import DataMode, Masking
-from je_tools.records import NO_TIME, NO_VLSN, no_records
-from je_tools.sinks import record_tables
+from je_tools.records import NO_TIME, NO_VLSN, Coming, Records, no_records
+from je_tools.sinks import record_tables, turns
 from je_tools.sinks import records as sink
 from je_tools.sinks.record_lines import RECORD_COLUMNS, Named
 from je_tools.sinks.records import (
@@ -38,6 +38,10 @@ ROWS = [
 ]
 PEOPLE = Named('p"é', 5, has_duplicates=False)
 FAST = pytest.mark.parametrize("fast", [False, True])
+
+
+def coming(records: Records) -> Coming[Records]:
+    return Coming(lambda _: records)
 
 
 def written(form: RecordFormat, masking: Masking | None = None, **options: Any) -> bytes:
@@ -153,8 +157,8 @@ def test_rooms_are_used_again_but_for_the_largest(monkeypatch: pytest.MonkeyPatc
     write_stream(made, [Source(PEOPLE, pieces)], out)
     lines = out.getvalue().splitlines()[5:-1]
     assert lines == [b" " + v.hex().encode() for row in rows for v in (row.key, row.data or b"")]
-    assert 0 < len(made.rooms) <= made.threads + sink.AHEAD
-    assert all(room.size <= 3000 for room in made.rooms)
+    assert 0 < len(made.hands.rooms) <= made.hands.count + turns.AHEAD
+    assert all(room.size <= 3000 for room in made.hands.rooms)
 
 
 def test_two_databases_do_not_fit_in_one_dump_text() -> None:
@@ -208,7 +212,7 @@ def test_parquet_is_the_same_by_one_thread_and_by_many(
     monkeypatch.setattr(record_tables, "GROUP_ROWS", 10)
     rows = [Row(b"%d" % i, b"x" * i) for i in range(60)]
     whole = [records_of(rows[:25]), no_records(), records_of(rows[25:])]
-    late = [lambda each=each: each for each in (no_records(), *whole)]
+    late = [coming(each) for each in (no_records(), *whole)]
 
     def made(threads: int) -> bytes:
         form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=threads, fast=fast)
@@ -225,7 +229,7 @@ def test_parquet_is_the_same_by_one_thread_and_by_many(
     assert table["db"].to_pylist() == ['p"é'] * 60 + ["late"] * 60
 
 
-@pytest.mark.parametrize("batches", [[], [no_records()], [no_records] * 2])
+@pytest.mark.parametrize("batches", [[], [no_records()], [coming(no_records())] * 2])
 def test_parquet_of_nothing(batches: list[Any]) -> None:
     out = io.BytesIO()
     form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=2, fast=False)

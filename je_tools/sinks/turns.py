@@ -1,0 +1,129 @@
+"""Work that several do at once, of which the results are taken in its order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Generic, TypeVar
+
+from je_tools.forks import CAN_FORK, Step, Task, forked
+from je_tools.formats.cells import Room
+from je_tools.formats.source import Bytes
+
+AHEAD = 2
+"""Tasks in work or waiting beyond one a thread."""
+
+FORKED_FROM = 4
+"""Tasks a process from which on processes are worth their start."""
+
+_DONE_AHEAD = 16 << 20
+"""Bytes that steps of one task may have come to, for the next to be done ahead too."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Who works.
+
+    Attributes:
+        count: how many at once.
+        room_max: a room that is larger, for a record that is, is not kept.
+        forks: whether they may be processes; else they are threads.
+        rooms: that no thread uses.
+    """
+
+    count: int
+    room_max: int
+    forks: bool = False
+    rooms: deque[Room] = field(default_factory=deque, init=False, repr=False)
+
+    def in_order(
+        self, tasks: Iterable[Task[T]], *, forkable: bool = False
+    ) -> Iterator[tuple[T, Bytes]]:
+        """What the steps of tasks give, in their order, each with its bytes.
+
+        The bytes last until the next are asked for.
+
+        Args:
+            tasks: of which some run ahead.
+            forkable: whether processes may go through them, see `forked`.
+        """
+        coming = iter(tasks)
+        if self.count > 1 and forkable and self.forks and CAN_FORK:
+            begin = list(islice(coming, FORKED_FROM * self.count))
+            coming = chain(begin, coming)
+            if len(begin) == FORKED_FROM * self.count:
+                yield from forked(coming, self.count)
+                return
+        if self.count > 1:
+            yield from self._by_threads(coming)
+            return
+        for task in coming:
+            for step in task():
+                yield from self._made(step)
+
+    def _by_threads(self, tasks: Iterator[Task[T]]) -> Iterator[tuple[T, Bytes]]:
+        running: deque[Future[_Begun[T]]] = deque()
+        with ThreadPoolExecutor(self.count) as pool:
+            try:
+                for task in tasks:
+                    running.append(pool.submit(self._begin, task))
+                    if len(running) >= self.count + AHEAD:
+                        yield from self._finished(running.popleft().result())
+                while running:
+                    yield from self._finished(running.popleft().result())
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, task: Task[T]) -> _Begun[T]:
+        """Do the first steps of a task; all of them, mostly."""
+        begun: _Begun[T] = _Begun(task())
+        size = 0
+        for step in begun.rest:
+            room = self._room()
+            data, told = step(room)
+            begun.done.append((told, data, room))
+            size += len(data)
+            if size >= _DONE_AHEAD:
+                break
+        return begun
+
+    def _finished(self, begun: _Begun[T]) -> Iterator[tuple[T, Bytes]]:
+        for told, data, room in begun.done:
+            yield told, data
+            self._leave(room)
+        for step in begun.rest:
+            yield from self._made(step)
+
+    def _made(self, step: Step[T]) -> Iterator[tuple[T, Bytes]]:
+        room = self._room()
+        data, told = step(room)
+        yield told, data
+        self._leave(room)
+
+    def _room(self) -> Room:
+        try:
+            return self.rooms.popleft()
+        except IndexError:
+            return Room()
+
+    def _leave(self, room: Room) -> None:
+        if room.size <= self.room_max:
+            self.rooms.append(room)
+
+
+@dataclass(slots=True)
+class _Begun(Generic[T]):
+    """A task of which some steps are done.
+
+    Attributes:
+        rest: its other steps.
+        done: what those gave, their bytes, and in which room these are.
+    """
+
+    rest: Iterator[Step[T]]
+    done: list[tuple[T, Bytes, Room]] = field(default_factory=list)
