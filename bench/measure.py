@@ -21,6 +21,10 @@ _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 program does: who installs one compiles them."""
 
 
+_OF_NO_FILE = ("Pss_Anon:", "Pss_Shmem:")
+"""Memory of a process, and what it shares with others, by the share that it has in that."""
+
+
 @dataclass(frozen=True)
 class Command:
     """A process to measure. Stdout goes to `output`, else to /dev/null.
@@ -137,10 +141,8 @@ def _anonymous_bytes(pid: int) -> int:
         told = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:  # the process has ended
         return 0
-    for line in told.splitlines():
-        if line.startswith("Pss_Anon:"):
-            return int(line.split()[1]) * 1024
-    return 0
+    sizes = (line.split() for line in told.splitlines())
+    return sum(int(words[1]) * 1024 for words in sizes if words[0] in _OF_NO_FILE)
 
 
 def warm(folder: Path) -> int:

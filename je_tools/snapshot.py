@@ -36,7 +36,9 @@ from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import Found, fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.internal import EXPIRATION_DB
+from je_tools.formats.je.internal_names import (
+    EXPIRATION_DB,
+)
 from je_tools.formats.je.nodes import read_nodes
 from je_tools.images import check_image, map_files, unchanged
 from je_tools.key_ranges import KeyRange

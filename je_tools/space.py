@@ -20,11 +20,13 @@ import numpy as np
 
 from je_tools.environment import LogFile
 from je_tools.formats.je.internal import (
-    UTILIZATION_DB,
-    VLSN_MAP_DB,
     Expirations,
     ReservedFile,
     VlsnBucket,
+)
+from je_tools.formats.je.internal_names import (
+    UTILIZATION_DB,
+    VLSN_MAP_DB,
 )
 from je_tools.properties import (
     FREE_DISK,

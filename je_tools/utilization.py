@@ -20,15 +20,17 @@ import numpy.typing as npt
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.internal import (
-    EXPIRATION_DB,
-    RESERVED_FILES_DB,
-    UTILIZATION_DB,
     Expirations,
     FileSummaryKey,
     InternalRecord,
     ReservedFile,
     Unreadable,
     read_record,
+)
+from je_tools.formats.je.internal_names import (
+    EXPIRATION_DB,
+    RESERVED_FILES_DB,
+    UTILIZATION_DB,
 )
 from je_tools.formats.je.summaries import Summaries, read_summaries
 from je_tools.formats.je.tuples import TupleError

@@ -18,6 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from je_tools.formats.je.internal_names import (
+    EXPIRATION_DB,
+    EXTINCT_SCANS_DB,
+    METADATA_DB,
+    REP_GROUP_DB,
+    RESERVED_FILES_DB,
+    VLSN_MAP_DB,
+)
 from je_tools.formats.je.tuples import (
     TupleError,
     TupleReader,
@@ -29,14 +37,6 @@ from je_tools.formats.je.tuples import (
 
 T = TypeVar("T")
 
-UTILIZATION_DB = "_jeUtilization"
-RESERVED_FILES_DB = "_jeReservedFilesDb"
-EXPIRATION_DB = "_jeExpiration"
-BEFORE_IMAGES_DB = "_jeBeforeImagesDb"
-EXTINCT_SCANS_DB = "_jeExtinctScansDb"
-METADATA_DB = "_jeMetadata"
-VLSN_MAP_DB = "_jeVlsnMapDb"
-REP_GROUP_DB = "_jeRepGroupDB"
 """Names of internal databases. Source: DbType, JE 25.3.17."""
 
 GROUP_KEY = "$$GROUP_KEY$$"

@@ -29,15 +29,17 @@ from je_tools.checkpoint.survey import Survey, given_numbers
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal import (
+    DatabaseExtinction,
+    Expirations,
+    FileSummaryKey,
+)
+from je_tools.formats.je.internal_names import (
     BEFORE_IMAGES_DB,
     EXPIRATION_DB,
     EXTINCT_SCANS_DB,
     RESERVED_FILES_DB,
     UTILIZATION_DB,
     VLSN_MAP_DB,
-    DatabaseExtinction,
-    Expirations,
-    FileSummaryKey,
 )
 from je_tools.formats.je.tuples import TupleError
 from je_tools.names import FIXED_NAMES

@@ -43,12 +43,14 @@ from je_tools.checkpoint.vlsn_records import check_index, is_behind, write_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal import (
+    database_key,
+)
+from je_tools.formats.je.internal_names import (
     EXPIRATION_DB,
     EXTINCT_SCANS_DB,
     RESERVED_FILES_DB,
     UTILIZATION_DB,
     VLSN_MAP_DB,
-    database_key,
 )
 from je_tools.formats.je.node_writer import DELTAS_MIN
 from je_tools.formats.je.types import CKPT_START_NO

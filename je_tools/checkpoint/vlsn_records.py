@@ -35,11 +35,13 @@ from je_tools.errors import RefusedError
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal import (
-    VLSN_MAP_DB,
     GhostBucket,
     Unreadable,
     VlsnBucket,
     VlsnRange,
+)
+from je_tools.formats.je.internal_names import (
+    VLSN_MAP_DB,
 )
 from je_tools.formats.je.layout import ABORT_LSN, CREATED_IN_INSERT, PRIOR_FILE, PRIOR_SIZE
 from je_tools.recovery.interval import INVISIBLE, REPLICATED

@@ -15,12 +15,14 @@ from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal import (
     NODE_TYPES,
     RECORD_DATABASES,
-    UTILIZATION_DB,
     Expirations,
     FileSummaryKey,
     RepNode,
     Unreadable,
     read_record,
+)
+from je_tools.formats.je.internal_names import (
+    UTILIZATION_DB,
 )
 from je_tools.formats.je.tuples import TupleError
 from je_tools.masking import Masking

@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import decode_entry
 from je_tools.formats.je.internal import (
-    EXPIRATION_DB,
-    EXTINCT_SCANS_DB,
-    METADATA_DB,
     RECORD_DATABASES,
-    REP_GROUP_DB,
-    RESERVED_FILES_DB,
-    VLSN_MAP_DB,
     DatabaseExtinction,
     EraserState,
     Expirations,
@@ -38,6 +32,14 @@ from je_tools.formats.je.internal import (
     database_id,
     database_key,
     read_record,
+)
+from je_tools.formats.je.internal_names import (
+    EXPIRATION_DB,
+    EXTINCT_SCANS_DB,
+    METADATA_DB,
+    REP_GROUP_DB,
+    RESERVED_FILES_DB,
+    VLSN_MAP_DB,
 )
 from je_tools.formats.je.reader import PLAIN_LIMIT, Rows
 from je_tools.formats.je.tuples import TupleError, long_key, string_key

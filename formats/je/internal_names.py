@@ -1,0 +1,10 @@
+"""Names of the databases that the engine keeps for itself. Source: DbType, JE 7.5.11 to 25.3."""
+
+UTILIZATION_DB = "_jeUtilization"
+RESERVED_FILES_DB = "_jeReservedFilesDb"
+EXPIRATION_DB = "_jeExpiration"
+BEFORE_IMAGES_DB = "_jeBeforeImagesDb"
+EXTINCT_SCANS_DB = "_jeExtinctScansDb"
+METADATA_DB = "_jeMetadata"
+VLSN_MAP_DB = "_jeVlsnMapDb"
+REP_GROUP_DB = "_jeRepGroupDB"
