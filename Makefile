@@ -44,9 +44,11 @@ dist: venv
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls -l dist/*.whl
 
+# What is measured is what users have: an editable install looks for its source tree at each start.
 bench: dev
 	@scripts/jdk.sh
-	$(BIN)/python -m bench.run $(BENCH)
+	scripts/installed.sh
+	$(BIN)/python -m bench.run --je-tools build/installed/bin/je-tools $(BENCH)
 
 venv:
 	@scripts/venv.sh base

@@ -87,9 +87,6 @@ def group() -> None:
 UNWRITABLE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 """Errors of a write to an output that could be opened."""
 
-# numpy's BLAS, which nothing here uses, starts a thread for each core that spins for a while.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 
 def run(command: click.Command, arguments: list[str] | None = None) -> int:
     """Run a command and give the exit code that its outcome stands for."""

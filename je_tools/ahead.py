@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from threading import Thread
 from typing import TypeVar
 
@@ -18,10 +19,13 @@ def ahead(work: Callable[[Item], T], items: Iterable[Item], threads: int) -> Ite
     Args:
         work: runs in several threads at once.
         items: are taken in the thread that takes the results.
-        threads: how many; with one all is done where the results are taken. Two items more than
-            that are in work or done at a time.
+        threads: how many; with one, as for a single item, all is done where the results are taken.
+            Two items more than that are in work or done at a time.
     """
-    if threads == 1:
+    items = iter(items)
+    begin = list(islice(items, 2))
+    items = chain(begin, items)
+    if threads == 1 or len(begin) < 2:
         yield from map(work, items)
         return
     with ThreadPoolExecutor(threads) as pool:

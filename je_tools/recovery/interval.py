@@ -350,6 +350,9 @@ def read_interval(
 
 T = TypeVar("T", Lns, LoggedNodes, TxnEnds)
 
+_GIVEN_BACK_FROM = 1 << 20
+"""Bytes of a column from which on it is worth the time."""
+
 _NONE, _FALSE = np.empty(0, np.int64), np.empty(0, np.bool_)
 _NO_LNS = Lns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.int32), np.empty(0, np.uint8))
 _NO_NODES = LoggedNodes(_NONE, _NONE, _NONE, _FALSE, _FALSE)
@@ -366,8 +369,9 @@ def _joined(parts: list[T], none: T) -> T:
     joined = {}
     for name in names:
         joined[name] = np.concatenate(columns.pop(name))
-        # Malloc would keep what many small arrays were in.
-        give_back_memory()
+        if joined[name].nbytes >= _GIVEN_BACK_FROM:
+            # Malloc would keep what many small arrays were in.
+            give_back_memory()
     return type(none)(**joined)
 
 
