@@ -8,24 +8,24 @@ to see: a process that was forked has its own copy of everything else.
 from __future__ import annotations
 
 import mmap
-import multiprocessing
 import signal
 import sys
-import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle, islice
-from multiprocessing.connection import Connection
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from je_tools.errors import JeToolsError, StoppedError
 from je_tools.formats.cells import Room
 from je_tools.formats.source import Bytes
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 T = TypeVar("T")
 Step = Callable[[Room], tuple[Bytes, T]]
@@ -36,6 +36,9 @@ Task = Callable[[], Iterator[Step[T]]]
 
 CAN_FORK = sys.platform == "linux"
 """Whether forked processes can go on with what was loaded before."""
+
+FORKS_MAX = 4
+"""Processes at most: each takes memory, and one writes what all of them make."""
 
 _ROOMS, _ROOM_SIZE = 2, 64 << 20
 """Rooms of a process, and the bytes that each has: memory is taken as they are filled."""
@@ -88,12 +91,13 @@ def forked(tasks: Iterable[Task[T]], count: int) -> Iterator[tuple[T, Bytes]]:
     Args:
         tasks: each process goes through all of them and takes its share, so they have to be the
             same for all. Errors of steps are raised here.
-        count: how many processes.
+        count: how many processes; at most FORKS_MAX.
 
     Raises:
-        StoppedError: a process was killed.
+        StoppedError: a process was killed, or could not be started.
     """
     forks: list[_Fork] = []
+    count = min(count, FORKS_MAX)
     try:
         # All that was begun here stays here: a process goes on with what it finds.
         coming = iter(tasks)
@@ -110,6 +114,9 @@ def forked(tasks: Iterable[Task[T]], count: int) -> Iterator[tuple[T, Bytes]]:
 
 
 def _fork(coming: Iterator[Task[T]], number: int, count: int, others: list[Connection]) -> _Fork:
+    # What a command that forks nothing does not wait for.
+    import multiprocessing
+
     rooms = [_SharedRoom() for _ in range(_ROOMS)]
     here, there = multiprocessing.Pipe()
     share = islice(coming, number, None, count)
@@ -119,7 +126,11 @@ def _fork(coming: Iterator[Task[T]], number: int, count: int, others: list[Conne
     with warnings.catch_warnings():
         # Of threads that hold a lock for ever in the copy: none here is waited for.
         warnings.simplefilter("ignore", DeprecationWarning)
-        process.start()
+        try:
+            process.start()
+        except OSError as error:
+            reason = f"no process can be started: {error.strerror}; try --threads 1"
+            raise StoppedError(reason) from error
     there.close()
     return _Fork(process, here, rooms)
 
@@ -168,6 +179,8 @@ def _work(
             connection.send(error)
         except BaseException as error:
             # A fault of ours, of which not every kind pickles.
+            import traceback
+
             connection.send(RuntimeError("".join(traceback.format_exception(error))))
 
 

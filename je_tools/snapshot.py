@@ -319,6 +319,8 @@ class Snapshot:
             return
         for children in reading.children():
             yield Coming(partial(self._read, reading, children))
+        # What is gone may have been an upper node.
+        self._check_torn()
         self.faults.extend(reading.tree.faults)
 
     def is_read_apart(self, database: Database) -> bool:
@@ -328,8 +330,7 @@ class Snapshot:
     def _read(self, reading: Reading, children: Children, note: Note) -> Records:
         records, faults = reading.read(children)
         note(faults)
-        if self.image.is_torn:
-            self.check_files()
+        self._check_torn()
         return records
 
     def count(self, database: Database, *, show_expired: bool = False) -> int:
@@ -345,6 +346,11 @@ class Snapshot:
             self.faults.extend(faults)
         self.faults.extend(reading.tree.faults)
         return total
+
+    def _check_torn(self) -> None:
+        """As `check_files`, where a page could not be read."""
+        if self.image.is_torn:
+            self.check_files()
 
     def reading(
         self,
@@ -372,12 +378,10 @@ class Snapshot:
             StoppedError: a file became shorter, or its device failed.
         """
         for each in ahead(work, children, self.threads):
-            if self.image.is_torn:
-                self.check_files()
+            self._check_torn()
             yield each
         # What is gone may have been an upper node.
-        if self.image.is_torn:
-            self.check_files()
+        self._check_torn()
 
     def map_files(self, parts: Sequence[Part]) -> Image:
         """Files of the log as another array, which `check_files` looks at too.

@@ -26,7 +26,7 @@ from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.types import BY_NAME, Family, mask_of
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.source import as_plain
+from je_tools.formats.source import Bytes, as_plain
 from je_tools.formats.spans import Spans
 
 KNOWN_DELETED, DIRTY, PENDING_DELETED, TOMBSTONE = 0x01, 0x02, 0x08, 0x80
@@ -223,6 +223,21 @@ def read_nodes(entries: Entries, *, fast: bool) -> Nodes:
         first=first,
         slots=slots,
         **numbers,
+    )
+
+
+def no_nodes(data: Bytes) -> Nodes:
+    """None at all; `data` is what the keys of others lie in."""
+    none = np.empty(0, np.int64)
+    keys = Spans(data, none, none)
+    return Nodes(
+        lsn=none,
+        type=np.empty(0, np.uint8),
+        identifier_key=keys,
+        good=np.empty(0, np.bool_),
+        first=np.zeros(1, np.int64),
+        slots=Slots(keys, *[none] * 9),
+        **dict.fromkeys(_NUMBERS, none),
     )
 
 

@@ -30,6 +30,7 @@ from je_tools.formats.je.nodes import (
     Slots,
     joined_spans,
     merged,
+    no_nodes,
     read_nodes,
     within,
 )
@@ -564,10 +565,10 @@ class Tree:
         """Deltas with the slots of their full versions, which of those cannot be had, and those."""
         deltas = np.flatnonzero(nodes.is_delta)
         missing = np.zeros(len(nodes), np.bool_)
+        if not len(deltas):
+            return nodes, missing, no_nodes(self.image.data)
         full_lsns = self._own_fulls(nodes.last_full_lsn[deltas], nodes.node_id[deltas])
         fulls = read_nodes(fetch(self.image, full_lsns, fast=self.fast), fast=self.fast)
-        if not len(deltas):
-            return nodes, missing, fulls
         usable = fulls.good & ~fulls.is_delta & (fulls.db_id == nodes.db_id[deltas])
         # Deltas of the old form do not say of which node they are.
         node_ids = nodes.node_id[deltas]

@@ -21,7 +21,7 @@ from je_tools.formats.je.fetch import Entries, Found, fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import order_keys, search_sorted
 from je_tools.formats.je.layout import ABORT_TOMBSTONE, LN_TOMBSTONE
-from je_tools.formats.je.nodes import TOMBSTONE, Slots, joined_spans
+from je_tools.formats.je.nodes import TOMBSTONE, Slots, joined_spans, no_nodes
 from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_spans
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
@@ -144,7 +144,7 @@ class Reading:
         """How many of some changes are records that have not expired."""
         if not len(changes):
             return 0, Faults()
-        records, faults = self._records(_no_slots(self.tree), changes)
+        records, faults = self._records(no_nodes(self.tree.image.data).slots, changes)
         return len(records), faults
 
     def alive(self, leaves: Leaves) -> tuple[Slots, Mask, Ints, list[Fault]]:
@@ -204,7 +204,7 @@ class Reading:
 
     def left(self) -> tuple[Records, Faults]:
         """Those records."""
-        return self._records(_no_slots(self.tree), self.left_changes())
+        return self._records(no_nodes(self.tree.image.data).slots, self.left_changes())
 
     def lacking_changes(self, first: int, stop: int) -> Lacking:
         """Records of some changes that cannot be had, by their places in the overlay."""
@@ -242,11 +242,6 @@ def _together(of_nodes: list[Fault], of_records: Faults) -> Faults:
     faults.extend(of_nodes)
     faults.extend(of_records)
     return faults
-
-
-def _no_slots(tree: Tree) -> Slots:
-    none = np.empty(0, np.int64)
-    return Slots(Spans(tree.image.data, none, none), *[none] * 9)
 
 
 def _in_order(reading: Reading, keys: Spans, values: _Values, order: Ints | None) -> Records:

@@ -21,7 +21,7 @@ from je_tools.sinks import texts as t
 from je_tools.sinks.parquet_join import Joiner, Part, take_apart
 from je_tools.sinks.record_lines import TIMES, Marks, Named, masked, time_columns
 from je_tools.sinks.records import Source, Written, in_pieces, pieces_of, read_batch
-from je_tools.sinks.turns import Hands
+from je_tools.turns import Hands
 
 GROUP_ROWS = 1 << 15
 GROUP_BYTES = 16 << 20

@@ -30,7 +30,7 @@ from je_tools.records import (
 from je_tools.sinks.file_names import file_stems
 from je_tools.sinks.output import PartPath, open_part, settle
 from je_tools.sinks.record_lines import LineForm, Marks, Named, csv_form, dump_form, jsonl_form
-from je_tools.sinks.turns import Hands
+from je_tools.turns import Hands
 
 ROOM_MAX = 4 * PIECE_BYTES
 """A room that is larger, for a record that is, is not kept."""

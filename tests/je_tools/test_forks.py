@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -17,16 +18,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from je_tools import forks
+from je_tools import forks, turns
 from je_tools.errors import StoppedError
 from je_tools.forks import Step, Task, forked
 from je_tools.formats.cells import Room
 from je_tools.formats.source import Bytes
 from je_tools.masking import Masking
 from je_tools.records import Coming, Note, Records
-from je_tools.sinks import turns
 from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_stream
-from je_tools.sinks.turns import Hands
+from je_tools.turns import Hands
 from tests.builders.records import Row, records_of
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
@@ -66,6 +66,7 @@ def tasks(count: int) -> Iterator[Task[tuple[int, int]]]:
 def test_results_come_in_order(count: int, room_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a room has no place for some of them."""
     monkeypatch.setattr(forks, "_ROOM_SIZE", room_size)
+    monkeypatch.setattr(forks, "FORKS_MAX", 7)
     found = [(told, data.tobytes()) for told, data in forked(tasks(40), count)]
     assert [told[0] for told, _ in found] == [n for n in range(40) for _ in range(n % 5)]
     assert all(data == bytes([n]) * (100 * n) for (n, _), data in found)
@@ -106,6 +107,15 @@ def test_a_process_that_is_killed_is_told_of() -> None:
 
     with pytest.raises(StoppedError, match="killed"):
         list(forked([*tasks(6), last], 2))
+
+
+def test_a_system_that_has_no_more_processes_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", full)
+    with pytest.raises(StoppedError, match="no process can be started"):
+        list(forked(tasks(6), 2))
 
 
 def test_nothing_is_left_of_what_nobody_wants_any_more() -> None:

@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from je_tools import turns
 from je_tools.errors import RefusedError, UsageError
 from je_tools.formats.je.header import lsn_text
 from je_tools.masking import DataMode, Masking
 from je_tools.records import NO_TIME, NO_VLSN, Coming, Records, no_records
-from je_tools.sinks import record_tables, turns
+from je_tools.sinks import record_tables
 from je_tools.sinks import records as sink
 from je_tools.sinks.record_lines import RECORD_COLUMNS, Named
 from je_tools.sinks.records import (
