@@ -5,7 +5,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
 TREES = formats je_tools commands tests fixtures bench docs
 
-.PHONY: demo test test-all fuzz lint format dist bench venv dev clean
+.PHONY: demo test test-all fuzz lint format dist bench bench-records installed venv dev clean
 
 demo: venv
 	@scripts/demo.sh
@@ -45,10 +45,15 @@ dist: venv
 	@ls -l dist/*.whl
 
 # What is measured is what users have: an editable install looks for its source tree at each start.
-bench: dev
+bench: installed
+	$(BIN)/python -m bench.run --je-tools build/installed/bin/je-tools $(BENCH)
+
+bench-records: installed
+	$(BIN)/python -m bench.records --je-tools build/installed/bin/je-tools $(BENCH)
+
+installed: dev
 	@scripts/jdk.sh
 	scripts/installed.sh
-	$(BIN)/python -m bench.run --je-tools build/installed/bin/je-tools $(BENCH)
 
 venv:
 	@scripts/venv.sh base

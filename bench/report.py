@@ -77,7 +77,7 @@ def text(
             "Written by `make bench`. Whole processes, warm page cache, kernels and bytecode "
             f"compiled before; the median of {runs} runs with the range behind it, both sides in "
             "turns. A ratio is the engine's time over ours, for memory and for the floor ours over "
-            "the target's side. Peak memory is anonymous memory, of one run.",
+            "the target's side. Peak memory is what no file has, of one run.",
             "",
             "## Machine",
             "",
