@@ -74,10 +74,10 @@ def text(
         [
             "# What the bench measured",
             "",
-            "Written by `make bench`. Whole processes, warm page cache, kernels and bytecode "
-            f"compiled before; the median of {runs} runs with the range behind it, both sides in "
-            "turns. A ratio is the engine's time over ours, for memory and for the floor ours over "
-            "the target's side. Peak memory is what no file has, of one run.",
+            "Written by `make bench` or `bench-records`. Whole processes, warm page cache, kernels "
+            f"and bytecode compiled before; the median of {runs} runs with the range behind it, "
+            "both sides in turns. A ratio is the engine's time over ours, for memory and for the "
+            "floor ours over the target's side. Peak memory is what no file has, of one run.",
             "",
             "## Machine",
             "",
