@@ -37,9 +37,6 @@ Task = Callable[[], Iterator[Step[T]]]
 CAN_FORK = sys.platform == "linux"
 """Whether forked processes can go on with what was loaded before."""
 
-FORKS_MAX = 4
-"""Processes at most: each takes memory, and one writes what all of them make."""
-
 _ROOMS, _ROOM_SIZE = 2, 64 << 20
 """Rooms of a process, and the bytes that each has: memory is taken as they are filled."""
 
@@ -91,13 +88,12 @@ def forked(tasks: Iterable[Task[T]], count: int) -> Iterator[tuple[T, Bytes]]:
     Args:
         tasks: each process goes through all of them and takes its share, so they have to be the
             same for all. Errors of steps are raised here.
-        count: how many processes; at most FORKS_MAX.
+        count: how many processes.
 
     Raises:
         StoppedError: a process was killed, or could not be started.
     """
     forks: list[_Fork] = []
-    count = min(count, FORKS_MAX)
     try:
         # All that was begun here stays here: a process goes on with what it finds.
         coming = iter(tasks)

@@ -22,9 +22,7 @@ from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
-from je_tools.formats.je.internal_names import (
-    BEFORE_IMAGES_DB,
-)
+from je_tools.formats.je.internal_names import BEFORE_IMAGES_DB
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, ENTRY_TYPES, Family, mask_of
 from je_tools.scan import Scanner

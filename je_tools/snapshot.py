@@ -36,9 +36,7 @@ from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import Found, fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.internal_names import (
-    EXPIRATION_DB,
-)
+from je_tools.formats.je.internal_names import EXPIRATION_DB
 from je_tools.formats.je.nodes import read_nodes
 from je_tools.images import check_image, map_files, unchanged
 from je_tools.key_ranges import KeyRange
@@ -314,7 +312,7 @@ class Snapshot:
         That is what `faults` is to be extended with, in the order of the batches.
         """
         reading = self.reading(database, True, show_expired, inside)
-        if not self.is_read_apart(database):
+        if not reading.is_apart:
             yield from self.records(database, show_expired=show_expired, inside=inside)
             return
         for children in reading.children():

@@ -19,15 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from je_tools.environment import LogFile
-from je_tools.formats.je.internal import (
-    Expirations,
-    ReservedFile,
-    VlsnBucket,
-)
-from je_tools.formats.je.internal_names import (
-    UTILIZATION_DB,
-    VLSN_MAP_DB,
-)
+from je_tools.formats.je.internal import Expirations, ReservedFile, VlsnBucket
+from je_tools.formats.je.internal_names import UTILIZATION_DB, VLSN_MAP_DB
 from je_tools.properties import (
     FREE_DISK,
     MAX_DISK,

@@ -19,6 +19,9 @@ AHEAD = 2
 FORKED_FROM = 4
 """Tasks a process from which on processes are worth their start."""
 
+FORKS_MAX = 4
+"""Processes at most: each takes memory, and one writes what all of them make."""
+
 _DONE_AHEAD = 16 << 20
 """Bytes that steps of one task may have come to, for the next to be done ahead too."""
 
@@ -54,10 +57,11 @@ class Hands:
         """
         coming = iter(tasks)
         if self.count > 1 and forkable and self.forks and CAN_FORK:
-            begin = list(islice(coming, FORKED_FROM * self.count))
+            processes = min(self.count, FORKS_MAX)
+            begin = list(islice(coming, FORKED_FROM * processes))
             coming = chain(begin, coming)
-            if len(begin) == FORKED_FROM * self.count:
-                yield from forked(coming, self.count)
+            if len(begin) == FORKED_FROM * processes:
+                yield from forked(coming, processes)
                 return
         if self.count > 1:
             yield from self._by_threads(coming)

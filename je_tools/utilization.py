@@ -27,11 +27,7 @@ from je_tools.formats.je.internal import (
     Unreadable,
     read_record,
 )
-from je_tools.formats.je.internal_names import (
-    EXPIRATION_DB,
-    RESERVED_FILES_DB,
-    UTILIZATION_DB,
-)
+from je_tools.formats.je.internal_names import EXPIRATION_DB, RESERVED_FILES_DB, UTILIZATION_DB
 from je_tools.formats.je.summaries import Summaries, read_summaries
 from je_tools.formats.je.tuples import TupleError
 from je_tools.formats.je.types import ENTRY_TYPES, Family, Group, mask_of

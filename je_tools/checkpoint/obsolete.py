@@ -28,9 +28,7 @@ from je_tools.formats.je import header as h
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal_names import (
-    UTILIZATION_DB,
-)
+from je_tools.formats.je.internal_names import UTILIZATION_DB
 from je_tools.formats.je.keysort import group_keys
 from je_tools.formats.je.layout import ABORT_DATA, ABORT_KNOWN_DELETED, LN_EMBEDDED
 from je_tools.formats.je.nodes import DELTA_NO, OLD_DELTA_NOS

@@ -42,9 +42,7 @@ from je_tools.checkpoint.trees import TreeWriter
 from je_tools.checkpoint.vlsn_records import check_index, is_behind, write_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.internal import (
-    database_key,
-)
+from je_tools.formats.je.internal import database_key
 from je_tools.formats.je.internal_names import (
     EXPIRATION_DB,
     EXTINCT_SCANS_DB,

@@ -30,13 +30,8 @@ from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import MAX_ROWS, decode
 from je_tools.formats.je.expirations import HOUR_MS, NEVER, expiration_ms
 from je_tools.formats.je.fetch import fetch
-from je_tools.formats.je.internal import (
-    DatabaseExtinction,
-    RecordExtinction,
-)
-from je_tools.formats.je.internal_names import (
-    EXTINCT_SCANS_DB,
-)
+from je_tools.formats.je.internal import DatabaseExtinction, RecordExtinction
+from je_tools.formats.je.internal_names import EXTINCT_SCANS_DB
 from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes, read_nodes
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, Family, Group, mask_of

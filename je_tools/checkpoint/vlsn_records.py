@@ -34,15 +34,8 @@ from je_tools.checkpoint.vlsn_index import (
 from je_tools.errors import RefusedError
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal import (
-    GhostBucket,
-    Unreadable,
-    VlsnBucket,
-    VlsnRange,
-)
-from je_tools.formats.je.internal_names import (
-    VLSN_MAP_DB,
-)
+from je_tools.formats.je.internal import GhostBucket, Unreadable, VlsnBucket, VlsnRange
+from je_tools.formats.je.internal_names import VLSN_MAP_DB
 from je_tools.formats.je.layout import ABORT_LSN, CREATED_IN_INSERT, PRIOR_FILE, PRIOR_SIZE
 from je_tools.recovery.interval import INVISIBLE, REPLICATED
 from je_tools.snapshot import CONVERTED, REPLICATED_ENV, Snapshot

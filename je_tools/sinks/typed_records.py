@@ -21,9 +21,7 @@ from je_tools.formats.je.internal import (
     Unreadable,
     read_record,
 )
-from je_tools.formats.je.internal_names import (
-    UTILIZATION_DB,
-)
+from je_tools.formats.je.internal_names import UTILIZATION_DB
 from je_tools.formats.je.tuples import TupleError
 from je_tools.masking import Masking
 from je_tools.names import FIXED_NAMES

@@ -21,9 +21,7 @@ from je_tools.btree.tree import BINS_AT_ONCE, Children, Known, Tree, at_once_bel
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.internal_names import (
-    UTILIZATION_DB,
-)
+from je_tools.formats.je.internal_names import UTILIZATION_DB
 from je_tools.formats.je.types import Family
 from je_tools.recovery.reading import Reading
 from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot

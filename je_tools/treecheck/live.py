@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.je.internal_names import (
-    RESERVED_FILES_DB,
-)
+from je_tools.formats.je.internal_names import RESERVED_FILES_DB
 from je_tools.formats.je.tuples import TupleError, TupleReader
 from je_tools.snapshot import Snapshot
 from je_tools.utilization import FileSummary, record_places, stored_summaries

@@ -30,9 +30,7 @@ from typing import NamedTuple
 
 from je_tools.environment import open_environment
 from je_tools.formats.je.entries import decode_entry
-from je_tools.formats.je.internal_names import (
-    REP_GROUP_DB,
-)
+from je_tools.formats.je.internal_names import REP_GROUP_DB
 from je_tools.scan import Scanner
 from je_tools.snapshot import take_snapshot
 from tests.engine.comparison import compare, side_of

@@ -221,3 +221,13 @@ def test_the_processor_is_asked_for_again_after_a_start(
     monkeypatch.setattr(machine, "_boot_id", lambda: "")
     machine.keep_processor("three", tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_addresses_are_those_that_numpy_tells() -> None:
+    """A wrong one would have kernels write anywhere."""
+    grid = np.arange(24, dtype=np.int32).reshape(4, 6)
+    frozen = np.frombuffer(b"bytes", np.uint8)
+    arrays = [grid, grid[1:, 2:], grid[::2, ::-1], grid.T, frozen, frozen[3:], np.empty(0)]
+    for array in [*arrays, np.zeros((3, 0)), np.array(5), np.ma.masked_array([1, 2])]:
+        assert machine._address_of(array) == array.__array_interface__["data"][0]
+    assert machine._address_of is machine._by_object

@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from je_tools.formats.cells import Room
 from je_tools.formats.source import Bytes
 from je_tools.masking import Masking
 from je_tools.records import Coming, Note, Records
+from je_tools.recovery.reading import Reading
 from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_stream
 from je_tools.turns import Hands
 from tests.builders.records import Row, records_of
@@ -32,16 +34,28 @@ from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.test_records_sink import PEOPLE
 
-HOME = FIXTURES / "v26-dbops" / "env"
+HOME = FIXTURES / "v26-basic" / "env"
+MANY_FILES = FIXTURES / "v8-cleaned" / "env"
 PATIENCE_S = 60
 
 
 @pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes from the first task on, and also for a small log."""
+def eager(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Processes from the first task on, and also for a small log; gives what each has made."""
+    made: list[int] = []
+
+    def counted(tasks: Iterable[Task[Any]], count: int) -> Iterator[tuple[Any, Bytes]]:
+        number = 0
+        for each in forked(tasks, count):
+            number += 1
+            yield each
+        made.append(number)
+
+    monkeypatch.setattr(turns, "forked", counted)
     monkeypatch.setattr(turns, "FORKED_FROM", 0)
     monkeypatch.setattr("je_tools.scan.PLAIN_LIMIT", 1)
-    monkeypatch.setattr("je_tools.recovery.reading.NODES_AT_ONCE", 2)
+    monkeypatch.setattr(Reading.children, "__defaults__", (1,))
+    return made
 
 
 def fill(number: int, size: int, room: Room) -> tuple[Bytes, tuple[int, int]]:
@@ -66,7 +80,6 @@ def tasks(count: int) -> Iterator[Task[tuple[int, int]]]:
 def test_results_come_in_order(count: int, room_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a room has no place for some of them."""
     monkeypatch.setattr(forks, "_ROOM_SIZE", room_size)
-    monkeypatch.setattr(forks, "FORKS_MAX", 7)
     found = [(told, data.tobytes()) for told, data in forked(tasks(40), count)]
     assert [told[0] for told, _ in found] == [n for n in range(40) for _ in range(n % 5)]
     assert all(data == bytes([n]) * (100 * n) for (n, _), data in found)
@@ -189,7 +202,6 @@ def test_records_are_written_as_by_one(form: RecordFormat) -> None:
         return records_of(batches[number])
 
     def written(threads: int) -> tuple[list[int], int, bytes]:
-
         out, noted = io.BytesIO(), []
         sink = open_record_sink(form, Masking(), threads=threads, forks=True)
         coming = [Coming(partial(read, number)) for number in range(len(batches))]
@@ -202,29 +214,31 @@ def test_records_are_written_as_by_one(form: RecordFormat) -> None:
     assert written(3) == alone
 
 
-@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("form", ["dump", "jsonl", "csv", "parquet"])
-def test_an_environment_is_written_as_by_one(form: str, tmp_path: Path) -> None:
+def test_an_environment_is_written_as_by_one(form: str, tmp_path: Path, eager: list[int]) -> None:
     def written(threads: int) -> dict[str, bytes]:
         out = tmp_path / str(threads)
         command = ("export", HOME, "--all", "--format", form, "--output", out)
         assert je_tools(*command, "--threads", str(threads)).code == 0
         return {path.name: path.read_bytes() for path in out.iterdir()}
 
-    assert written(3) == written(1)
+    alone = written(1)
+    assert not eager
+    assert written(3) == alone
+    assert max(eager) > 3
 
 
-@pytest.mark.usefixtures("eager")
-def test_damage_is_told_as_by_one(tmp_path: Path) -> None:
+def test_damage_is_told_as_by_one(tmp_path: Path, eager: list[int]) -> None:
     home = tmp_path / "env"
-    shutil.copytree(HOME, home)
-    victim = max(home.glob("*.jdb"), key=lambda path: path.stat().st_size)
-    data = bytearray(victim.read_bytes())
-    for at in range(20_000, len(data), 20_000):
-        data[at : at + 40] = bytes(40)
-    victim.write_bytes(data)
+    shutil.copytree(MANY_FILES, home)
+    for victim in sorted(home.glob("*.jdb"))[:-1]:
+        data = bytearray(victim.read_bytes())
+        for at in range(5_000, len(data), 20_000):
+            data[at : at + 40] = bytes(40)
+        victim.write_bytes(data)
     alone = je_tools("export", home, "--all", "--format", "jsonl", "--threads", "1")
     together = je_tools("export", home, "--all", "--format", "jsonl", "--threads", "3")
     assert together == alone
     assert alone.code == 3
     assert alone.err
+    assert max(eager) > 3

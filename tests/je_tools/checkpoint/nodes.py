@@ -15,9 +15,7 @@ from je_tools.checkpoint.survey import look_at_log
 from je_tools.checkpoint.vlsn_index import VlsnIndex
 from je_tools.checkpoint.vlsn_records import index_to_be
 from je_tools.environment import open_environment
-from je_tools.formats.je.internal_names import (
-    VLSN_MAP_DB,
-)
+from je_tools.formats.je.internal_names import VLSN_MAP_DB
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
 from tests.corpus import Environment, environments, marked_beyond_fixtures
