@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import click
+from msgspec import Struct
 
 from je_tools.masking import DataMode, Masking
 from je_tools.plain import printable
@@ -114,8 +114,7 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-@dataclass(frozen=True)
-class Stages:
+class Stages(Struct, frozen=True):
     """What is told of work that has several parts, as a `Scanner` wants it; nothing by default."""
 
     progress: Callable[[int], None] | None = None

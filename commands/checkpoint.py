@@ -7,6 +7,7 @@ from functools import partial
 from typing import Unpack
 
 import click
+from msgspec.structs import asdict
 
 from je_tools.commands._options import (
     CONTEXT,
@@ -62,7 +63,7 @@ def command(**options: Unpack[WritingOptions]) -> int:
     environment = open_home(options["path"])
     orders = Orders(file_max=options["file_max"])
     with staged_bar(environment.size, "reading") as stages:
-        scanner = Scanner(threads=options["threads"], wide=True, **vars(stages))
+        scanner = Scanner(threads=options["threads"], wide=True, **asdict(stages))
         if options["apply"]:
             snapshot, outcome = run_checkpoint(environment, options, orders, scanner)
         else:

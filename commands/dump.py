@@ -6,11 +6,11 @@ import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, Unpack, cast, get_args
 
 import click
+from msgspec.structs import replace
 
 from je_tools.commands._completion import complete_databases, complete_types
 from je_tools.commands._options import (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack, cast
 
 import click
+from msgspec.structs import asdict, replace
 
 from je_tools.commands._options import (
     CONTEXT,
@@ -121,7 +121,7 @@ def _apply(options: Options) -> int:
     findings: list[Finding] = []
     with held_output() as plan:
         with staged_bar(environment.size, "reading") as stages:
-            scanner = Scanner(threads=options["threads"], wide=True, **vars(stages))
+            scanner = Scanner(threads=options["threads"], wide=True, **asdict(stages))
             orders = Orders(
                 cuts=True,
                 file_max=options["file_max"],

@@ -6,12 +6,12 @@ A line is its cells behind each other. Whole lines are written at once, each byt
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.hexes import put_hex
@@ -44,8 +44,7 @@ _DECIMAL_MAX = len(str(-(1 << 63)))
 _LSN_MAX = len("0xffffffff/0xffffffff")
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One column of the lines.
 
     Attributes:
@@ -82,8 +81,7 @@ class Room:
         return self._array[:size]
 
 
-@dataclass(frozen=True, slots=True)
-class _Lowered:
+class _Lowered(Struct, frozen=True):
     """Cells as a kernel takes them.
 
     Attributes:

@@ -18,11 +18,11 @@ import mmap
 import os
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.mapping import ANONYMOUS, MAP_FIXED, NO_FILE, PROT_NONE, map_at, unmap
@@ -33,8 +33,7 @@ NOWHERE = -1
 """The position of an LSN whose file is not there, or ends before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A file of an image: bytes [0, stop) of `path` count, and its entries are of `version`."""
 
     path: Path

@@ -20,13 +20,13 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.objects import LIBRARY_CALLS, placed, put
 
@@ -50,8 +50,7 @@ Source: PyArrayObject_fields, NumPy 1.7 to 2.4.
 """
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(Struct, frozen=True):
     """One kernel for one set of argument types.
 
     Attributes:

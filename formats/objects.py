@@ -14,7 +14,8 @@ import ctypes
 import functools
 import mmap
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from je_tools.formats.mapping import ANONYMOUS, map_at, protect, unmap
 
@@ -35,8 +36,7 @@ _ADDEND = struct.Struct("<QQq")
 _ADDRESS = struct.Struct("<Q")
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """Code and constants as they are to be in memory, but for addresses.
 
     Attributes:

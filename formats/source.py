@@ -14,12 +14,12 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -74,8 +74,7 @@ def as_source_errors(path: Path) -> Iterator[None]:
         raise kind(error.errno, error.strerror, str(path)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """What tells a file from another of the same name."""
 
     device: int
@@ -109,7 +108,6 @@ _BUFFERS = _Buffers()
 _CLOSED, _NOT_YET = -1, -2
 
 
-@dataclass
 class Source:
     """One file. Where it is unpickled it is opened again, by the first read.
 
@@ -120,15 +118,12 @@ class Source:
             They overlap when they were read more than once.
     """
 
-    path: Path
-    size: int = 0
-    unreadable: set[tuple[int, int]] = field(default_factory=set)
-    _fd: int = _CLOSED
-    _identity: Identity = Identity(0, 0)
-
-    def __post_init__(self) -> None:
-        with as_source_errors(self.path):
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.unreadable: set[tuple[int, int]] = set()
+        self._fd = _CLOSED
+        with as_source_errors(path):
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             status = os.fstat(self._fd)
         self.size = status.st_size
         self._identity = Identity(status.st_dev, status.st_ino)

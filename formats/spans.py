@@ -7,11 +7,11 @@ below 0 is null.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.kernels import compiled, kernel
@@ -25,8 +25,7 @@ GATHERED_MAX = (1 << 31) - (1 << 27)
 _LSN_TEXT_MAX = len("0xffffffff/0xffffffff")
 
 
-@dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(Struct, frozen=True):
     """Byte strings as a column.
 
     Attributes:

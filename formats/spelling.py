@@ -7,11 +7,11 @@ row, and behind it a value. So no text of a single column is ever made and put t
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.kernels import compiled, kernel
@@ -37,8 +37,7 @@ class Kind(IntEnum):
     """A span of the data, in quotes, two lower-case digits a byte."""
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Struct, frozen=True):
     """A label and a value.
 
     Attributes:
@@ -58,8 +57,7 @@ class Op:
     null: int = ALWAYS
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """What rows are spelled from.
 
     Attributes:
@@ -76,8 +74,7 @@ class Cells:
     present: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """Operations as `spell_rows` takes them.
 
     Attributes:

@@ -8,11 +8,11 @@ Source: the compact protocol's description, Thrift 0.21.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.kernels import compiled, kernel
@@ -39,8 +39,7 @@ class ThriftError(Exception):
     """What should be of the compact protocol is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """Bytes from which numbers were taken out.
 
     Attributes:

@@ -21,7 +21,8 @@ import signal
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from je_tools.formats.mapping import ANONYMOUS, MAP_FIXED, map_at
 
@@ -45,8 +46,7 @@ class _Action(ctypes.Structure):
     )
 
 
-@dataclass(eq=False)
-class Guarded:
+class Guarded(Struct, eq=False):
     """A stretch of address space with maps of files.
 
     Attributes:

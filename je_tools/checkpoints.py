@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.environment import Environment
 from je_tools.formats.je.reader import Rows
@@ -41,8 +41,7 @@ _COUNTED[BY_NAME["MapLN_TX"].no], _COUNTED[BY_NAME["MapLN"].no] = MAP_LN_TXN, MA
 _MARKS = mask_of((CKPT_START_NO, CKPT_END_NO))
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A CkptStart or CkptEnd.
 
     Attributes:
@@ -59,8 +58,7 @@ class Mark:
     invoker: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointPart:
+class CheckpointPart(Struct, frozen=True):
     """The marks of some rows, what was counted behind the last, and the LSN of the last good row.
 
     That is None where all of them are damaged.
@@ -71,8 +69,7 @@ class CheckpointPart:
     last_lsn: int | None
 
 
-@dataclass(slots=True)
-class Interval:
+class Interval(Struct):
     """From the end of one checkpoint (or the start of the log) to the end of the next.
 
     Attributes:
@@ -139,8 +136,7 @@ def _count(kinds: np.ndarray[Any, np.dtype[np.uint8]]) -> Counts:
     return ln_txn, ln, map_ln_txn, map_ln
 
 
-@dataclass
-class _Counter:
+class _Counter(Struct):
     """What is known of the interval being read."""
 
     before_start: Counts = _NONE
@@ -159,8 +155,7 @@ def _sum(a: Counts, b: Counts) -> Counts:
     return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]
 
 
-@dataclass(frozen=True)
-class _Distances:
+class _Distances(Struct, frozen=True):
     """Distances between LSNs as the engine estimates them, and places as they are.
 
     Attributes:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.environment import Environment, LogFile, reason_of, reopened
 from je_tools.errors import InputError
@@ -241,8 +241,7 @@ def _why_restore(marker: LogFile) -> str:
     return reason or "no readable RestoreRequired entry"
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What a part of the log says of which files are needed.
 
     Attributes:
@@ -305,8 +304,7 @@ def restore_reason(entry: bytes | memoryview, version: int) -> str | None:
     return f"{decoded.fields['failure_type']} at {when}Z" + "".join(f", {line}" for line in kept)
 
 
-@dataclass(frozen=True, slots=True)
-class _Summaries:
+class _Summaries(Struct, frozen=True):
     """FileSummaryLN records: file numbers, sequences, and whether each is a live record."""
 
     file_no: npt.NDArray[np.int64]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.continuity import finding, restore_reason
 from je_tools.environment import Environment, LogFile, reopened
@@ -36,8 +36,7 @@ LISTED = 50_000
 _PIECE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """A place in a file, and what is to be said of it."""
 
     offset: int
@@ -46,8 +45,7 @@ class Spot:
     found: str | None = None
 
 
-@dataclass
-class Unlisted:
+class Unlisted(Struct):
     """Damage that is counted, and not told place by place.
 
     Attributes:
@@ -78,8 +76,7 @@ class Unlisted:
         self.stop = max(self.stop, other.stop)
 
 
-@dataclass
-class RowDamage:
+class RowDamage(Struct):
     """What is wrong with some entries of a file, in plain numbers; of each kind the first LISTED.
 
     Attributes:
@@ -136,8 +133,7 @@ def _listed(rows: Rows, index: Ints, code: str, damage: RowDamage) -> list[int]:
     return [int(row) for row in index[:LISTED]]
 
 
-@dataclass(frozen=True, slots=True)
-class OldDeltas:
+class OldDeltas(Struct, frozen=True):
     """Old BIN-deltas in a file that a modern engine opens, and cuts off at the first of them.
 
     Attributes:
@@ -221,8 +217,7 @@ def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Spot]:
     ]
 
 
-@dataclass
-class PartFindings:
+class PartFindings(Struct):
     """Findings of a part of a file.
 
     Attributes:

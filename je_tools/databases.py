@@ -6,10 +6,10 @@ Source: je-log.md "Databases of the engine"; DatabaseImpl, DbTree, JE 7.5.11 and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.btree.faults import Faults
 from je_tools.btree.tree import BINS_AT_ONCE, Children, Leaves
@@ -34,8 +34,7 @@ class State(StrEnum):
     """A name that leads nowhere."""
 
 
-@dataclass
-class Shape:
+class Shape(Struct):
     """What a database's tree consists of.
 
     Attributes:
@@ -54,8 +53,7 @@ class Shape:
     record_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class DatabaseRow:
+class DatabaseRow(Struct, frozen=True):
     """One database, or a name of one.
 
     Attributes:

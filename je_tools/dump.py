@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.entries import EntryTable, build_table
 from je_tools.environment import Environment
@@ -34,16 +35,14 @@ PACKED_READINGS = 2
 """Of what is read at once so much becomes one piece, where pieces are packed: 5 MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded(Generic[E]):
+class Encoded(Struct, Generic[E], frozen=True):
     """Some entries in the form of an output, and how many they are."""
 
     count: int
     content: E
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """What a pass over the log in advance has told.
 
     Attributes:
@@ -55,8 +54,7 @@ class Prepared:
     selection: Selection
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(Struct, frozen=True):
     names: NamePart
     times: TimeMarks | None
     judged: Seen | None
@@ -97,8 +95,7 @@ def read_names_and_times(
     return Prepared(resolve(names), selection)
 
 
-@dataclass(frozen=True)
-class Dump(Generic[E]):
+class Dump(Struct, Generic[E], frozen=True):
     """How entries are chosen and encoded.
 
     Attributes:
@@ -230,8 +227,7 @@ def _handed_over(items: list[W]) -> Iterator[W]:
         yield items.pop()
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown(Generic[E]):
+class _Shown(Struct, Generic[E], frozen=True):
     """What an unlimited dump makes of the rows of a range."""
 
     pieces: list[Encoded[E]]

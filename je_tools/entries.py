@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import COLUMN_FAMILIES, Decoded, decode
@@ -28,8 +28,7 @@ for _entry_type in ENTRY_TYPES.values():
         _FAMILY_OF[_entry_type.no] = 1 + COLUMN_FAMILIES.index(_entry_type.family)
 
 
-@dataclass(frozen=True)
-class FamilyPart:
+class FamilyPart(Struct, frozen=True):
     """Entries of one column family: `index` int64 are their rows in the table."""
 
     family: Family
@@ -37,8 +36,7 @@ class FamilyPart:
     decoded: Decoded
 
 
-@dataclass(frozen=True)
-class Single:
+class Single(Struct, frozen=True):
     """An entry decoded by itself: its fields, or why it could not be decoded."""
 
     fields: Mapping[str, Any]
@@ -46,8 +44,7 @@ class Single:
     problem: str | None = None
 
 
-@dataclass(frozen=True)
-class EntryTable:
+class EntryTable(Struct, frozen=True):
     """Some entries of one file with their payloads.
 
     Attributes:

@@ -12,11 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.errors import InputError, StoppedError, UsageError
 from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
@@ -36,8 +38,7 @@ _DATA_DIRECTORY = re.compile(r"data[0-9]{3}")
 _BAD_SUM = "checksum is wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class FileHeader:
+class FileHeader(Struct, frozen=True):
     """The first entry of a file, as far as it can be told.
 
     Attributes:
@@ -82,8 +83,7 @@ _BY_TEXTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(Struct, frozen=True):
     """One log file.
 
     Attributes:
@@ -125,8 +125,7 @@ class LogFile:
         return _home(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """A log file that is there and cannot be opened.
 
     Attributes:
@@ -148,8 +147,7 @@ class Unreadable:
         return LogFile(self.path, self.file_no, self.size, header, DEFAULT_VERSION, by)
 
 
-@dataclass(frozen=True, slots=True)
-class Misnamed:
+class Misnamed(Struct, frozen=True):
     """A log file that was renamed or swapped.
 
     Attributes:
@@ -175,8 +173,7 @@ class Misnamed:
         )
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(Struct, frozen=True, dict=True):
     """A directory of log files, or files named one by one.
 
     Attributes:
@@ -515,8 +512,7 @@ def _is_log(entry: os.DirEntry[str]) -> bool:
     return is_jdb_name(entry.name) and entry.is_file()
 
 
-@dataclass
-class _Files:
+class _Files(Struct):
     """The files of a log as they are opened.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+from msgspec import Struct
 
 from je_tools import findings
 from je_tools.errors import EXIT_MEANINGS, UsageError
@@ -23,8 +24,7 @@ KINDS = ("type", "exit", "finding", "refusal")
 """What a topic can be about, in front of its colon."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRow:
+class FieldRow(Struct, frozen=True):
     """One declared field: `depth` says how many groups or lists it lies in."""
 
     name: str
@@ -34,8 +34,7 @@ class FieldRow:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
-class TypeExplanation:
+class TypeExplanation(Struct, frozen=True):
     """An entry type in one log version.
 
     Attributes:
@@ -51,8 +50,7 @@ class TypeExplanation:
     layout_versions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExitExplanation:
+class ExitExplanation(Struct, frozen=True):
     """An exit code and what it means."""
 
     code: int

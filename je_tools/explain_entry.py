@@ -7,12 +7,13 @@ entries around it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.environment import Environment, LogFile
 from je_tools.errors import InputError, StoppedError
@@ -52,8 +53,7 @@ class Part(StrEnum):
     """Bytes that no field explains."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """One field of an entry.
 
     Attributes:
@@ -76,8 +76,7 @@ class Piece:
     masked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EntryExplanation:
+class EntryExplanation(Struct, frozen=True):
     """An entry of a log, or what is left of one.
 
     Attributes:
@@ -112,8 +111,7 @@ class EntryExplanation:
         return known.meaning if known else "no release has an entry type of this number"
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """An entry near the offset that was asked for."""
 
     offset: int
@@ -121,8 +119,7 @@ class _Known:
     size: int
 
 
-@dataclass
-class _Around:
+class _Around(Struct):
     """What is around an offset of a file.
 
     Attributes:

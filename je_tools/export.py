@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.errors import UsageError
 from je_tools.key_ranges import KeyRange
@@ -14,8 +16,7 @@ from je_tools.sinks.records import Source
 from je_tools.snapshot import Database, Snapshot
 
 
-@dataclass(frozen=True)
-class Export:
+class Export(Struct, frozen=True):
     """Which records of a snapshot are wanted.
 
     Attributes:

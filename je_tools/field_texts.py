@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from je_tools.formats.je.entries import Header, Value
 from je_tools.formats.je.header import NULL_LSN, VLSN_PRESENT, invisible_mask, lsn_of, lsn_text
@@ -77,8 +78,7 @@ def _header_flags(flags: int, version: int) -> str:
     return bits_text(flags, bits)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldContext:
+class FieldContext(Struct, frozen=True):
     """An entry's fields by their paths, which the text of another may need.
 
     Attributes:

@@ -6,12 +6,12 @@ Source: je-log.md "Log versions"; FileHeader and LogEntryType, JE 3.3 to 25.3.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.environment import Environment, LogFile
 from je_tools.findings import Finding, Severity
@@ -44,8 +44,7 @@ _INSIDE = {
 """Codes of which a file may have any number: only counted here."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileSeen:
+class FileSeen(Struct, frozen=True):
     """What some rows hold, in plain numbers; offsets are -1 and VLSNs 0 where there are none."""
 
     first_offset: int
@@ -55,8 +54,7 @@ class FileSeen:
     judged: Seen
 
 
-@dataclass
-class FileRow:
+class FileRow(Struct):
     """One log file.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from je_tools.formats.je.header import lsn_of, lsn_text
 from je_tools.masking import SHOWN, Masking
@@ -17,8 +18,7 @@ class Severity(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """What a finding code stands for.
 
     Attributes:
@@ -449,8 +449,7 @@ CODES: dict[str, Code] = {row[0]: Code(*row) for row in _TABLE}
 """Every finding code, in the order of the documentation."""
 
 
-@dataclass(frozen=True, slots=True)
-class TreePlace:
+class TreePlace(Struct, frozen=True):
     """Where in a B-tree something is wrong, and which keys that costs.
 
     Attributes:
@@ -508,8 +507,7 @@ class TreePlace:
         return row
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One finding; the same columns in every output.
 
     Attributes:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import sleep
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.dump import Dump, Encoded, read_names_and_times
 from je_tools.environment import Environment, LogFile, open_environment
@@ -32,8 +34,7 @@ POLL_SECONDS = 0.5
 _OPEN_TRIES = 20
 
 
-@dataclass
-class Reading:
+class Reading(Struct):
     """What has been read of a log so far.
 
     Attributes:
@@ -139,8 +140,7 @@ class Reading:
             state.size = state.tail
 
 
-@dataclass(frozen=True)
-class Databases:
+class Databases(Struct, frozen=True):
     """Databases as they become known.
 
     Attributes:

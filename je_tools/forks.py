@@ -14,11 +14,11 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.errors import JeToolsError, StoppedError
 from je_tools.formats.cells import Room
@@ -59,8 +59,7 @@ class _SharedRoom(Room):
         return len(data) > 0 and data.ctypes.data == self._array.ctypes.data
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
+class _Done(Struct, frozen=True):
     """What came of a step: in which room its bytes are, None where they are sent behind it."""
 
     room: int | None
@@ -71,8 +70,7 @@ class _Done:
 _TASK_ENDS = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Fork:
+class _Fork(Struct, frozen=True):
     """A forked process, by what the process that forked it has of it."""
 
     process: Any

@@ -6,10 +6,11 @@ Source: je-log.md "Records" and "Recovery"; LNLogEntry, TxnEnd, JE 7.5.11 and 25
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools import entries
 from je_tools.formats.arrays import Ints, Mask
@@ -50,8 +51,7 @@ class State(StrEnum):
     """The entry has gone with its file; the tree still holds the record."""
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(Struct, frozen=True):
     """One version of a record, or its deletion.
 
     Attributes:
@@ -77,8 +77,7 @@ class Version:
     is_current: bool = False
 
 
-@dataclass(frozen=True)
-class _Ends:
+class _Ends(Struct, frozen=True):
     """Commits and Aborts: int64 columns, and which are Commits."""
 
     lsn: Ints
@@ -119,8 +118,7 @@ def records_of_key(
             yield records.take(keep)
 
 
-@dataclass(frozen=True)
-class History:
+class History(Struct, frozen=True):
     """What a log still holds of a key.
 
     Attributes:
@@ -163,8 +161,7 @@ def _matches(keys: Spans, pattern: KeyPattern, fast: bool) -> Mask:
     )
 
 
-@dataclass(frozen=True)
-class _Collect:
+class _Collect(Struct, frozen=True):
     """Work for a scan: versions of a key, all ends of transactions, how many entries are bad."""
 
     snapshot: Snapshot

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.environment import Environment
 from je_tools.formats.je.nodes import joined_spans
@@ -31,8 +32,7 @@ def whole_keys(records: Records) -> Spans:
     return Spans(key.data, key.starts, key.sizes + np.maximum(records.data.sizes, 0) + tails)
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """A salvage, the committed records of all databases.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from je_tools.errors import UsageError
 from je_tools.formats.je.keys import join_two_part
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
 _BETWEEN = ".."
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRange:
+class KeyRange(Struct, frozen=True):
     """Keys from `low` on and below `high`, by the order of their bytes; None where open."""
 
     low: bytes | None = None

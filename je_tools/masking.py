@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.source import Bytes
@@ -59,8 +60,7 @@ class DataMode(StrEnum):
     """`salted:` and a digest that is the same within one run only."""
 
 
-@dataclass(frozen=True)
-class Masking:
+class Masking(Struct, frozen=True):
     """What happens to keys and values before they reach any output.
 
     Attributes:
@@ -69,7 +69,11 @@ class Masking:
     """
 
     mode: DataMode = DataMode.SHOW
-    salt: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+    salt: bytes = field(default_factory=lambda: os.urandom(32))
+
+    def __repr__(self) -> str:
+        # No traceback or log may tell the salt.
+        return f"Masking(mode={self.mode})"
 
     def text_of(self, value: bytes) -> str | None:
         """What stands for `value` in a text output; hexadecimal where it is shown."""

@@ -12,11 +12,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Leaves, Tree, bound
@@ -70,8 +71,7 @@ _BY_FOUND = {
 """What a file is like of which this was found in a place that is lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileLoss:
+class FileLoss(Struct, frozen=True):
     """A file with which something is lost, or could be.
 
     Attributes:
@@ -87,8 +87,7 @@ class FileLoss:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LostRange:
+class LostRange(Struct, frozen=True):
     """Keys of which the node is lost.
 
     Attributes:
@@ -116,8 +115,7 @@ class LostRange:
         return (self.low is None or self.low <= key) and (self.high is None or key < self.high)
 
 
-@dataclass
-class Loss:
+class Loss(Struct):
     """What one database loses.
 
     Attributes:
@@ -181,8 +179,7 @@ class Loss:
         return [lsn for lsn in found if lsn != NULL_LSN]
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """What is lost with files.
 
     Attributes:
@@ -198,8 +195,7 @@ class Report:
     refused: str | None = None
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is asked.
 
     Attributes:
@@ -265,8 +261,7 @@ def _files(
         yield FileLoss(number, state, len(found), reasons.get(number))
 
 
-@dataclass(frozen=True)
-class _Search:
+class _Search(Struct, frozen=True, dict=True):
     """The search for what is lost.
 
     Attributes:
@@ -497,8 +492,7 @@ def places(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[i
     return [(low, high) for low, high in found.tolist()]
 
 
-@dataclass(frozen=True)
-class _Taken:
+class _Taken(Struct, frozen=True):
     """Keys that a loss takes, of a database whose keys are ordered by their bytes.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.entries import EntryTable
 from je_tools.environment import Environment
@@ -20,8 +21,7 @@ LAST_SIZE = 16 << 20
 _LOCK = threading.Lock()
 
 
-@dataclass
-class NameSearch:
+class NameSearch(Struct):
     """Reads the log from its last file backwards, no further than names are asked for.
 
     What it finds is what the whole log tells: checkpoints write the names of databases anew, and

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints
@@ -55,8 +56,7 @@ class Event(IntEnum):
     """It is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class NameRecord:
+class NameRecord(Struct, frozen=True):
     """One thing that an entry says of a database.
 
     Attributes:
@@ -76,16 +76,14 @@ class NameRecord:
     invisible: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NamePart:
+class NamePart(Struct, frozen=True):
     """What some rows say of names: the records, and int64 ids of aborted transactions."""
 
     records: tuple[NameRecord, ...]
     aborted: Ints
 
 
-@dataclass(slots=True)
-class Database:
+class Database(Struct):
     """A database as the log knows it.
 
     Attributes:

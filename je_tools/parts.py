@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, as_completed
-from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.dump import Dump, contents
 from je_tools.environment import Environment
@@ -27,8 +29,7 @@ cut in PARTS_WANTED: enough that no process waits long for the last one.
 """
 
 
-@dataclass(frozen=True)
-class PartDump:
+class PartDump(Struct, frozen=True):
     """How parts are made.
 
     Attributes:
@@ -54,8 +55,7 @@ class PartDump:
         return report
 
 
-@dataclass(frozen=True)
-class PartReport:
+class PartReport(Struct, frozen=True):
     """What has been seen of the log by what wrote a part.
 
     Attributes:

@@ -14,8 +14,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 FILE_NAME = "je.properties"
 
@@ -40,8 +41,7 @@ HALT = "je.haltOnCommitAfterChecksumException"
 FORCE_NEW_FILE = "je.env.recoveryForceNewFile"
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A parameter that is a number.
 
     Attributes:
@@ -88,8 +88,7 @@ class PropertiesError(ValueError):
     """Text that is no properties file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What an environment's `je.properties` says.
 
     Attributes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.spans import Spans
@@ -25,8 +25,7 @@ PIECE_BYTES = 2 << 20
 have: as much as a processor has at hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """Some records of one database, in the order of its keys.
 
     Attributes:
@@ -77,8 +76,7 @@ def no_note(_: Any) -> None:
     """Of what nobody wants to know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Coming(Generic[R]):
+class Coming(Struct, Generic[R], frozen=True):
     """Records that are not read yet.
 
     Attributes:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.ahead import begin
 from je_tools.btree.tree import BINS_AT_ONCE, Children, Fault, Leaves, Tree
@@ -32,8 +32,7 @@ from je_tools.recovery.reading import Reading
 from je_tools.snapshot import Database, Snapshot
 
 
-@dataclass
-class Recount:
+class Recount(Struct):
     """Bytes of entries, by file number.
 
     Attributes:
@@ -104,8 +103,7 @@ def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> Non
         counted.take(part)
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(Struct, frozen=True):
     """What a part of a tree consists of.
 
     Attributes:

@@ -6,10 +6,11 @@ Source: je-log.md "Recovery"; RecoveryManager.recover, RecoveryInfo, JE 18.3.12.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.environment import Environment, LogFile
 from je_tools.formats.arrays import Ints, Mask, rows_by
@@ -36,8 +37,7 @@ _FOREVER = 1 << 62
 _OPERATIONS = {1: "created", 2: "removed", 3: "truncated", 4: "renamed", 5: "configured"}
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """One of the engine's passes over the interval.
 
     Attributes:
@@ -51,8 +51,7 @@ class Pass:
     applied_count: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class OpenTransaction(Struct, frozen=True):
     """A transaction of the interval without an end.
 
     Attributes:
@@ -79,8 +78,7 @@ class OpenTransaction:
         return "kept by a node of a group" if self.replicated else "undone"
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseChange:
+class DatabaseChange(Struct, frozen=True):
     """A name that recovery gives or takes.
 
     Attributes:
@@ -94,8 +92,7 @@ class DatabaseChange:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class LostTransaction:
+class LostTransaction(Struct, frozen=True):
     """A committed transaction behind the end of the log.
 
     Attributes:
@@ -110,8 +107,7 @@ class LostTransaction:
     ln_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class LostKeys:
+class LostKeys(Struct, frozen=True):
     """Records of one database behind the end of the log.
 
     Attributes:
@@ -134,8 +130,7 @@ class LostKeys:
         return len(self.keys)
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Struct, frozen=True):
     """What lies behind the end of a log and would be cut off.
 
     Attributes:
@@ -152,8 +147,7 @@ class Lost:
 NOTHING_LOST = Lost((), (), 0)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What recovery would do.
 
     Attributes:

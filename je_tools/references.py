@@ -6,9 +6,9 @@ Unlike `entries`, which decodes whole payloads, only what stands in front of the
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import decode
@@ -24,8 +24,7 @@ for _entry_type in ENTRY_TYPES.values():
     _FAMILY_OF[_entry_type.no] = _FAMILIES.index(_entry_type.family)
 
 
-@dataclass(frozen=True)
-class References:
+class References(Struct, frozen=True):
     """Fields that entries share, by row.
 
     Attributes:

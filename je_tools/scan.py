@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.environment import Environment, LogFile
 from je_tools.errors import InputError, StoppedError
@@ -55,8 +57,7 @@ ENCODERS_MAX = 4
 """Threads or processes that encode entries unless more are asked for: each takes up to 90 MB."""
 
 
-@dataclass
-class FileState:
+class FileState(Struct):
     """What reading one whole file has shown, besides its entries.
 
     Attributes:
@@ -82,8 +83,7 @@ class FileState:
     unreadable: list[tuple[int, int]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Part(Generic[T]):
+class Part(Struct, Generic[T], frozen=True):
     """The results of one range, and the damage in it; the file's state behind its last range.
 
     A gap comes with the part in which it is closed, which may be one behind that of its start.
@@ -96,8 +96,7 @@ class Part(Generic[T]):
     end: FileState | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A stretch of a file that is read by itself, by a process that knows nothing of the others.
 
     The pieces of a file hold each of its entries once, in the order of the log.
@@ -115,8 +114,7 @@ class Piece:
     behind: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
+class _Range(Struct, frozen=True):
     """Entries that begin in [start, stop), and the place to read on from where it is known."""
 
     start: int
@@ -124,8 +122,7 @@ class _Range:
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
+class Outcome(Struct, Generic[T], frozen=True):
     """What reading one range on its own has shown; only this module looks into it."""
 
     results: list[T]
@@ -137,8 +134,7 @@ STEPPING_THREADS = 2
 """See `Scanner.stepping`."""
 
 
-@dataclass(frozen=True)
-class Scanner:
+class Scanner(Struct, frozen=True, dict=True):
     """How a log is read.
 
     Attributes:
@@ -489,8 +485,7 @@ def _read(
     return Outcome(results, ranged.state)
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(Struct, frozen=True):
     """What a worker process is told once."""
 
     scanner: Scanner

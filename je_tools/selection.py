@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.entries import EntryTable, build_table
 from je_tools.errors import UsageError
@@ -36,8 +36,7 @@ _NUMBER_KEYS: dict[str, tuple[Callable[[int], bytes], int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPattern:
+class KeyPattern(Struct, frozen=True):
     """Bytes that a key must be equal to, or begin with."""
 
     needle: bytes
@@ -151,8 +150,7 @@ def _unknown_type(name: str) -> str:
     return f"--type {name}: no such entry type or group{hint} (`je-tools explain type:` lists all)"
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Filters, all of which an entry must pass; None or empty filters nothing.
 
     Attributes:

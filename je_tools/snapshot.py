@@ -10,13 +10,14 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.ahead import ahead
 from je_tools.btree.faults import Faults
@@ -78,8 +79,7 @@ T = TypeVar("T")
 _TWO_PART_SINCE = 8
 
 
-@dataclass(frozen=True)
-class Database:
+class Database(Struct, frozen=True):
     """A database of a snapshot.
 
     Attributes:
@@ -125,8 +125,7 @@ class Database:
         return tuple(one for one in both if one)
 
 
-@dataclass
-class Snapshot:
+class Snapshot(Struct, dict=True):
     """An environment after recovery.
 
     Attributes:

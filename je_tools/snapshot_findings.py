@@ -6,10 +6,10 @@ Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from je_tools.btree.tree import Fault, FaultKind
 from je_tools.continuity import unreadable_findings

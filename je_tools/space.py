@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.environment import LogFile
 from je_tools.formats.je.internal import Expirations, ReservedFile, VlsnBucket
@@ -75,8 +75,7 @@ class Reason(StrEnum):
     """The log, as recovery would leave it, ends before."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileSpace:
+class FileSpace(Struct, frozen=True):
     """One file.
 
     Attributes:
@@ -98,8 +97,7 @@ class FileSpace:
     reasons: tuple[Reason, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """What the disk limits say when an engine opens the environment next.
 
     Attributes:
@@ -150,8 +148,7 @@ class Disk:
         return self.available_size is not None and self.available_size <= 0
 
 
-@dataclass(frozen=True)
-class Space:
+class Space(Struct, frozen=True):
     """Where the space of an environment goes.
 
     Attributes:
@@ -227,8 +224,7 @@ def _sum(parts: list[Utilization]) -> Utilization:
     )
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """What the files are judged by."""
 
     snapshot: Snapshot

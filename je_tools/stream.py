@@ -13,9 +13,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.continuity import finding
 from je_tools.environment import Environment
@@ -29,8 +29,7 @@ SPANS_MAX = 4096
 """Separate spans of VLSNs that are remembered; a log made of nothing else is hostile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(Struct, frozen=True):
     """VLSNs of some entries as runs of consecutive ones, in log order.
 
     Attributes:
@@ -76,8 +75,7 @@ def _matchpoint(rows: Rows, row: int) -> int:
     return max(int(rows.fields(row).get("matchpoint_vlsn", 0)), 0)
 
 
-@dataclass
-class Stream:
+class Stream(Struct):
     """Follows the stream through a log.
 
     Attributes:

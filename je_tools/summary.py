@@ -8,9 +8,9 @@ Source: StatsFileReader, VLSNDistributionReader, JE 18.3.12 and 25.3.17.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.checkpoints import CheckpointPart, Interval, collect_checkpoints, intervals
 from je_tools.environment import Environment, LogFile
@@ -42,8 +42,7 @@ _OF_DATABASE = _LN_TYPES | _IN_TYPES
 _USER_TYPES = mask_of(each.no for each in ENTRY_TYPES.values() if each.user_ln)
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is added up besides types and files.
 
     Attributes:
@@ -57,8 +56,7 @@ class Wanted:
     largest: int | None = None
 
 
-@dataclass(slots=True)
-class Vlsns:
+class Vlsns(Struct):
     """Entries of the replication stream: how many, the first VLSN and the last in log order.
 
     Entries that a rollback took back are counted, as the engine's tool does.
@@ -75,8 +73,7 @@ class Vlsns:
         self.last = self.last if other.last is None else other.last
 
 
-@dataclass(frozen=True, slots=True)
-class RangePart:
+class RangePart(Struct, frozen=True):
     """What one `Rows` adds; what is not wanted is None."""
 
     tally: Tally
@@ -90,8 +87,7 @@ class RangePart:
     transactions: TransactionPart | None
 
 
-@dataclass(slots=True)
-class FileSummary:
+class FileSummary(Struct):
     """One file: its tally, LSNs of its first and last good entry, and its VLSNs."""
 
     file: LogFile
@@ -101,8 +97,7 @@ class FileSummary:
     vlsns: Vlsns = field(default_factory=Vlsns)
 
 
-@dataclass
-class Summary:
+class Summary(Struct):
     """The totals of a log. Damaged entries do not count.
 
     Attributes:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.entries import NO_TIME, EntryTable, build_table
 from je_tools.errors import UsageError
@@ -80,8 +81,7 @@ def _since_1970(text: str, found: re.Match[str]) -> int:
     return time_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """A span of time: inclusive bounds in ms since 1970, None for no bound."""
 
     since_ms: int | None
@@ -99,8 +99,7 @@ class Window:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """A side for every number: that of the last of `starts` (int64, ascending) at or before it.
 
     `last` is the largest number that was given.
@@ -135,8 +134,7 @@ class Steps:
         return Steps(unique, every[where], max(self.last, int(numbers[-1])))
 
 
-@dataclass(frozen=True, slots=True)
-class TimeMarks:
+class TimeMarks(Struct, frozen=True):
     """What the entries of one range tell of times; see `collect_times`.
 
     Attributes:
@@ -181,8 +179,7 @@ def _last_of_each(ids: Ints, rows: Ints) -> tuple[Ints, Ints]:
     return unique, rows[::-1][first]
 
 
-@dataclass(frozen=True)
-class TimeIndex:
+class TimeIndex(Struct, frozen=True):
     """On which side of the bounds entries without a time of their own are.
 
     Attributes:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.header import NULL_LSN
@@ -54,8 +54,7 @@ class Outcome(StrEnum):
     """A replica took all its entries back."""
 
 
-@dataclass(slots=True)
-class Transaction:
+class Transaction(Struct):
     """One transaction.
 
     Attributes:
@@ -83,16 +82,14 @@ class Transaction:
         return -self.size, self.first_lsn
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """What a range holds of a transaction; `begins` says that nothing of it lies before."""
 
     begins: bool
     transaction: Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class Rollback:
+class Rollback(Struct, frozen=True):
     """A RollbackStart: entries of these transactions behind the matchpoint are taken back."""
 
     lsn: int
@@ -100,8 +97,7 @@ class Rollback:
     txn_ids: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionPart:
+class TransactionPart(Struct, frozen=True):
     """The transactions of some rows.
 
     Attributes:
@@ -159,8 +155,7 @@ def collect_marks(rows: Rows) -> tuple[tuple[Rollback, ...], int | None]:
     return tuple(rollbacks), first_active_lsn
 
 
-@dataclass(frozen=True)
-class Segments:
+class Segments(Struct, frozen=True):
     """Runs of entries of one transaction, in columns; a run ends with its Commit or Abort.
 
     Attributes:
@@ -269,8 +264,7 @@ def _databases(segment: Ints, db_id: Ints, has_db: Mask, segments: int) -> tuple
     return np.searchsorted(segment, np.arange(segments + 1)), db_id
 
 
-@dataclass
-class Transactions:
+class Transactions(Struct):
     """Joins the parts of a log.
 
     Attributes:

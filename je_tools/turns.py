@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from je_tools.forks import CAN_FORK, Step, Task, forked
 from je_tools.formats.cells import Room
@@ -28,8 +29,7 @@ _DONE_AHEAD = 16 << 20
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Hands:
+class Hands(Struct, frozen=True):
     """Who works.
 
     Attributes:
@@ -42,7 +42,7 @@ class Hands:
     count: int
     room_max: int
     forks: bool = False
-    rooms: deque[Room] = field(default_factory=deque, init=False, repr=False)
+    rooms: deque[Room] = field(default_factory=deque)
 
     def in_order(
         self, tasks: Iterable[Task[T]], *, forkable: bool = False
@@ -120,8 +120,7 @@ class Hands:
             self.rooms.append(room)
 
 
-@dataclass(slots=True)
-class _Begun(Generic[T]):
+class _Begun(Struct, Generic[T]):
     """A task of which some steps are done.
 
     Attributes:

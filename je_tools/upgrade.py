@@ -9,11 +9,11 @@ Source: INFileReader, RecoveryManager.checkLogVersion8UpgradeViolations, JE 7.5.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.continuity import finding
 from je_tools.environment import Environment
@@ -46,8 +46,7 @@ _MAP_LNS = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Fa
 _DUPLICATES, _DELETED = 1, 1
 
 
-@dataclass(frozen=True, slots=True)
-class OldForm:
+class OldForm(Struct, frozen=True):
     """What some rows say of it.
 
     Attributes:
@@ -99,8 +98,7 @@ def _described(fields: Mapping[str, Any]) -> dict[int, bool]:
     return {database["id"]: not gone and bool(database.get("db_flags", 0) & _DUPLICATES)}
 
 
-@dataclass
-class Upgrade:
+class Upgrade(Struct, dict=True):
     """What a log says of being opened by JE 5.0 and later; its parts are given in log order.
 
     Attributes:

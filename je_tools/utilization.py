@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.internal import (
@@ -42,8 +43,7 @@ _IS_IN = mask_of(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FileSummary:
+class FileSummary(Struct, frozen=True):
     """What the engine has counted in a file, in the order of SUMMARY_TOTALS.
 
     Attributes:
@@ -125,8 +125,7 @@ class FileSummary:
         return int(_FLOAT(count) * (_FLOAT(self.total_in_size) / _FLOAT(self.total_in_count)))
 
 
-@dataclass(frozen=True, slots=True)
-class Utilization:
+class Utilization(Struct, frozen=True):
     """How much of some bytes is in use, in percent.
 
     Attributes:
@@ -162,8 +161,7 @@ def _percent(unused: int, of: Utilization) -> int:
     return math.floor(float(share) + 0.5)
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """The summaries that the utilization database names.
 
     Attributes:

@@ -12,11 +12,12 @@ import stat
 import struct
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.continuity import Evidence, Files, Ranges, evidence, finding
 from je_tools.damage import (
@@ -50,8 +51,7 @@ UNKNOWN_PROCESS = 0
 """Holder of a lock that cannot be named: of another pid namespace, or not one process alone."""
 
 
-@dataclass
-class Damage:
+class Damage(Struct):
     """The errors of a log, counted, for commands that do not list them.
 
     Attributes:
@@ -69,8 +69,7 @@ class Damage:
         return f"damaged, {counted(self.codes.total(), 'error')}: {codes}"
 
 
-@dataclass
-class Totals:
+class Totals(Struct):
     """What a verification has read, and what it has found.
 
     Attributes:
@@ -148,8 +147,7 @@ class Totals:
         return f"{self.env}: {verdict}{': ' * bool(kinds)}{', '.join(kinds)} ({read})"
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What some rows have shown, in plain numbers, so that the rows can go.
 
     Attributes:
@@ -208,8 +206,7 @@ def verify(
         yield found
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """Looks at the rows of a range, in any thread or process; keeps no view of them.
 
     Attributes:

@@ -7,11 +7,11 @@ counted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, cells_of
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET
@@ -135,8 +135,7 @@ def encode_fields(
         at[row] = cursor
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """What `encode_fields` takes of the fields in front of the slots, of the slots, or behind them.
 
     Attributes:

@@ -7,11 +7,11 @@ strings stay spans of the source buffer.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask, cells_of
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOTS_MAX
@@ -229,8 +229,7 @@ def decode_fields(
         at[row] = cursor
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(Struct, frozen=True, dict=True):
     """Decoded fields of some entries, or of the items of their lists.
 
     Attributes:
@@ -299,8 +298,7 @@ class Columns:
         return name in self.program.names
 
 
-@dataclass(frozen=True)
-class Decoded:
+class Decoded(Struct, frozen=True):
     """Entries of one family: their fields, their slots, and which could not be decoded.
 
     Attributes:
@@ -333,8 +331,7 @@ def decode(
     return decode_items(items, family, fast=fast, wanted=wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Struct, frozen=True):
     """Payloads of entries of one log version, wherever they lie.
 
     Attributes:
@@ -417,8 +414,7 @@ def _joined(head: Columns, tail: Columns) -> Columns:
     )
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """The entries of one `decode`, and how far each has been read."""
 
     items: Items

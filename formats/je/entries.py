@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.je import header as h
 from je_tools.formats.je.layout import Coding, Field, Op, Test, layout
@@ -33,8 +33,7 @@ class EntryError(Exception):
         self.at = at
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """An entry's header as it is on disk; `vlsn` is None where none is stored."""
 
     checksum: int
@@ -50,8 +49,7 @@ class Header:
         return h.MIN_HEADER_SIZE if self.vlsn is None else h.MAX_HEADER_SIZE
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Where one field lies: `path` names it (`slots[2].key`), half-open bytes of the entry."""
 
     path: str
@@ -60,14 +58,13 @@ class Span:
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One decoded entry of a file of log version `version`."""
 
     header: Header
     version: int
     fields: Mapping[str, Value]
-    spans: Sequence[Span] = field(default=(), compare=False, repr=False)
+    spans: Sequence[Span] = ()
 
     @property
     def type_name(self) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from je_tools.formats.adler import adler32
 from je_tools.formats.arrays import Ints, Mask, distinct, run_of
@@ -143,8 +144,7 @@ _OF_ALL = frozenset({"image", "data"})
 """What of `Entries` is not a column."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(Struct, frozen=True):
     """Entries anywhere in a log; element i of each array is the i-th that was asked for.
 
     Attributes:
@@ -175,12 +175,12 @@ class Entries:
 
     def take(self, rows: Ints) -> Entries:
         """Some of them, in the order of `rows`."""
-        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        columns = asdict(self)
         return Entries(**{n: c if n in _OF_ALL else c[rows] for n, c in columns.items()})
 
     def put(self, rows: Ints, others: Entries) -> Entries:
         """The same with others, with positions in the same bytes, in the place of some."""
-        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        columns = asdict(self)
         for name in columns.keys() - _OF_ALL:
             columns[name] = columns[name].copy()
             columns[name][rows] = getattr(others, name)

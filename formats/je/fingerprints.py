@@ -16,11 +16,11 @@ Source: je-log.md "Nodes"; BtreeVerifier.verifyLSN, verifyDataRecord, JE 25.3.17
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image
@@ -363,8 +363,7 @@ def _doubt(
     return loaded
 
 
-@dataclass(frozen=True, slots=True)
-class Prints:
+class Prints(Struct, frozen=True):
     """Fingerprints of records in a part of a file, ascending by where they begin.
 
     Attributes:
@@ -383,8 +382,7 @@ class Prints:
         return len(self.prints)
 
 
-@dataclass(frozen=True, slots=True)
-class Printing:
+class Printing(Struct, frozen=True):
     """How fingerprints are made in this run.
 
     Attributes:
@@ -426,8 +424,7 @@ class Printing:
         return Prints(first, np.bincount(pages - first), low, prints[:count].copy())
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """Fingerprints by places in an image.
 
     Attributes:
@@ -441,8 +438,7 @@ class Places:
     prints: Ints
 
 
-@dataclass
-class Fingerprints:
+class Fingerprints(Struct):
     """Those of the records of a log, as a scan tells them.
 
     Attributes:

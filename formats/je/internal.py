@@ -15,8 +15,9 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from je_tools.formats.je.internal_names import (
     EXPIRATION_DB,
@@ -55,8 +56,7 @@ _LAST_TYPE_WITHOUT_FORMAT = 1
 _FORMAT_WITH_VERSION = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """A record whose bytes are not what they should be."""
 
     reason: str
@@ -79,8 +79,7 @@ def database_id(key: bytes) -> int:
     return int(key)
 
 
-@dataclass(frozen=True, slots=True)
-class FileSummaryKey:
+class FileSummaryKey(Struct, frozen=True):
     """The key of a summary: the newest of a file comes first.
 
     Attributes:
@@ -103,8 +102,7 @@ class FileSummaryKey:
         return struct.pack(">II", self.file_no, _SEQUENCE_MAX - self.sequence)
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedFile:
+class ReservedFile(Struct, frozen=True):
     """A file that has been cleaned and waits for its deletion.
 
     Attributes:
@@ -138,8 +136,7 @@ class ReservedFile:
         return long_key(self.file_no), bytes(writer.data)
 
 
-@dataclass(frozen=True, slots=True)
-class Expirations:
+class Expirations(Struct, frozen=True):
     """How many bytes of a file expire when.
 
     Attributes:
@@ -188,8 +185,7 @@ class Expirations:
         return sum(size for time, size in self.sizes if time <= now)
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseExtinction:
+class DatabaseExtinction(Struct, frozen=True):
     """A database that was removed, and whose records are still to be counted as obsolete."""
 
     scan_id: int
@@ -202,8 +198,7 @@ class DatabaseExtinction:
         return sorted_packed_key(self.scan_id), bytes(writer.packed(self.db_id).data)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordExtinction:
+class RecordExtinction(Struct, frozen=True):
     """A range of records that the application has given up.
 
     Attributes:
@@ -264,8 +259,7 @@ def decode_extinction(key: bytes, data: bytes) -> DatabaseExtinction | RecordExt
     return scan
 
 
-@dataclass(frozen=True, slots=True)
-class RepGroup:
+class RepGroup(Struct, frozen=True):
     """The replication group.
 
     Attributes:
@@ -301,8 +295,7 @@ class RepGroup:
         return string_key(GROUP_KEY), bytes(writer.data)
 
 
-@dataclass(frozen=True, slots=True)
-class RepNode:
+class RepNode(Struct, frozen=True):
     """A member of the replication group, or one that was.
 
     Attributes:
@@ -362,8 +355,7 @@ class RepNode:
         return string_key(self.name), bytes(writer.data)
 
 
-@dataclass(frozen=True, slots=True)
-class VlsnRange:
+class VlsnRange(Struct, frozen=True):
     """VLSNs that the index covers; all are -1 where it is empty.
 
     Attributes:
@@ -392,8 +384,7 @@ class VlsnRange:
         return long_key(RANGE_KEY), bytes(writer.data)
 
 
-@dataclass(frozen=True, slots=True)
-class VlsnBucket:
+class VlsnBucket(Struct, frozen=True):
     """VLSNs of a file, and where some of their entries are.
 
     Attributes:
@@ -421,8 +412,7 @@ class VlsnBucket:
         return long_key(self.first), bytes(writer.data)
 
 
-@dataclass(frozen=True, slots=True)
-class GhostBucket:
+class GhostBucket(Struct, frozen=True):
     """A VLSN whose entry is not known, and between which LSNs it would be."""
 
     version: int
@@ -455,8 +445,7 @@ def decode_bucket(data: bytes) -> VlsnBucket | GhostBucket:
     return bucket
 
 
-@dataclass(frozen=True, slots=True)
-class EraserState:
+class EraserState(Struct, frozen=True):
     """How far the data eraser is in its cycle.
 
     Attributes:

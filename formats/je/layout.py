@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from je_tools.formats.je.types import ENTRY_TYPES, PAYLOAD_VERSION_MIN, Family
 
@@ -62,8 +63,7 @@ class Op(IntEnum):
     """It holds bytes, be it none; the operand is unused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Test:
+class Test(Struct, frozen=True):
     """A condition on the value of an earlier field of the same item."""
 
     field: str
@@ -71,8 +71,7 @@ class Test:
     operand: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One field. It is present when every test of `when` holds.
 
     `fields` are those of a GROUP or of one item of a LIST; `count` names the LIST's count field,

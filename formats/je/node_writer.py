@@ -10,10 +10,10 @@ BIN.setExpiration, BIN.setModificationTime, JE 7.5.11 and 25.3.17.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.column_writer import Part, encode_parts
@@ -179,8 +179,7 @@ def encode_nodes(
     return _encode(nodes, None, data, version, prefixing=prefixing, two_part=two_part, fast=fast)
 
 
-@dataclass(frozen=True, slots=True)
-class FullVersions:
+class FullVersions(Struct, frozen=True):
     """What deltas say of the nodes that they are of, as int64 (deltas,) each.
 
     Attributes:
@@ -288,8 +287,7 @@ def _check(nodes: Nodes, version: int, types: Collection[int]) -> None:
         raise ValueError("an expiration within an hour")
 
 
-@dataclass(frozen=True, slots=True)
-class _Based:
+class _Based(Struct, frozen=True):
     """Numbers as nodes hold them: differences to one of the node, 0 for none.
 
     Attributes:
@@ -309,8 +307,7 @@ class _Based:
         return cls(base, np.where(values != 0, values - base[nodes.slot_node] + 1, 0))
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """What is chosen by what the slots hold.
 
     Attributes:

@@ -10,11 +10,12 @@ Source: je-log.md "Nodes"; IN.readFromLog, BIN.applyDelta, TTL, JE 7.5.11 and 25
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict, astuple, replace
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns, Decoded
@@ -52,8 +53,7 @@ KEYS_MAX = 1 << 29
 _STATES_SINCE = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
+class Slots(Struct, frozen=True):
     """Slots of nodes.
 
     Attributes:
@@ -77,12 +77,20 @@ class Slots:
     created_ms: Ints
     modified_ms: Ints
 
+    @classmethod
+    def of_keys(cls, key: Spans) -> Slots:
+        """Slots that have keys and nothing else, to be filled."""
+        columns = {name: np.zeros(len(key), np.int64) for name in cls.__struct_fields__[1:]}
+        columns["lsn"][:] = NULL_LSN
+        columns["data_size"][:] = -1
+        return cls(key, **columns)
+
     def __len__(self) -> int:
         return len(self.lsn)
 
     def take(self, keep: npt.NDArray[Any] | slice) -> Slots:
         """The slots of a mask, of an index array in its order, or of a slice."""
-        return Slots(**{f.name: _taken(getattr(self, f.name), keep) for f in fields(self)})
+        return Slots(*(_taken(column, keep) for column in astuple(self)))
 
     @property
     def deleted(self) -> Mask:
@@ -91,8 +99,7 @@ class Slots:
         return gone
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
+class Nodes(Struct, frozen=True):
     """Nodes, in the order in which they were asked for.
 
     Attributes:
@@ -252,8 +259,7 @@ def _fits(decoded: Decoded) -> Mask:
     return fitting
 
 
-@dataclass(frozen=True, slots=True)
-class States:
+class States(Struct, frozen=True):
     """What there is to know of BINs to count their records.
 
     Attributes:
@@ -502,9 +508,9 @@ def joined(parts: Sequence[Slots]) -> Slots:
     if len(parts) == 1:
         return parts[0]
     columns = {
-        f.name: np.concatenate([np.empty(0, np.int64), *(getattr(p, f.name) for p in parts)])
-        for f in fields(Slots)
-        if f.name != "key"
+        name: np.concatenate([np.empty(0, np.int64), *(getattr(p, name) for p in parts)])
+        for name in Slots.__struct_fields__
+        if name != "key"
     }
     return Slots(key=joined_spans([part.key for part in parts]), **columns)
 
@@ -679,7 +685,7 @@ def merged(
         ends = (full_first, full_last)
         lists = (place_of, held, behind)
         total = merge_by_bytes(len(nodes), nodes.first, groups, *ends, *lists, out, counts)
-    columns = {f.name: getattr(nodes, f.name) for f in fields(nodes)}
+    columns = asdict(nodes)
     for name in ("node_id", "level", "booleans", "max_entries"):
         columns[name] = np.where(there, getattr(fulls, name)[place], columns[name])
     own, other = nodes.identifier_key, fulls.identifier_key

@@ -8,9 +8,8 @@ Source: je-log.md "Records"; NameLN, MapLN and FileSummaryLN.writeToLog, JE 18.3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.entries import Entry, EntryError, decode_entry
@@ -23,8 +22,7 @@ PAYLOAD_FAMILIES = (Family.NAME_LN, Family.MAP_LN, Family.FILE_SUMMARY_LN)
 _OWN = frozenset({"name_db_id", "database", "deleted", "anchor_lsn", "summary", "obsolete_offsets"})
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Struct, frozen=True):
     """An entry of these families.
 
     Attributes:

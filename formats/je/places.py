@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeVar, overload
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints
 
@@ -18,8 +18,7 @@ SINGLE, INSERTED = 1, 2
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Bytes [start, stop) that hold no entry that can be trusted.
 
     `start` is where an entry should begin. `single` says that the gap is exactly one entry: the
@@ -33,8 +32,7 @@ class Gap:
     inserted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ChainBreak:
+class ChainBreak(Struct, frozen=True):
     """A good entry at `offset` whose prevOffset is `found` and not `expected`.
 
     The entries behind it name places `shift` bytes before the real ones: so many bytes were

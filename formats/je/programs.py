@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.layout import Coding, Field, Op, layout
@@ -28,8 +28,7 @@ _MAX_TESTS = 2
 OP_WIDTH = OP_HEAD + _MAX_TESTS * TEST_WIDTH
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True, dict=True):
     """The fields of a family in one log version, as numbers for kernels.
 
     Attributes:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je import header as h
@@ -55,8 +56,7 @@ _ROWS = 1 << 15
 _ROWS_PER_BYTE_SHIFT = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Struct, frozen=True):
     """What some entries are, all taken together.
 
     Attributes:
@@ -70,8 +70,7 @@ class Survey:
     flags: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Entries of one file in columns; element i of each array is the i-th entry.
 
     Attributes:
@@ -190,8 +189,7 @@ COLUMN_NAMES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where reading a file stands between two entries.
 
     Attributes:
@@ -210,8 +208,7 @@ class Place:
     relaxed: bool = False
 
 
-@dataclass
-class RangeState:
+class RangeState(Struct):
     """What a range has shown when all its rows have been taken.
 
     Attributes:

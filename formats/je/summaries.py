@@ -7,10 +7,10 @@ Source: je-log.md "Utilization"; FileSummaryLN, FileSummary, PackedOffsets, JE 7
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, distinct
 from je_tools.formats.image import Image
@@ -111,8 +111,7 @@ def _unpack(buf: Any, n: int, at: Any, ends: Any, file_nos: Any, keys: Any, out:
                 shift += 15
 
 
-@dataclass(frozen=True, slots=True)
-class Summaries:
+class Summaries(Struct, frozen=True):
     """Summaries that are there and say something, in the order in which they were asked for.
 
     Attributes:

@@ -9,10 +9,10 @@ JE 18.3.12 and 25.3.17.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints, cells_of
 from je_tools.formats.je import header as h
@@ -162,8 +162,7 @@ def _empty(lines: int) -> Ints:
     return out
 
 
-@dataclass
-class Tally:
+class Tally(Struct):
     """Counts and bytes; tallies of several ranges add up.
 
     Attributes:

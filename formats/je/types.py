@@ -7,10 +7,10 @@ Source: LogEntryType and the classes it names, JE 7.5.11 (versions up to 15) and
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.arrays import Mask
 
@@ -59,8 +59,7 @@ class Group(StrEnum):
     REP = "REP"
 
 
-@dataclass(frozen=True, slots=True)
-class EntryType:
+class EntryType(Struct, frozen=True):
     """One entry type: its number on disk, the engine's name, and what it is."""
 
     no: int

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.formats.adler import adler32
 from je_tools.formats.arrays import Ints
@@ -95,8 +96,7 @@ def append_rows(
     return row, offset, last_offset, used
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(Struct, frozen=True):
     """Where a log ends.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from je_tools.audit.fleet import SEVERITIES, FleetSummary
 from je_tools.audit.shown import shown
@@ -16,8 +17,7 @@ ROWS_MAX = 8
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """One bar of a chart.
 
     Attributes:
@@ -37,8 +37,7 @@ class Bar:
     link: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """A stretch of the bar of all environments: where it begins and how long it is, in percent."""
 
     severity: str

@@ -7,7 +7,6 @@ log share a bar. What a page holds grows with the environments, and with nothing
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from je_tools.audit.fleet import (
     ONE,
@@ -89,8 +89,7 @@ def shares(counts: Sequence[int], total: int, most: int) -> list[int]:
     return dealt
 
 
-@dataclass(frozen=True, slots=True)
-class Picked:
+class Picked(Struct, frozen=True):
     """The findings that a page shows.
 
     Attributes:

@@ -10,9 +10,11 @@ import os
 import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.shown import distinct
@@ -29,16 +31,14 @@ _OPENERS = 16
 """Threads that open environments: each waits for the file system most of the time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """What could not be read, as a finding will say: `env` is the path."""
 
     env: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(Struct, frozen=True):
     """What was found below the roots.
 
     Attributes:
@@ -93,8 +93,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     )
 
 
-@dataclass
-class _Search:
+class _Search(Struct):
     """Directories that hold logs, and what could not be looked into.
 
     Those whose names have the fewest parts are looked into first, of these the ones with fewer

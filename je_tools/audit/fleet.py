@@ -7,13 +7,13 @@ an environment, or one an environment and finding code, is held.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from msgspec import Struct, field
 
 from je_tools.audit.tables import (
     ENTRY_STATS,
@@ -33,8 +33,7 @@ SEVERITIES = (Severity.ERROR.value, Severity.WARNING.value, Severity.NOTE.value,
 """What an environment can be, the worst first."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunInfo:
+class RunInfo(Struct, frozen=True):
     """The run whose tables are reported.
 
     Attributes:
@@ -56,8 +55,7 @@ class RunInfo:
     tables: str
 
 
-@dataclass(frozen=True, slots=True)
-class CodeCount:
+class CodeCount(Struct, frozen=True):
     """How often a finding was made; in `env_count` environments."""
 
     code: str
@@ -66,8 +64,7 @@ class CodeCount:
     env_count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentRow:
+class EnvironmentRow(Struct, frozen=True):
     """A row of the table `environments`, and what others sum up to for it.
 
     Attributes:
@@ -100,8 +97,7 @@ class EnvironmentRow:
         return int(self.values[column])
 
 
-@dataclass(frozen=True, slots=True)
-class VersionCount:
+class VersionCount(Struct, frozen=True):
     """The files of one log version."""
 
     version: int
@@ -110,8 +106,7 @@ class VersionCount:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class TypeCount:
+class TypeCount(Struct, frozen=True):
     """The good entries of one type."""
 
     type: str
@@ -119,8 +114,7 @@ class TypeCount:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeCount:
+class OutcomeCount(Struct, frozen=True):
     """The transactions of one outcome."""
 
     outcome: str
@@ -129,8 +123,7 @@ class OutcomeCount:
     size: int
 
 
-@dataclass(frozen=True)
-class FleetSummary:
+class FleetSummary(Struct, frozen=True):
     """A fleet in numbers.
 
     Attributes:

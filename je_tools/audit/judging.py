@@ -9,10 +9,11 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from je_tools.audit import tables as t
 from je_tools.audit.reasons import why_unread

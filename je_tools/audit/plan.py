@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain, groupby
+
+from msgspec import Struct
 
 from je_tools.audit.discover import Fleet
 from je_tools.environment import Environment, LogFile
@@ -20,8 +21,7 @@ TASKS_PER_CORE = 4
 """Enough that the last tasks end together, and a multiple: no core takes one more than others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A file, or a range of one that is cut.
 
     Attributes:

@@ -11,12 +11,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from msgspec import Struct, field
 
 from je_tools.audit import tables as t
 from je_tools.audit.attempts import leave_what_counts
@@ -48,8 +48,7 @@ Step = Callable[[str], AbstractContextManager[Callable[[int, int], None] | None]
 """Told of each step by its name; gives what is told of its tasks, done and in all."""
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """What an audit is asked for.
 
     Attributes:
@@ -65,8 +64,7 @@ class Job:
     settings: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """What Spark was, for the report."""
 
     spark_version: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from je_tools.audit.fleet import EnvironmentRow, FleetSummary
 from je_tools.plain import clean_text

@@ -7,14 +7,14 @@ roots, and joins all tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _TEXT, _INT, _FLAG, _INTS = "string", "bigint", "boolean", "array<bigint>"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column of a table.
 
     Attributes:
@@ -28,8 +28,7 @@ class Column:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """One table; `order` are the columns by which a reader puts its rows in order."""
 
     name: str

@@ -7,10 +7,11 @@ to the staging folder in columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.audit.plan import Piece, Task
 from je_tools.audit.reasons import why_unread
@@ -27,8 +28,7 @@ from je_tools.transactions import Rollback, Segments, collect_marks
 from je_tools.verify import Look
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """What some rows have shown, in plain numbers.
 
     Attributes:
@@ -49,8 +49,7 @@ class Shown:
     ended: Ended = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Show:
+class Show(Struct, frozen=True):
     """Work of a scan: shows rows, in any process."""
 
     look: Look
@@ -69,8 +68,7 @@ class Show:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(Struct, frozen=True):
     """What reading one piece has shown.
 
     Attributes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from je_tools.btree.tree import Fault, FaultKind, Known
 from je_tools.formats.arrays import Ints
@@ -34,8 +34,7 @@ LACKING = (
 _Group = tuple[FaultKind, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Lacking:
+class Lacking(Struct, frozen=True):
     """Records of one database whose data cannot be had.
 
     Attributes:
@@ -59,8 +58,7 @@ class Lacking:
         return Fault(LACKING[self.kind[row]], self.db_id, lsn, NULL_LSN, key, key)
 
 
-@dataclass
-class Faults:
+class Faults(Struct):
     """Faults as they are found.
 
     Trees are read more than once, and then the same faults are met again. Each that is kept is

@@ -8,10 +8,10 @@ Source: je-log.md "Nodes"; DIN, DBIN, JE 3.3.98.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from je_tools.btree.tree import LEVELS_MAX, Fault, FaultKind, Known, Tree
 from je_tools.formats.arrays import Ints, Mask
@@ -50,8 +50,7 @@ def _rows_of_nodes(tree: Tree, slots: Slots) -> Ints:
     return np.flatnonzero(entries.good & _OF_DUPLICATES[entries.type] & ~slots.deleted)
 
 
-@dataclass
-class _Way:
+class _Way(Struct):
     """The way down from some slots.
 
     Attributes:
@@ -135,8 +134,8 @@ def _put(slots: Slots, rows: Ints, nodes: Nodes) -> Slots:
     is_node[rows] = True
     below = is_node[owner]
     down = slots.take(owner)
-    for column in fields(Slots):
+    for name, column in asdict(nodes.slots).items():
         # The key stays that of the records.
-        if column.name != "key":
-            getattr(down, column.name)[below] = getattr(nodes.slots, column.name)
+        if name != "key":
+            getattr(down, name)[below] = column
     return down

@@ -10,12 +10,13 @@ Source: RecoveryManager.recoverChildIN, JE 7.5.11; IN.fetchIN, BIN.reconstituteB
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.formats.arrays import Ints, Mask, rows_by
 from je_tools.formats.image import Image
@@ -75,8 +76,7 @@ class FaultKind(StrEnum):
     """A BIN counts expirations in another unit than it says: engines up to 18.3 did."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A node that cannot be had, or not whole.
 
     Attributes:
@@ -95,8 +95,7 @@ class Fault:
     high: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Struct, frozen=True):
     """Nodes of one database that were logged since the last checkpoint began.
 
     Attributes:
@@ -118,8 +117,7 @@ class Replayed:
 NOTHING_REPLAYED = Replayed(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-@dataclass
-class Known:
+class Known(Struct):
     """Numbers that have come before: sorted arrays, each at most half as long as the one before."""
 
     arrays: list[Ints] = field(default_factory=list)
@@ -141,8 +139,7 @@ class Known:
         return first
 
 
-@dataclass
-class _Way:
+class _Way(Struct):
     """How `leaf_children` goes down.
 
     Attributes:
@@ -162,8 +159,7 @@ class _Way:
     named: Known = field(default_factory=Known)
 
 
-@dataclass(frozen=True, slots=True)
-class Children:
+class Children(Struct, frozen=True):
     """Nodes that are named but not read, in the order of their keys.
 
     Attributes:
@@ -193,8 +189,7 @@ class Children:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Leaves:
+class Leaves(Struct, frozen=True):
     """BINs in the order of their keys, deltas merged; one that cannot be had has no slots.
 
     Attributes:
@@ -211,8 +206,7 @@ class Leaves:
     logged: tuple[Nodes, Nodes]
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
+class _Placed(Struct, frozen=True):
     """Nodes of one level where their identifier keys are.
 
     Attributes:
@@ -260,8 +254,7 @@ def bound(key: bytes | None) -> Spans:
     return Spans.of([key])
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(Struct, frozen=True, dict=True):
     """How one database's nodes are read.
 
     Attributes:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.checkpoint.cutting import (
     check_reached,
@@ -55,8 +57,7 @@ _AMPLE = 2
 """A checkpoint has fewer bytes than so many times the log, which has all nodes that it writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
+class Orders(Struct, frozen=True):
     """What is asked for.
 
     Attributes:
@@ -72,8 +73,7 @@ class Orders:
     force: bool = False
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What is written, or would be.
 
     Attributes:

@@ -6,10 +6,10 @@ Source: RecoveryManager.redo, abortUndo, BIN.insertEntry, JE 7.5.11 and 18.3.12.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.btree.tree import Tree
 from je_tools.formats.arrays import Ints, Mask
@@ -36,8 +36,7 @@ _FAMILIES = (Family.LN, Family.NAME_LN)
 _LN_FIELDS = frozenset({"flags", "flags2", "expiration", "modified_ms", "created_ms", "data"})
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """An entry that this checkpoint has written.
 
     Attributes:
@@ -49,8 +48,7 @@ class Written:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """Keys of a database whose slots change, each once.
 
     Attributes:
@@ -151,12 +149,9 @@ class Changes:
             tree: of the database.
             rows: int64; which changes, all of such as have a slot.
         """
-        n = len(rows)
-        columns = {f.name: np.zeros(n, np.int64) for f in fields(Slots) if f.name != "key"}
-        columns["data_size"][:] = -1
-        columns["lsn"][:] = self.lsn[rows]
-        columns["logged_size"][:] = self.size[rows]
-        slots = Slots(key=self.key.take(rows), **columns)
+        slots = Slots.of_keys(self.key.take(rows))
+        slots.lsn[:] = self.lsn[rows]
+        slots.logged_size[:] = self.size[rows]
         back = np.flatnonzero(self.outcome[rows] == Outcome.ABORT_VERSION)
         _fill_abort_versions(tree, back, slots)
         logged = np.flatnonzero(self.size[rows] == 0)

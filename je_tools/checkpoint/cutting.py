@@ -5,9 +5,9 @@ Source: DbTruncateLog, VLSNIndex and TxnCommit's dtvlsn, JE 18.3.12.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.checkpoint.vlsn_records import is_replicated
 from je_tools.environment import Environment, LogFile
@@ -26,8 +26,7 @@ INVOKER = "je-tools"
 """What checkpoints of ours say of who wrote them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
+class Acknowledged(Struct, frozen=True):
     """Commits of the group behind the end of a log.
 
     Attributes:
@@ -178,8 +177,7 @@ def acknowledged_behind(snapshot: Snapshot) -> Acknowledged:
 _NONE = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True)
-class _Commits:
+class _Commits(Struct, frozen=True):
     """Work for a scan: the group's entries from an LSN on, VLSN and dtvlsn of its Commits."""
 
     from_lsn: int

@@ -14,9 +14,8 @@ IN.logInternal, JE 7.5.11 and 25.3.17.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-
 import numpy as np
+from msgspec import Struct
 
 from je_tools.btree.tree import Leaves, Tree
 from je_tools.checkpoint.mending import expire_far, lack_sizes, mended
@@ -39,8 +38,7 @@ from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import match
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """What changes in some BINs.
 
     Attributes:
@@ -56,8 +54,7 @@ class Given:
     slots: Slots
 
 
-@dataclass(frozen=True, slots=True)
-class Deltas:
+class Deltas(Struct, frozen=True):
     """BINs that are written as deltas.
 
     Attributes:
@@ -71,8 +68,7 @@ class Deltas:
     fulls: FullVersions
 
 
-@dataclass(frozen=True, slots=True)
-class _Bases:
+class _Bases(Struct, frozen=True):
     """The full versions of BINs; one row a BIN, and the slots of all in no order.
 
     Attributes:
@@ -121,8 +117,7 @@ class _Bases:
         return cls(there, lsn, hours, days, wrong, joined(parts), np.concatenate(owners))
 
 
-@dataclass(frozen=True, slots=True)
-class _Differing:
+class _Differing(Struct, frozen=True):
     """Slots of deltas.
 
     Attributes:
@@ -166,11 +161,9 @@ def is_dead(slots: Slots) -> Mask:
 
 def _deleted(key: Spans) -> Slots:
     """Slots of keys that are known to be deleted."""
-    columns = {f.name: np.zeros(len(key), np.int64) for f in fields(Slots) if f.name != "key"}
-    columns["data_size"][:] = -1
-    columns["lsn"][:] = NULL_LSN
-    columns["state"][:] = KNOWN_DELETED
-    return Slots(key=key, **columns)
+    slots = Slots.of_keys(key)
+    slots.state[:] = KNOWN_DELETED
+    return slots
 
 
 def find_deltas(

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.checkpoint.changes import Written
 from je_tools.checkpoint.sequences import Sequences
@@ -27,8 +28,7 @@ from je_tools.formats.spans import Spans
 from je_tools.utilization import FileSummary
 
 
-@dataclass
-class CheckpointLog:
+class CheckpointLog(Struct):
     """A log that a checkpoint is appended to.
 
     Attributes:

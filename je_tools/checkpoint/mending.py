@@ -8,9 +8,8 @@ Source: IN.getLastLoggedSize, BIN.setExpiration, BIN.applyDelta, JE 7.5.11 and 1
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from je_tools.btree.tree import Tree
 from je_tools.formats.arrays import Mask

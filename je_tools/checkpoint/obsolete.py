@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from je_tools.btree.tree import BINS_AT_ONCE, Tree
 from je_tools.formats.arrays import Ints, Mask, rows_by
@@ -63,8 +64,7 @@ _NONE = np.empty(0, np.int64)
 _NEVER_COUNTED = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True)
-class Gone(Table):
+class Gone(Table, frozen=True):
     """Obsolete entries, in no order.
 
     Attributes:
@@ -91,7 +91,7 @@ class Gone(Table):
 
     def take(self, keep: Mask | Ints) -> Gone:
         """Some of them."""
-        return Gone(*(getattr(self, f.name)[keep] for f in fields(self)))
+        return Gone(*(column[keep] for column in astuple(self)))
 
 
 def joined_gone(parts: Iterable[Gone]) -> Gone:
@@ -99,7 +99,7 @@ def joined_gone(parts: Iterable[Gone]) -> Gone:
     every = list(parts)
     if not every:
         return Gone.of(_NONE, is_ln=True, is_listed=False)
-    columns = (np.concatenate([getattr(p, f.name) for p in every]) for f in fields(Gone))
+    columns = map(np.concatenate, zip(*map(astuple, every), strict=True))
     return Gone(*columns)
 
 
@@ -151,8 +151,7 @@ def _all_of(_: Tree, live: Live) -> dict[int, tuple[FileSummary, tuple[int, ...]
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Versions(Table):
+class Versions(Table, frozen=True):
     """Versions of nodes in the order of the log.
 
     Attributes:
@@ -172,7 +171,7 @@ class Versions(Table):
 
     def take(self, keep: Mask | Ints) -> Versions:
         """Some of them."""
-        return Versions(*(getattr(self, f.name)[keep] for f in fields(self)))
+        return Versions(*(column[keep] for column in astuple(self)))
 
 
 def joined_versions(parts: Iterable[Versions]) -> Versions:
@@ -180,13 +179,12 @@ def joined_versions(parts: Iterable[Versions]) -> Versions:
     every = list(parts)
     no = np.empty(0, np.bool_)
     every = every or [Versions(_NONE, _NONE, _NONE, _NONE, _NONE, no, no)]
-    columns = (np.concatenate([getattr(p, f.name) for p in every]) for f in fields(Versions))
+    columns = map(np.concatenate, zip(*map(astuple, every), strict=True))
     both = Versions(*columns)
     return both.take(np.argsort(both.lsn, kind="stable"))
 
 
-@dataclass(frozen=True)
-class Counting:
+class Counting(Struct, frozen=True, dict=True):
     """Finds what is obsolete; safe in any thread once it is made.
 
     Attributes:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from je_tools.checkpoint.changes import Written
 from je_tools.checkpoint.log import CheckpointLog

@@ -12,9 +12,8 @@ FileManager.makeInvisible, RecoveryManager.undoLNs, JE 7.5.11.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.je.header import NULL_LSN, invisible_mask
 from je_tools.recovery.interval import INVISIBLE, TRANSACTIONAL
@@ -24,8 +23,7 @@ _FLAGS_AT = 5
 _OFFSET = (1 << 32) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A flags byte in the header of an entry, and what it has to become.
 
     Attributes:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.checkpoint.changes import Changes, Written
 from je_tools.checkpoint.cutting import INVOKER, files_behind
@@ -91,8 +91,7 @@ _OLD_RECORD: dict[str, Any] = {
 """What a descriptor of another log version may not have."""
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """How a checkpoint is written.
 
     Attributes:
@@ -106,8 +105,7 @@ class Settings:
     delta_percent: int = NUMBERS[BIN_DELTA].default
 
 
-@dataclass
-class Checkpoint:
+class Checkpoint(Struct):
     """What a checkpoint is made of.
 
     Attributes:

@@ -7,10 +7,10 @@ JE 18.3.12.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints
 
@@ -18,8 +18,7 @@ FRESH = {"node": (0, -9), "db": (1, -256), "txn": (0, -10), "extinction": (0, 0)
 """What stands for none given yet, local and replicated. Source: CheckpointEnd, JE 18.3.12."""
 
 
-@dataclass
-class Sequences:
+class Sequences(Struct):
     """The last number of each kind that was given.
 
     Local ones count up, and replicated ones, which are negative, down.

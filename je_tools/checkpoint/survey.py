@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.btree.tree import NODES_AT_ONCE
 from je_tools.checkpoint.obsolete import (
@@ -45,8 +46,7 @@ _IS_NODE = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Fa
 _IS_BIN = mask_of((BIN_NO, DELTA_NO))
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """Entries of the replication stream that no rollback has marked, in the order of the log.
 
     Attributes:
@@ -79,8 +79,7 @@ class Stream:
         return Stream(self.lsn[keep], self.vlsn[keep], self.type[keep])
 
 
-@dataclass
-class Survey:
+class Survey(Struct):
     """What was found.
 
     Attributes:
@@ -100,8 +99,7 @@ class Survey:
     gone: list[Gone] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     """Of some rows of one file.
 
     Attributes:
@@ -124,8 +122,7 @@ class _Piece:
     versions: list[Versions]
 
 
-@dataclass(frozen=True)
-class _Look:
+class _Look(Struct, frozen=True):
     """Work for a scan.
 
     Attributes:

@@ -9,10 +9,11 @@ Source: je-log.md "Checkpoints"; Checkpointer.flushDirtyNodes, IN.split, JE 18.3
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Leaves, Tree, at_once_below
 from je_tools.checkpoint.changes import Changes
@@ -47,8 +48,7 @@ _LEVELS_OF_MOST = 0x10000
 _ONE, _ZERO = np.ones(1, np.bool_), np.zeros(1, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class _Upper:
+class _Upper(Struct, frozen=True):
     """Upper nodes of one level on the way to what changes.
 
     Attributes:
@@ -62,8 +62,7 @@ class _Upper:
     below: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
+class _Named(Struct, frozen=True):
     """What comes into the place of slots of upper nodes.
 
     Attributes:
@@ -80,8 +79,7 @@ class _Named:
     size: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class _Pieces:
+class _Pieces(Struct, frozen=True):
     """Nodes that are written, in the order of their keys.
 
     Attributes:
@@ -95,8 +93,7 @@ class _Pieces:
     is_first: Mask
 
 
-@dataclass(frozen=True)
-class TreeWriter:
+class TreeWriter(Struct, frozen=True):
     """Writes what changes of one database's tree.
 
     Attributes:

@@ -13,10 +13,11 @@ VLSNRange, JE 7.5.11 and 18.3.12.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.checkpoint.survey import Stream
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of
@@ -38,8 +39,7 @@ _OFFSET = (1 << 32) - 1
 Bucket = VlsnBucket | GhostBucket
 
 
-@dataclass(frozen=True, slots=True)
-class BucketRules:
+class BucketRules(Struct, frozen=True):
     """When a bucket is full.
 
     Attributes:
@@ -59,16 +59,14 @@ class BucketRules:
         return cls(*(settings.number(each) for each in (VLSN_STRIDE, VLSN_MAPPINGS, VLSN_DISTANCE)))
 
 
-@dataclass(frozen=True, slots=True)
-class Matchpoint:
+class Matchpoint(Struct, frozen=True):
     """Up to where a rollback has kept the stream."""
 
     vlsn: int
     lsn: int
 
 
-@dataclass(frozen=True)
-class VlsnIndex:
+class VlsnIndex(Struct, frozen=True):
     """The index.
 
     Attributes:

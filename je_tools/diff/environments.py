@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.diff.records import Change, Changes, Comparison
 from je_tools.snapshot import Database, Snapshot
@@ -14,8 +14,7 @@ BY_ID = "id:"
 """What stands in front of an id that is given in the place of a name."""
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A database by its name in two snapshots; None where it is not there.
 
     Attributes:
@@ -57,8 +56,7 @@ class Pair:
         return name == self.name
 
 
-@dataclass
-class Tally:
+class Tally(Struct):
     """How two databases differ.
 
     Attributes:

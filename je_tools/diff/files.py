@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.environment import Environment, LogFile, check_numbers, reopened
 
@@ -49,8 +49,7 @@ WRONG = frozenset(
 """States of which a copy that was never opened has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilePair:
+class FilePair(Struct, frozen=True):
     """A file of both.
 
     Attributes:

@@ -6,12 +6,13 @@ Both are read once and side by side; nothing is kept of what is equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.cells import Cell, Spelling, lines_of
@@ -44,8 +45,7 @@ class Change(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-@dataclass(frozen=True, slots=True)
-class Changes(Records):
+class Changes(Records, frozen=True):
     """Records that differ, in the order of their keys.
 
     Attributes:
@@ -62,12 +62,11 @@ class Changes(Records):
 
 
 def _changes(records: Records, change: npt.NDArray[np.uint8], position: Ints) -> Changes:
-    columns = {f.name: getattr(records, f.name) for f in fields(Records)}
+    columns = asdict(records)
     return Changes(**columns, change=change, position=position)
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """How records are compared.
 
     Attributes:
@@ -157,12 +156,12 @@ def joined_records(batches: list[Records]) -> Records:
     if not batches:
         return no_records()
     columns: dict[str, Any] = {}
-    for column in fields(Records):
-        parts = [getattr(batch, column.name) for batch in batches]
+    for name in Records.__struct_fields__:
+        parts = [getattr(batch, name) for batch in batches]
         together: Callable[[Any], Any] = np.concatenate
         if isinstance(parts[0], Spans):
             together = joined_spans
-        columns[column.name] = together(parts)
+        columns[name] = together(parts)
     return Records(**columns)
 
 
@@ -270,8 +269,7 @@ def _found(how: Comparison, keys_a: Spans, keys_b: Spans) -> tuple[Ints, Mask]:
     return at, same
 
 
-@dataclass(slots=True)
-class Block:
+class Block(Struct):
     """Records that differ, with few equal ones between them.
 
     Attributes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.environment import Environment
 from je_tools.errors import UsageError
@@ -19,8 +20,7 @@ from je_tools.recovery.rollbacks import Periods
 from je_tools.scan import Scanner
 
 
-@dataclass(frozen=True, slots=True)
-class _Best:
+class _Best(Struct, frozen=True):
     """What fits best of some entries: its LSN, what it is chosen by, and the range of that."""
 
     value: int
@@ -64,8 +64,7 @@ def lsn_of_time(environment: Environment, scanner: Scanner, time_ms: int) -> int
     return max(each.lsn for each in fitting)
 
 
-@dataclass(frozen=True, slots=True)
-class _ByVlsn:
+class _ByVlsn(Struct, frozen=True):
     """Work for a scan: the highest VLSN up to a limit.
 
     Attributes:
@@ -91,8 +90,7 @@ class _ByVlsn:
         return _Best(highest, int(lsns[vlsns == highest].max()), least, most)
 
 
-@dataclass(frozen=True, slots=True)
-class _ByTime:
+class _ByTime(Struct, frozen=True):
     """Work for a scan: the last Commit up to a time."""
 
     time_ms: int

@@ -10,11 +10,12 @@ LastFileReader, RecoveryManager.findEndOfLog, findLastCheckpoint, JE 7.5.11 and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.environment import Environment, LogFile, reopened
 from je_tools.formats.arrays import Ints
@@ -68,8 +69,7 @@ class Refusal(StrEnum):
     HALT_CHOSEN = "halt-chosen"
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A checkpoint's entry, a DbTree, or one that says what may be done with the log."""
 
     lsn: int
@@ -77,16 +77,14 @@ class Mark:
     fields: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """A last file that holds nothing: `put_aside` when the engine gives it the suffix .bad."""
 
     file: LogFile
     put_aside: bool
 
 
-@dataclass(frozen=True)
-class LogEnd:
+class LogEnd(Struct, frozen=True):
     """The end of a log.
 
     Attributes:
@@ -120,8 +118,7 @@ class LogEnd:
         return lsn_of(self.files[-1].file_no, self.next_offset) if self.files else NULL_LSN
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """Where recovery begins.
 
     Attributes:
@@ -140,8 +137,7 @@ class Checkpoint:
     fields: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _FilePart:
+class _FilePart(Struct, frozen=True):
     """Some rows of a file.
 
     Attributes:
@@ -277,8 +273,7 @@ def _read_file(
     return found, gap_at, tail
 
 
-@dataclass(frozen=True, slots=True)
-class _Collect:
+class _Collect(Struct, frozen=True):
     """`collect_marks` as work for a scan."""
 
     limit: int

@@ -9,11 +9,12 @@ Source: je-log.md "Recovery"; RecoveryManager.buildTree, UndoReader, JE 7.5.11 a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import asdict, astuple, replace
 
 from je_tools.entries import build_table
 from je_tools.environment import Environment, LogFile
@@ -58,16 +59,14 @@ _NODE_WANTED = frozenset({"db_id", "node_id", "booleans"})
 _OLD_DELTA_WANTED = frozenset({"db_id", "last_full_lsn"})
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Columns of one length."""
 
     def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))
+        return len(getattr(self, self.__struct_fields__[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class Lns(Table):
+class Lns(Table, frozen=True):
     """LNs in the order of the log.
 
     Attributes:
@@ -87,11 +86,10 @@ class Lns(Table):
 
     def take(self, keep: npt.NDArray[Any]) -> Lns:
         """The rows of a mask or of an index array, in its order."""
-        return Lns(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
+        return Lns(*(column[keep] for column in astuple(self)))
 
 
-@dataclass(frozen=True, slots=True)
-class Writes(Table):
+class Writes(Table, frozen=True):
     """What undo and redo ask of LNs; columns as in `Lns`."""
 
     lsn: Ints
@@ -108,8 +106,7 @@ class Writes(Table):
         return Writes(self.lsn[keep], self.txn_id[keep], self.flags[keep])
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedNodes(Table):
+class LoggedNodes(Table, frozen=True):
     """Nodes in the order of the log, without those that only an unfinished checkpoint would use.
 
     Attributes:
@@ -126,11 +123,10 @@ class LoggedNodes(Table):
 
     def take(self, keep: npt.NDArray[Any]) -> LoggedNodes:
         """The rows of a mask or of an index array, in its order."""
-        return LoggedNodes(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
+        return LoggedNodes(*(column[keep] for column in astuple(self)))
 
 
-@dataclass(frozen=True, slots=True)
-class TxnEnds(Table):
+class TxnEnds(Table, frozen=True):
     """Commits and aborts.
 
     Attributes:
@@ -144,8 +140,7 @@ class TxnEnds(Table):
     is_commit: Mask
 
 
-@dataclass(frozen=True, slots=True)
-class RollbackPeriod:
+class RollbackPeriod(Struct, frozen=True):
     """LNs behind the matchpoint and in front of the RollbackStart, of the transactions named.
 
     Attributes:
@@ -160,8 +155,7 @@ class RollbackPeriod:
     txn_ids: frozenset[int] | None
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """What recovery replays.
 
     Attributes:
@@ -179,8 +173,7 @@ class Interval:
     damaged: tuple[tuple[int, int], ...]
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     """What one range holds."""
 
     lns: list[Lns] = field(default_factory=list)
@@ -191,8 +184,7 @@ class _Found:
     damaged: list[tuple[int, int]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Collector:
+class _Collector(Struct, frozen=True):
     """Work for a scan.
 
     Attributes:
@@ -332,8 +324,8 @@ def read_interval(
         if end is not None and end.tail < end.size and part.file.file_no < some[-1].file_no:
             all_found.damaged.append((base + end.tail, end.size - end.tail))
         for found in part.results:
-            for column in fields(_Found):
-                getattr(all_found, column.name).extend(getattr(found, column.name))
+            for name, rows in asdict(found).items():
+                getattr(all_found, name).extend(rows)
     # What the threads have read with is free, and kept by malloc.
     give_back_memory()
     lns, ends = _joined(all_found.lns, _NO_LNS), _joined(all_found.ends, _NO_ENDS)
@@ -363,11 +355,10 @@ def _joined(parts: list[T], none: T) -> T:
     """The parts as one; a column of them is let go as soon as it is copied, and so are they."""
     if not parts:
         return none
-    names = [f.name for f in fields(none)]
-    columns = {name: [getattr(part, name) for part in parts] for name in names}
+    columns = {name: [getattr(part, name) for part in parts] for name in none.__struct_fields__}
     parts.clear()
     joined = {}
-    for name in names:
+    for name in none.__struct_fields__:
         joined[name] = np.concatenate(columns.pop(name))
         if joined[name].nbytes >= _GIVEN_BACK_FROM:
             # Malloc would keep what many small arrays were in.

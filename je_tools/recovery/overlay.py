@@ -10,12 +10,12 @@ Source: RecoveryManager.undoLNs, redoLNs, abortUndo, redo, JE 7.5.11 and 18.3.12
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.ahead import ahead
 from je_tools.btree.faults import Faults
@@ -61,8 +61,7 @@ class Outcome(IntEnum):
     """The record that an undone LN has replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overlay:
+class Overlay(Struct, frozen=True):
     """Keys of a database of which recovery changes the slot, each once.
 
     Attributes:
@@ -88,8 +87,7 @@ def no_overlay() -> Overlay:
     return Overlay(Spans(np.empty(0, np.uint8), none, none), np.empty(0, np.uint8), none)
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(Struct, frozen=True, dict=True):
     """By what undo and redo go.
 
     Attributes:
@@ -127,8 +125,7 @@ class Rules:
         return bool(Periods.of(bounds).hold(np.zeros(len(lsns), np.int64), lsns).any())
 
 
-@dataclass(frozen=True)
-class _Groups:
+class _Groups(Struct, frozen=True):
     """LNs brought together by key.
 
     Attributes:
@@ -183,8 +180,7 @@ def decide(
     return overlay, faults
 
 
-@dataclass
-class _State:
+class _State(Struct):
     """Each group's slot as undo and redo go on.
 
     Attributes:

@@ -6,9 +6,9 @@ Source: je-log.md "Reading the current content"; CursorImpl.getCurrent, BIN.fetc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.btree.counting import count_slots
 from je_tools.btree.faults import LACKING, Faults, Lacking
@@ -51,8 +51,7 @@ ABORT_FIELDS = frozenset(
 """What an LN says of the record that it replaced, when its transaction was the first to."""
 
 
-@dataclass
-class _Values:
+class _Values(Struct):
     """What records hold, in columns that are filled bit by bit; see `Records`.
 
     Attributes:
@@ -85,8 +84,10 @@ class _Values:
         )
 
 
-@dataclass
-class Reading:
+_NONE = np.empty(0, np.bool_)
+
+
+class Reading(Struct):
     """How the records of one database are read.
 
     Attributes:
@@ -102,7 +103,7 @@ class Reading:
     with_data: bool
     now_ms: int | None
     inside: KeyRange | None = None
-    _used: Mask = field(init=False)
+    _used: Mask = _NONE
 
     def __post_init__(self) -> None:
         self._used = np.zeros(len(self.overlay), np.bool_)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 
 
-@dataclass(frozen=True)
-class Periods:
+class Periods(Struct, frozen=True):
     """Periods of a log, each of an owner; sorted by owner and where they begin.
 
     Attributes:

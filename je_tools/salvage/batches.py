@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.errors import StoppedError
 from je_tools.formats.arrays import Ints
@@ -28,8 +28,7 @@ _TOMBSTONE = 0x04
 _FIELDS = frozenset({"key", "data", "expiration", "modified_ms", "created_ms", "flags2"})
 
 
-@dataclass(frozen=True, slots=True)
-class Graded(Records):
+class Graded(Records, frozen=True):
     """Records of which it is known how sure they are.
 
     Attributes:
@@ -64,8 +63,7 @@ def graded(records: Records, confidence: Grades) -> Graded:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """Where records of a database are read from.
 
     Attributes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.identity import newest_of
@@ -51,8 +51,7 @@ _DENSE = 16
 """How many times as wide as many numbers may be, so that a table of them is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """What is taken of `Content.lns`; element i of each array is of the i-th.
 
     Attributes:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints, Mask
@@ -61,8 +61,7 @@ _ID_WIDTH = 1 << 16
 _NODE_FIELDS = frozenset({"db_id", "node_id"})
 
 
-@dataclass(frozen=True, slots=True)
-class Lns:
+class Lns(Struct, frozen=True):
     """Records as they were written; element i of each array is the i-th, in log order.
 
     Attributes:
@@ -86,8 +85,7 @@ class Lns:
         return len(self.lsn)
 
 
-@dataclass(frozen=True, slots=True)
-class Leaves:
+class Leaves(Struct, frozen=True):
     """Bottom nodes of the trees and their deltas, in log order.
 
     Attributes:
@@ -101,8 +99,7 @@ class Leaves:
     is_delta: npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """What a database is like, as its last descriptor says.
 
     Attributes:
@@ -114,8 +111,7 @@ class Kind:
     has_comparator: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """A whole log.
 
     Attributes:
@@ -145,8 +141,7 @@ class Content:
     seed: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     """What a range holds."""
 
     lns: list[Lns]
@@ -159,8 +154,7 @@ class _Seen:
     undecodable: int
 
 
-@dataclass
-class _Codes:
+class _Codes(Struct):
     """Numbers from 0 on for ids of databases, given to any thread that asks."""
 
     codes: dict[int, int] = field(default_factory=dict)
@@ -231,8 +225,7 @@ def read_content(environment: Environment, scanner: Scanner, *, internal: bool =
     )
 
 
-@dataclass(frozen=True)
-class _Look:
+class _Look(Struct, frozen=True):
     """The work of the scan.
 
     Attributes:
@@ -437,7 +430,7 @@ def _duplicates_before(environment: Environment, scanner: Scanner) -> frozenset[
 def _take_lns(lns: Lns, keep: npt.NDArray[Any]) -> Lns:
     if keep.dtype == np.bool_ and keep.all():
         return lns
-    return Lns(*(getattr(lns, name)[keep] for name in Lns.__dataclass_fields__))
+    return Lns(*(getattr(lns, name)[keep] for name in Lns.__struct_fields__))
 
 
 def _sorted_lns(pieces: list[Lns]) -> Lns:
@@ -457,7 +450,7 @@ def _no_columns() -> list[list[npt.NDArray[Any]]]:
 def _add_columns(columns: list[list[npt.NDArray[Any]]], pieces: list[Lns]) -> None:
     """Move the columns of some pieces behind those that came before; the pieces are forgotten."""
     for lns in pieces:
-        for column, name in zip(columns, Lns.__dataclass_fields__, strict=True):
+        for column, name in zip(columns, Lns.__struct_fields__, strict=True):
             column.append(getattr(lns, name))
     pieces.clear()
 

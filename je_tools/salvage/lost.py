@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints, Mask
@@ -45,8 +46,7 @@ class HoleKind(StrEnum):
     """A file that the system does not open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hole:
+class Hole(Struct, frozen=True):
     """A stretch of the log that cannot be read.
 
     Attributes:
@@ -88,8 +88,7 @@ class Hole:
         return (self.stop - self.start) >> 32 if self.kind is HoleKind.NO_FILE else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Struct, frozen=True):
     """What cannot be read.
 
     Attributes:

@@ -8,11 +8,11 @@ could not be read, the key is known all the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.cells import Cell, Spelling, lines_of, read_only
@@ -39,8 +39,7 @@ _TOMBSTONE = 0x80
 _ABORT_GONE = 0x01
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """Records that are named, and were written at LSNs that cannot be read.
 
     Attributes:
@@ -105,8 +104,7 @@ def _rebased(pieces: list[Records]) -> Records:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPart:
+class NamedPart(Struct, frozen=True):
     """What a range names.
 
     Attributes:
@@ -118,8 +116,7 @@ class NamedPart:
     lsns: Ints
 
 
-@dataclass(frozen=True)
-class FindNamed:
+class FindNamed(Struct, frozen=True):
     """The work of the scan.
 
     Attributes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.environment import Environment, check_numbers
 from je_tools.formats.arrays import Ints, Mask
@@ -37,8 +37,7 @@ LOOKED_AT = 1000
 """How many records say what a database is like whose descriptor is lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(Struct, frozen=True):
     """A database of which something may come back.
 
     Attributes:
@@ -67,8 +66,7 @@ class Described:
     lost: int
 
 
-@dataclass(frozen=True)
-class Salvage:
+class Salvage(Struct, frozen=True, dict=True):
     """A log, and what comes back of it.
 
     Attributes:
@@ -267,8 +265,7 @@ def _where_ends_may_be(environment: Environment, content: Content) -> Ints:
     return np.sort(np.concatenate((content.solid.ends, starts)))
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """Files of a salvage.
 
     Attributes:

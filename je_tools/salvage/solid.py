@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.reader import Rows
@@ -14,8 +14,7 @@ from je_tools.formats.je.reader import Rows
 NO_TYPE = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SolidPart:
+class SolidPart(Struct, frozen=True):
     """Runs of good entries that touch each other, of one range.
 
     Attributes:
@@ -44,8 +43,7 @@ def solid_part(rows: Rows, mask: Mask) -> SolidPart:
     return SolidPart(rows.file_no, start[first], stop[last], types[first], types[last])
 
 
-@dataclass(frozen=True, slots=True)
-class Solid:
+class Solid(Struct, frozen=True):
     """Runs of good entries of a whole log, in its order.
 
     Attributes:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from je_tools.entries import ROW_FIELDS, EntryTable, FamilyPart, Single
 from je_tools.formats.arrays import Ints
@@ -245,8 +245,7 @@ def _scattered(array: pa.Array, index: Ints, n: int) -> pa.Array:
     return array.take(t.number_array(places, taken))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Where the rows of some columns lie among `n`: at `index`, or everywhere (None)."""
 
     n: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from je_tools.checkpoint.apply import Outcome
 from je_tools.checkpoint.run import Checkpoint
@@ -42,8 +43,7 @@ _ENTRIES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _NodeRow:
+class _NodeRow(Struct, frozen=True):
     db_id: int
     name: str | None
     level: int
@@ -53,8 +53,7 @@ class _NodeRow:
     provisional: str
 
 
-@dataclass(frozen=True, slots=True)
-class _DescriptorRow:
+class _DescriptorRow(Struct, frozen=True):
     db_id: int
     name: str | None
     old_root_lsn: int | None
@@ -62,15 +61,13 @@ class _DescriptorRow:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordRow:
+class _RecordRow(Struct, frozen=True):
     name: str
     written_count: int
     removed_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class _EntryRow:
+class _EntryRow(Struct, frozen=True):
     type: str
     entry_count: int
     size: int

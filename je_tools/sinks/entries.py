@@ -5,12 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.entries import EntryTable
 from je_tools.masking import Masking
@@ -54,8 +56,7 @@ class EntrySink(Protocol):
         """Write all pieces, which `encode` made, to `out`, which stays open."""
 
 
-@dataclass(frozen=True)
-class TextSink:
+class TextSink(Struct, frozen=True):
     """Lines of bytes behind a header."""
 
     encode: Callable[[EntryTable], Any]
@@ -70,8 +71,7 @@ class TextSink:
             out.flush()
 
 
-@dataclass(frozen=True)
-class ParquetSink:
+class ParquetSink(Struct, frozen=True):
     """Record batches of one schema into a Parquet file.
 
     By parquet-rs: it writes nested columns in half the time that Arrow's C++ writer takes.
@@ -103,8 +103,7 @@ class ParquetSink:
             raise stopped[0]
 
 
-@dataclass(frozen=True)
-class JoinedSink:
+class JoinedSink(Struct, frozen=True):
     """A Parquet file of row groups that several processes make.
 
     Each is in a file of its own until it has been appended to the output: what goes from process
@@ -150,8 +149,7 @@ class JoinedSink:
             joiner.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroups:
+class RowGroups(Struct, frozen=True):
     """A file that is to be part of another.
 
     Attributes:
@@ -190,8 +188,7 @@ def _until_stopped(pieces: Iterable[Any], stopped: list[BaseException]) -> Itera
         stopped.append(error)
 
 
-@dataclass(frozen=True)
-class _Guarded:
+class _Guarded(Struct, frozen=True):
     """A file for a foreign writer that would panic: what goes wrong is kept, the rest dropped."""
 
     file: BinaryIO

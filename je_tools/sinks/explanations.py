@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import zip_longest
 from textwrap import wrap
 from typing import Any, TextIO
 
+from msgspec.structs import asdict
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table

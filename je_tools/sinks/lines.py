@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from je_tools.entries import EntryTable
 from je_tools.formats.arrays import Ints
@@ -43,8 +43,7 @@ _TIME = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Widths of the columns; the detail takes what is left, and what does not fit is left out.
 
     Attributes:

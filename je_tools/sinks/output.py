@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar, cast
+
+from msgspec import Struct
 
 from je_tools.errors import RefusedError
 
@@ -117,8 +118,7 @@ def open_scratch(path: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-@dataclass(frozen=True, slots=True)
-class PartPath:
+class PartPath(Struct, frozen=True):
     """A file in a directory that `open_directory` gave.
 
     Attributes:

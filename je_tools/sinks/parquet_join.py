@@ -11,11 +11,11 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import BinaryIO
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.thrift import (
@@ -91,8 +91,7 @@ def _table() -> Ints:
 _TABLE = _table()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """What a file has to tell where it becomes a part of another; pickles.
 
     Attributes:
@@ -169,8 +168,7 @@ def _joined(file: memoryview, spans: Sequence[tuple[int, int]]) -> bytes:
     return b"".join(file[start:stop] for start, stop in spans)
 
 
-@dataclass(slots=True)
-class Joiner:
+class Joiner(Struct):
     """Joins parts, of which there is at least one.
 
     Of each it keeps the metadata, compressed, since they come last in the file.

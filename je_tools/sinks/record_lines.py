@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.cells import Cell, Room, Spelling, lines_of
@@ -31,8 +31,7 @@ _DUMP_HEADER = "VERSION=3\nformat={form}\ntype=btree\ndupsort={dupsort}\nHEADER=
 _DUMP_FOOTER = b"DATA=END\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """A database as it is written.
 
     Attributes:
@@ -45,7 +44,7 @@ class Named:
     name: str | None
     db_id: int
     has_duplicates: bool
-    typed: Typed | None = field(default=None, compare=False, repr=False)
+    typed: Typed | None = None
 
     @property
     def shown(self) -> str:
@@ -53,8 +52,7 @@ class Named:
         return f"id-{self.db_id}" if self.name is None else clean_text(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Struct, frozen=True):
     """One more column, of which there are few different values.
 
     Attributes:
@@ -77,8 +75,7 @@ class Marks:
         return Cell(spans, Spelling.WORD, before.encode(), after.encode())
 
 
-@dataclass(frozen=True, slots=True)
-class LineForm:
+class LineForm(Struct, frozen=True):
     """A form of output that consists of lines.
 
     Attributes:

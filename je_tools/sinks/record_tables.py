@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from je_tools.forks import Step
 from je_tools.formats.cells import Room
@@ -54,16 +54,14 @@ RECORD_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """A Parquet file in memory, and what was noted of its records."""
 
     part: Part
     notes: Sequence[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ParquetRecords:
+class ParquetRecords(Struct, frozen=True):
     """Records into a Parquet file.
 
     Attributes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.errors import UsageError
 from je_tools.forks import Step
@@ -45,8 +46,7 @@ class RecordFormat(StrEnum):
     PARQUET = "parquet"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A database to be written, and its records in the order in which they are written.
 
     Attributes:
@@ -63,8 +63,7 @@ class Source:
     forkable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """What has been written of a database.
 
     Attributes:
@@ -95,8 +94,7 @@ class RecordSink(Protocol):
         """Write databases to `out`, which stays open."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Spelled:
+class _Spelled(Struct, frozen=True):
     """What there is to know of some records beside their lines."""
 
     records: int
@@ -104,8 +102,7 @@ class _Spelled:
     notes: Sequence[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class LineSink:
+class LineSink(Struct, frozen=True):
     """Lines into a file.
 
     Attributes:

@@ -9,12 +9,13 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import groupby
 from textwrap import wrap
 from typing import Any, BinaryIO
+
+from msgspec import Struct
 
 from je_tools.formats.je.header import lsn_text
 from je_tools.plain import clean_text, safe_cell
@@ -48,8 +49,7 @@ class Kind(Enum):
 _LEFT = (Kind.TEXT, Kind.TEXTS, Kind.KEY)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column.
 
     Attributes:
@@ -76,8 +76,7 @@ class Column:
         return cell
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A table of results.
 
     Attributes:

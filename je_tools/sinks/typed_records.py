@@ -6,8 +6,9 @@ import json
 import re
 import uuid
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
+
+from msgspec.structs import asdict
 
 from je_tools.formats.image import Image
 from je_tools.formats.je.fetch import fetch_entry
@@ -65,8 +66,7 @@ def _of_bytes(name: str, records: Records, row: int) -> str | None:
     if isinstance(record, Unreadable):
         return _text({"unreadable": record.reason})
     kind = _WORD.sub("-", type(record).__name__).lower()
-    names = [field.name for field in fields(record)]
-    values = {name: _value(name, getattr(record, name)) for name in names}
+    values = {name: _value(name, value) for name, value in asdict(record).items()}
     if isinstance(record, Expirations):
         values = {"file_no": record.file_no, "expires": _expires(record)}
     if isinstance(record, RepNode) and 0 <= record.node_type < len(NODE_TYPES):

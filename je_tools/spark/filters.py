@@ -8,8 +8,10 @@ only when all of it is decoded. What neither is true of is left to Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.environment import LogFile
 from je_tools.formats.je.types import type_name
@@ -55,8 +57,7 @@ _COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """A column, an operator of SQL, and a value; of `in` a tuple of values."""
 
     column: str
@@ -76,8 +77,7 @@ class Condition:
         return all(type(value) in kinds for value in values)
 
 
-@dataclass(frozen=True)
-class Narrowed:
+class Narrowed(Struct, frozen=True):
     """What is left to read.
 
     Attributes:
@@ -106,8 +106,7 @@ class Narrowed:
         return selection
 
 
-@dataclass(frozen=True, slots=True)
-class Pushdown:
+class Pushdown(Struct, frozen=True):
     """What decides which conditions can be pushed.
 
     Attributes:

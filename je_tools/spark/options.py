@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from je_tools.errors import UsageError
 from je_tools.masking import DataMode
@@ -43,8 +44,7 @@ OPTIONS: Mapping[str, str] = {
 """Every option, and what it does."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """What a read is asked for.
 
     Attributes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from je_tools.dump import read_names_and_times
-from je_tools.environment import Environment, LogFile, open_environment
+from je_tools.environment import LogFile, open_environment
 from je_tools.formats.je.header import lsn_of
 from je_tools.masking import Masking
 from je_tools.scan import Piece, Scanner
@@ -23,8 +25,7 @@ CUT_FROM = 256 << 20
 """A file of more bytes is cut into pieces."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """What one task reads, and how; it pickles.
 
     Attributes:
@@ -51,7 +52,6 @@ class Task:
         return sum(_size(piece) for piece in self.pieces)
 
 
-@dataclass
 class Planner:
     """A read of one log, from its options to its tasks.
 
@@ -62,14 +62,11 @@ class Planner:
         narrowed: which entries; conditions that are pushed narrow it.
     """
 
-    options: Options
-    masking: Masking
-    environment: Environment = field(init=False)
-    narrowed: Narrowed = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.environment = open_environment(self.options.paths)
-        self.narrowed = Narrowed(self.options.selection)
+    def __init__(self, options: Options, masking: Masking) -> None:
+        self.options = options
+        self.masking = masking
+        self.environment = open_environment(options.paths)
+        self.narrowed = Narrowed(options.selection)
 
     @property
     def versions(self) -> frozenset[int]:

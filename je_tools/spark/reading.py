@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
+from msgspec import Struct
 
 from je_tools.dump import Dump
 from je_tools.entries import EntryTable, build_table
@@ -45,8 +45,7 @@ def read_task(task: Task) -> Iterator[pa.RecordBatch]:
                     yield spark_batch(told.content, schema)
 
 
-@dataclass(frozen=True)
-class _Builder:
+class _Builder(Struct, frozen=True):
     """Decodes of entries what some columns are made of.
 
     Attributes:

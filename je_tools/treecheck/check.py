@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.ahead import ahead
 from je_tools.btree.faults import Lacking
@@ -36,8 +37,7 @@ _IDENTIFIERS_SINCE = 15
 _CHANGES_AT_ONCE = 1 << 14
 
 
-@dataclass(frozen=True)
-class _Named:
+class _Named(Struct, frozen=True):
     """Unread nodes, and which slot of its parent names each; -1 for a root."""
 
     children: Children
@@ -47,8 +47,7 @@ class _Named:
         return _Named(self.children.take(keep), self.slot[keep])
 
 
-@dataclass
-class _Ids:
+class _Ids(Struct):
     """Ids of nodes and where these are named, one row a node."""
 
     rows: list[Ints] = field(default_factory=list)
@@ -94,29 +93,30 @@ def _rules(snapshot: Snapshot) -> Rules:
     return Rules(snapshot.was_crashed, version >= _IDENTIFIERS_SINCE)
 
 
-@dataclass
 class _Check:
     """The check of one tree."""
 
-    snapshot: Snapshot
-    database: Database
-    rules: Rules
-    notes: CleanerNotes
-    checks: SlotChecks | None
-    ids: _Ids
-
-    def __post_init__(self) -> None:
-        self.tree: Tree = self.snapshot.tree(self.database)
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        database: Database,
+        rules: Rules,
+        notes: CleanerNotes,
+        checks: SlotChecks | None,
+        ids: _Ids,
+    ) -> None:
+        self.snapshot = snapshot
+        self.rules = rules
+        self.notes = notes
+        self.ids = ids
+        self.tree: Tree = snapshot.tree(database)
         self._read = Known()
-        family = _family(self.database)
+        family = _family(database)
         # The checks know records of that family; duplicates of old have trees of their own.
         is_known = family is Family.LN and not self.tree.old_duplicates
+        overlay = snapshot.overlay(database.db_id)
         self.expected = Expected(
-            family,
-            self.snapshot.overlay(self.database.db_id),
-            self.notes,
-            self.snapshot.now_ms,
-            self.checks if is_known else None,
+            family, overlay, notes, snapshot.now_ms, checks if is_known else None
         )
 
     def problems(self) -> Problems:

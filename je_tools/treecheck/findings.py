@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from je_tools.environment import Environment
 from je_tools.errors import InputError
@@ -22,8 +23,7 @@ from je_tools.treecheck.problems import LISTED, Problem, Problems
 from je_tools.treecheck.utilization import wrong_totals
 
 
-@dataclass(frozen=True)
-class Trees:
+class Trees(Struct, frozen=True):
     """What the check of trees begins with: an environment, and what its cleaner has noted."""
 
     snapshot: Snapshot

@@ -6,9 +6,9 @@ Source: je-log.md "Records"; UtilizationProfile.getObsoleteDetailSorted, FilePro
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.internal_names import RESERVED_FILES_DB
@@ -17,8 +17,7 @@ from je_tools.snapshot import Snapshot
 from je_tools.utilization import FileSummary, record_places, stored_summaries
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """The newest summary of a file.
 
     Attributes:
@@ -30,8 +29,7 @@ class Summary:
     counts: FileSummary
 
 
-@dataclass(frozen=True)
-class CleanerNotes:
+class CleanerNotes(Struct, frozen=True):
     """What the cleaner has noted.
 
     Attributes:

@@ -5,10 +5,11 @@ Source: je-log.md "Nodes"; BtreeVerifier, JE 25.3.17.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask
@@ -54,8 +55,7 @@ _FOUND = {
 }
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What is asked of the nodes of one tree.
 
     Attributes:
@@ -67,8 +67,7 @@ class Rules:
     has_identifiers: bool
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """Some nodes of one level.
 
     Attributes:

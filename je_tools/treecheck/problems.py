@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints
 
@@ -12,8 +13,7 @@ LISTED = 100
 """Problems of one code and database that are told one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Something wrong in one place of a tree.
 
     Attributes:
@@ -40,8 +40,7 @@ class Problem:
     loses: bool = True
 
 
-@dataclass
-class Problems:
+class Problems(Struct):
     """Problems as they are found.
 
     Attributes:

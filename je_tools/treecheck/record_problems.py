@@ -5,12 +5,12 @@ Source: je-log.md "Nodes"; BtreeVerifier.verifyLSN, verifyDataRecord, JE 25.3.17
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from je_tools.btree.old_duplicates import expanded
 from je_tools.formats.arrays import Ints, Mask
@@ -58,8 +58,7 @@ _TEXTS = {
 _GONE = (Record.ABSENT, Record.ERASED)
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """What the records of a database are.
 
     Attributes:
@@ -77,8 +76,7 @@ class Expected:
     checks: SlotChecks | None = None
 
 
-@dataclass(frozen=True)
-class _Slots:
+class _Slots(Struct, frozen=True):
     """Slots whose records are looked at.
 
     Attributes:

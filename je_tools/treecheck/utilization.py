@@ -6,9 +6,10 @@ Source: je-log.md "Records"; FileSummary, UtilizationTracker.countNewLogEntry, J
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints
@@ -28,8 +29,7 @@ _TOTALS = SUMMARY_TOTALS[:6]
 _ERASED_PLACE = len(_TOTALS)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A file whose totals are wrong.
 
     Attributes:

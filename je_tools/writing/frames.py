@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from je_tools.environment import is_data_directory_name, is_jdb_name
 from je_tools.writing.parts import part_count
@@ -36,8 +37,7 @@ class NewerJournalError(JournalError):
     """A journal of a version that is not known yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """One frame.
 
     Attributes:

@@ -27,12 +27,12 @@ import os
 import re
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, BinaryIO
 
 from crc32c import crc32c
+from msgspec import Struct
 
 from je_tools.environment import is_data_directory_name
 from je_tools.errors import RefusedError
@@ -288,8 +288,7 @@ def kept_files(home: Path, number: int) -> list[Path]:
     ]
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """A journal that was read.
 
     Attributes:

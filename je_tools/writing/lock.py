@@ -16,9 +16,10 @@ import re
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from je_tools.errors import InputError, RefusedError
 from je_tools.plain import printable, quoted
@@ -44,8 +45,7 @@ class Mode(StrEnum):
     """An engine that is about to remove files, and keeps readers out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """Somebody who holds a part of the lock.
 
     Attributes:
@@ -215,8 +215,7 @@ def _flock(kind: int, start: int) -> bytes:
     return _FLOCK.pack(kind, os.SEEK_SET, start, 1, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Conflict:
+class _Conflict(Struct, frozen=True):
     """A lock that would be in the way.
 
     Attributes:

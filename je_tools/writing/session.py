@@ -15,12 +15,12 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISLNK, S_ISREG
 from types import TracebackType
 
 from crc32c import crc32c
+from msgspec import Struct
 
 from je_tools import __version__
 from je_tools.environment import Environment, is_jdb_name
@@ -46,8 +46,7 @@ PENDING_MAX = 8 << 20
 """Bytes that are kept until the journal knows them: each time costs a wait for the disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What tells whether a file is what it was.
 
     Attributes:
@@ -78,8 +77,7 @@ def seen_of(path: Path) -> Seen:
     return Seen(info.st_size, info.st_dev, info.st_ino, info.st_mtime_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Bytes that were written.
 
     Attributes:
@@ -95,8 +93,7 @@ class Piece:
     checksum: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Flip:
+class _Flip(Struct, frozen=True):
     path: Path
     offset: int
     old: bytes

@@ -7,9 +7,10 @@ damage or by somebody's hand, is told of before anything is put back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from je_tools.writing.frames import Frame, JournalError
 from je_tools.writing.parts import part_count
@@ -41,8 +42,7 @@ class Way(StrEnum):
     """What was cut off a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step back.
 
     Attributes:
@@ -64,8 +64,7 @@ class Step:
     saved: tuple[Frame, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """A file that an operation appended to, or began.
 
     Attributes:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
 from crc32c import crc32c
+from msgspec.structs import replace
 
 from je_tools.errors import RefusedError
 from je_tools.plain import counted

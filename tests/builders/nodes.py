@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.keys import slot_parts
@@ -23,8 +23,7 @@ NOT_LOGGED = 0x46
 DIRTY = 0x02
 
 
-@dataclass
-class PlainSlot:
+class PlainSlot(Struct):
     """A slot; `data` is what is embedded, `None` for nothing."""
 
     key: bytes
@@ -38,8 +37,7 @@ class PlainSlot:
     modified_ms: int = 0
 
 
-@dataclass
-class PlainNode:
+class PlainNode(Struct):
     """A full node, or a delta.
 
     Attributes:

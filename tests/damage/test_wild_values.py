@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry, encode_entry

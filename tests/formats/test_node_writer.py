@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from je_tools.formats.je.entries import decode_entry, encode_item
 from je_tools.formats.je.fetch import Entries, fetch
@@ -121,7 +121,7 @@ def assert_same(back: Nodes, data: Bytes, nodes: Nodes, bytes_of: Bytes) -> None
     assert (back.booleans & 1 == nodes.booleans & 1).all()
     assert (back.slots.state == nodes.slots.state & ~NOT_LOGGED | is_delta).all()
     assert strings(back.slots.key) == strings(nodes.slots.key)
-    for column in {f.name for f in fields(Slots)} - {"state", "key", "data_start"}:
+    for column in set(Slots.__struct_fields__) - {"state", "key", "data_start"}:
         assert (getattr(back.slots, column) == getattr(nodes.slots, column)).all(), column
     assert strings(embedded(back, data)) == strings(embedded(nodes, bytes_of))
 

@@ -6,11 +6,11 @@ import json
 import random
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from je_tools.diff.files import FileState, compare_files
 from je_tools.diff.records import Change, Comparison, blocks

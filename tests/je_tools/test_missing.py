@@ -6,11 +6,11 @@ import functools
 import json
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from je_tools.btree.tree import Children, Tree, bound
 from je_tools.environment import open_environment

@@ -7,12 +7,12 @@ import json
 import random
 import shutil
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import click
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from je_tools.commands.main import COMMANDS
 from je_tools.commands.salvage import command as salvage_command

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from je_tools.errors import StoppedError
 from je_tools.recovery.interval import Lns, LoggedNodes

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from je_tools.checkpoint.apply import Orders, apply_checkpoint
 from je_tools.checkpoint.rollbacks import Mark, lacking_marks

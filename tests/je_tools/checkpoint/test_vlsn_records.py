@@ -5,12 +5,12 @@ What is right is told by the records that the engine logged, and by the entries 
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from je_tools.checkpoint.run import check_writable, is_needed
 from je_tools.checkpoint.vlsn_index import VlsnIndex
@@ -184,7 +184,7 @@ def test_an_index_that_lacks_what_was_logged_is_refused(
     source = node(CRASHED).home
     home = copy_up_to(source, entries_of(source)[-1].lsn, tmp_path / "a")
     whole = read_index(member(home))
-    short = VlsnIndex(dataclasses.replace(whole.range, last=whole.range.last - 5), whole.buckets)
+    short = VlsnIndex(replace(whole.range, last=whole.range.last - 5), whole.buckets)
     monkeypatch.setattr("je_tools.checkpoint.vlsn_records.read_index", lambda _: short)
     with pytest.raises(RefusedError, match="and the log goes on with") as caught:
         check_writable(member(home), cuts=True)
