@@ -18,7 +18,7 @@ from pathlib import Path
 from bench import logs, report
 from bench.measure import Command, peak_anonymous_bytes, time_in_turns, warm
 from bench.report import Row
-from bench.run import Bench, options
+from bench.run import Bench, count_entries, options
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
 from tests.engine.recovered import compile_java
@@ -142,7 +142,7 @@ def main() -> int:
         print(Row.head(), flush=True)
         measure(bench)
     if not chosen.quick:
-        entries = dict.fromkeys(bench.bytes_of, 0)
+        entries = {name: count_entries(bench, name) for name in bench.bytes_of}
         text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
         report.write(Path(__file__).with_name("RECORDS.md"), text)
     return 0
