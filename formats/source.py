@@ -118,10 +118,11 @@ class Source:
             They overlap when they were read more than once.
     """
 
+    _fd = _CLOSED
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unreadable: set[tuple[int, int]] = set()
-        self._fd = _CLOSED
         with as_source_errors(path):
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             status = os.fstat(self._fd)

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -72,8 +73,11 @@ class Masking(Struct, frozen=True):
     salt: bytes = field(default_factory=lambda: os.urandom(32))
 
     def __repr__(self) -> str:
-        # No traceback or log may tell the salt.
+        # No traceback or log may tell the salt, nor may one of rich.
         return f"Masking(mode={self.mode})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("mode", self.mode)]
 
     def text_of(self, value: bytes) -> str | None:
         """What stands for `value` in a text output; hexadecimal where it is shown."""

@@ -80,7 +80,7 @@ class Slots(Struct, frozen=True):
     @classmethod
     def of_keys(cls, key: Spans) -> Slots:
         """Slots that have keys and nothing else, to be filled."""
-        columns = {name: np.zeros(len(key), np.int64) for name in cls.__struct_fields__[1:]}
+        columns = {name: np.zeros(len(key), np.int64) for name in _SLOT_NUMBERS}
         columns["lsn"][:] = NULL_LSN
         columns["data_size"][:] = -1
         return cls(key, **columns)
@@ -97,6 +97,9 @@ class Slots(Struct, frozen=True):
         """Where the slot is known to be deleted or waits for its deletion."""
         gone: Mask = self.state & (KNOWN_DELETED | PENDING_DELETED) != 0
         return gone
+
+
+_SLOT_NUMBERS = tuple(name for name in Slots.__struct_fields__ if name != "key")
 
 
 class Nodes(Struct, frozen=True):
@@ -509,8 +512,7 @@ def joined(parts: Sequence[Slots]) -> Slots:
         return parts[0]
     columns = {
         name: np.concatenate([np.empty(0, np.int64), *(getattr(p, name) for p in parts)])
-        for name in Slots.__struct_fields__
-        if name != "key"
+        for name in _SLOT_NUMBERS
     }
     return Slots(key=joined_spans([part.key for part in parts]), **columns)
 

@@ -84,10 +84,7 @@ class _Values(Struct):
         )
 
 
-_NONE = np.empty(0, np.bool_)
-
-
-class Reading(Struct):
+class Reading:
     """How the records of one database are read.
 
     Attributes:
@@ -98,15 +95,21 @@ class Reading(Struct):
         inside: only keys of this range; None for all.
     """
 
-    tree: Tree
-    overlay: Overlay
-    with_data: bool
-    now_ms: int | None
-    inside: KeyRange | None = None
-    _used: Mask = _NONE
-
-    def __post_init__(self) -> None:
-        self._used = np.zeros(len(self.overlay), np.bool_)
+    def __init__(
+        self,
+        tree: Tree,
+        overlay: Overlay,
+        *,
+        with_data: bool,
+        now_ms: int | None,
+        inside: KeyRange | None = None,
+    ) -> None:
+        self.tree = tree
+        self.overlay = overlay
+        self.with_data = with_data
+        self.now_ms = now_ms
+        self.inside = inside
+        self._used: Mask = np.zeros(len(overlay), np.bool_)
 
     def children(self, at_once: int = NODES_AT_ONCE) -> Iterator[Children]:
         """What `read` and `count` take, in the order of keys, so many BINs together.

@@ -11,7 +11,6 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from je_tools.errors import UsageError
 from je_tools.forks import Step
@@ -184,7 +183,6 @@ def open_record_sink(
         forks: they may be processes, where a source is large and `forkable`.
     """
     threads = threads or len(os.sched_getaffinity(0))
-    hands = Hands(threads, ROOM_MAX, forks and fast)
     if form is RecordFormat.PARQUET:
         import pyarrow as pa
 
@@ -193,8 +191,9 @@ def open_record_sink(
 
         # Another one would keep what it has freed beside what malloc keeps.
         pa.set_memory_pool(pa.system_memory_pool())
-        hands = replace(hands, room_max=LARGER_ROOM_MAX)
+        hands = Hands(threads, LARGER_ROOM_MAX, forks and fast)
         return ParquetRecords(masking, marks, hands=hands, fast=fast)
+    hands = Hands(threads, ROOM_MAX, forks and fast)
     if form is RecordFormat.CSV:
         return LineSink(csv_form(masking, marks, fast=fast), hands)
     if form is RecordFormat.JSONL:

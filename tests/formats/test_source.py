@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import pickle
 from pathlib import Path
@@ -88,3 +89,10 @@ def test_pickled_it_is_opened_again_when_it_is_the_same(path: Path) -> None:
     path.write_bytes(bytes(20_000))
     with pytest.raises(SourceChangedError, match="replaced"):
         pickle.loads(pickled).read(0, 3)
+
+
+def test_one_whose_opening_was_interrupted_goes_without_a_word() -> None:
+    """A signal can come before the first line of `__init__` has run."""
+    source = Source.__new__(Source)
+    del source
+    gc.collect()
