@@ -6,12 +6,14 @@ import hashlib
 import os
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from je_tools.formats.arrays import Ints
-from je_tools.formats.source import Bytes
+if TYPE_CHECKING:
+    # Help knows of masking, and has no use for numpy.
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.source import Bytes
 
 HASH_SIZE = 16
 """Bytes of a salted hash."""

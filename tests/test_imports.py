@@ -133,18 +133,27 @@ def test_nothing_below_commands_prints(folder: str) -> None:
 _LATE = ("multiprocessing", "numba", "numpy.ma", "pyarrow", "tempfile")
 """Modules that take long to load, and that a count has no use for."""
 
-_COUNT = """
+_LOADED = """
 import sys
 from je_tools.commands.main import group, run
-code = run(group, ["count", sys.argv[1]])
+code = run(group, sys.argv[1].split("\\n"))
 print(code, *[name for name in sys.argv[2:] if name in sys.modules])
 """
 
 
+def _loaded(arguments: list[str], names: tuple[str, ...]) -> str:
+    """The exit code of a command, and which of the modules it has loaded."""
+    command = [sys.executable, "-c", _LOADED, "\n".join(arguments), *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1]
+
+
 def test_a_count_loads_nothing_that_it_does_not_need() -> None:
     """Where it is short most of it is start-up. The first one may have to compile kernels."""
-    home = str(environment("v17-basic").home)
-    command = [sys.executable, "-c", _COUNT, home, *_LATE]
-    for _ in range(2):
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "0"
+    arguments = ["count", str(environment("v17-basic").home)]
+    _loaded(arguments, ())
+    assert _loaded(arguments, _LATE) == "0"
+
+
+def test_help_loads_no_numpy() -> None:
+    assert _loaded(["--help"], (*_LATE, "numpy", "rich")) == "0"
