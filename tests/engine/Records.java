@@ -84,8 +84,13 @@ public final class Records {
     }
 
     static void refuse(PrintWriter out, String stage, Throwable thrown) {
-        String message = String.valueOf(thrown.getMessage()).replaceAll("\\s+", " ");
-        out.printf("#refused\t%s\t%s\t%s%n", stage, thrown.getClass().getName(), message);
+        StringBuilder message = new StringBuilder(String.valueOf(thrown.getMessage()));
+        // Recovery wraps what the thread that verifies the checkpoint interval has found first.
+        for (Throwable why = thrown.getCause(); why != null; why = why.getCause()) {
+            message.append(" caused by ").append(why.getMessage());
+        }
+        String line = message.toString().replaceAll("\\s+", " ");
+        out.printf("#refused\t%s\t%s\t%s%n", stage, thrown.getClass().getName(), line);
     }
 
     static EnvironmentConfig config(boolean readOnly) {

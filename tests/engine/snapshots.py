@@ -17,6 +17,7 @@ from je_tools.checkpoint.mending import FAR_MS
 from je_tools.environment import open_environment
 from je_tools.errors import InputError
 from je_tools.formats.je.expirations import expiration_ms
+from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
 from je_tools.snapshot_findings import snapshot_findings
@@ -37,7 +38,7 @@ def recovered(home: Path, now_ms: int, *, fast: bool | None = None) -> Foretold:
     try:
         snapshot = take_snapshot(open_environment([home]), scanner, now_ms=now_ms)
     except InputError as error:
-        return Foretold(Refusal("open", _reason(str(error)), str(error)), frozenset())
+        return Foretold(Refusal("open", _reason(str(error), home), str(error)), frozenset())
     contents = contents_of(snapshot)
     warnings = frozenset(_warned(snapshot))
     if snapshot.refusals:
@@ -46,9 +47,15 @@ def recovered(home: Path, now_ms: int, *, fast: bool | None = None) -> Foretold:
     return Foretold(contents, warnings)
 
 
-def _reason(text: str) -> str:
-    """Which of the reasons that the engine gives too, if it is one of these."""
-    known = {"no root of": "no-root", "no file holds": "no-file", "the header of": "no-file"}
+def _reason(text: str, home: Path) -> str:
+    """Which of the reasons that the engine gives too, if it is one of these.
+
+    The engine reads a header that is whole, and finds no root behind it.
+    """
+    files = open_environment([home]).files
+    is_alone = any(file.size == FILE_HEADER_SIZE and file.header.good for file in files)
+    empty = "header-alone" if is_alone else "no-file"
+    known = {"no root of": "no-root", "no file holds": empty, "the header of": "no-file"}
     return next((reason for words, reason in known.items() if words in text), "another")
 
 

@@ -11,11 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from je_tools.formats.je.header import FILE_HEADER_SIZE
+from tests.corpus import environment
 from tests.engine.campaign import Judge, Report, run_campaign
+from tests.engine.comparison import REASONS, compare
 from tests.engine.jars import JE_5, JE_18
+from tests.engine.recovered import Engine
 from tests.engine.snapshots import recovered
+from tests.truth.contents import Refusal
 
 FIRST_SEED = 1
+NOW_MS = 1_750_000_000_000
 PARTS, WORKLOADS, CRASHES = 2, 5, 10
 """One hundred crash points in all."""
 
@@ -35,6 +41,24 @@ def test_crash_points(part: int, java: Path, class_path: str, tmp_path: Path) ->
     seeds = range(first, first + WORKLOADS)
     judge = Judge(java, class_path, tmp_path)
     judged(run_campaign(judge, recovered, seeds, CRASHES, small=True))
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("size", [1, FILE_HEADER_SIZE - 1, FILE_HEADER_SIZE, FILE_HEADER_SIZE + 1])
+@pytest.mark.parametrize("is_flipped", [False, True])
+def test_a_log_that_ends_at_its_first_header(
+    size: int, is_flipped: bool, engines: dict[str, Engine], tmp_path: Path
+) -> None:
+    """The engine refuses it for one reason where the header is good, else for another."""
+    logged = bytearray((environment("v17-basic").home / "00000000.jdb").read_bytes()[:size])
+    logged[size // 2] ^= is_flipped
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "00000000.jdb").write_bytes(logged)
+    told = recovered(tmp_path / "ours", NOW_MS).contents
+    assert compare(told, engines[JE_18].ask(tmp_path / "theirs", NOW_MS)) is None
+    assert isinstance(told, Refusal)
+    assert told.reason in REASONS
 
 
 @pytest.mark.exhaustive
