@@ -21,15 +21,8 @@ from msgspec.structs import replace
 
 from je_tools.ahead import ahead
 from je_tools.btree.faults import Faults
-from je_tools.btree.tree import (
-    BINS_AT_ONCE,
-    NOTHING_REPLAYED,
-    Children,
-    Fault,
-    FaultKind,
-    Replayed,
-    Tree,
-)
+from je_tools.btree.replay import KeyOrder, Replayed, nothing_replayed
+from je_tools.btree.tree import BINS_AT_ONCE, Children, Fault, FaultKind, Tree
 from je_tools.environment import Environment, check_numbers
 from je_tools.errors import InputError
 from je_tools.formats.arrays import rows_by
@@ -38,7 +31,8 @@ from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import Found, fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal_names import EXPIRATION_DB
-from je_tools.formats.je.nodes import read_nodes
+from je_tools.formats.je.nodes import LEVEL_MASK, read_nodes
+from je_tools.formats.spans import Spans
 from je_tools.images import check_image, map_files, unchanged
 from je_tools.key_ranges import KeyRange
 from je_tools.names import INTERNAL_PREFIX
@@ -207,30 +201,41 @@ class Snapshot(Struct, dict=True):
 
     def tree(self, database: Database) -> Tree:
         """How a database's tree is read."""
+        order = KeyOrder(
+            ordered=not database.comparators,
+            two_part=database.has_duplicates and not database.old_duplicates,
+            fast=self.fast,
+        )
         return Tree(
             self.image,
             database.db_id,
             database.root_lsn,
-            self._replayed(database.db_id),
-            ordered=not database.comparators,
-            two_part=database.has_duplicates and not database.old_duplicates,
+            self._replayed(database.db_id, order),
+            order,
             old_duplicates=database.old_duplicates,
-            fast=self.fast,
         )
 
-    def _replayed(self, db_id: int) -> Replayed:
+    def _replayed(self, db_id: int, order: KeyOrder) -> Replayed:
+        """Return the nodes of a database that recovery places by their identifier keys."""
         nodes = self._nodes_by_db.get(db_id)
         if nodes is None:
-            return NOTHING_REPLAYED
-        others = nodes.take(np.flatnonzero(~nodes.is_root))
-        node_ids = others.node_id.copy()
-        old = np.flatnonzero(others.is_old_delta)
+            return nothing_replayed(order)
+        nodes = nodes.take(np.flatnonzero(~nodes.is_root))
+        key_size = nodes.key_size.astype(np.int64)
+        columns = [nodes.node_id, nodes.level.astype(np.int64), nodes.key_position, key_size]
+        old = np.flatnonzero(nodes.is_old_delta)
         if len(old):
-            fulls = read_nodes(fetch(self.image, node_ids[old], fast=self.fast), fast=self.fast)
-            node_ids[old] = fulls.node_id
-        order = np.lexsort((others.lsn, node_ids))
-        last = np.append(np.diff(node_ids[order]) != 0, True)[: len(order)]
-        return Replayed(node_ids[order][last], others.lsn[order][last])
+            # They have the id, the level and the key of the full version that they name.
+            entries = fetch(self.image, nodes.node_id[old], fast=self.fast)
+            fulls = read_nodes(entries, fast=self.fast)
+            key, level = fulls.identifier_key, fulls.level & LEVEL_MASK
+            for column, own in zip(
+                columns, (fulls.node_id, level, key.starts, key.sizes), strict=True
+            ):
+                column[old] = own
+        node_id, level, key_position, key_size = columns
+        key = Spans(self.image.data, key_position, key_size)
+        return Replayed(nodes.lsn, node_id, level, key, order)
 
     def root_of(self, db_id: int, record: Mapping[str, Any]) -> int:
         """The root of a tree: what its descriptor names, or one that was logged later."""

@@ -49,8 +49,16 @@ _WHAT = {
     FaultKind.SHARED: "a node that another slot of the tree names too",
     FaultKind.OTHER_KEY: "a node with the duplicates of another key",
     FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
+    FaultKind.WRONG_ROOT_MARK: "a root without the mark of one, or the mark on another node",
+    FaultKind.OTHER_RANGE: "a node whose identifier key leads elsewhere",
     FaultKind.NOT_TWO_PARTS: "a key that does not end with the data",
 }
+
+_CODES = {
+    FaultKind.WRONG_ROOT_MARK: "tree-level",
+    FaultKind.OTHER_RANGE: "tree-identifier",
+}
+"""Nodes that can be read, and say of themselves what does not fit their place."""
 
 _FORETOLD = {
     FaultKind.STRAY_SLOTS: "stray-slots",
@@ -170,7 +178,7 @@ def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
     for fault in faults.damage:
         yield _make(
             snapshot,
-            "tree-damage",
+            _CODES.get(fault.kind, "tree-damage"),
             fault.lsn,
             expected=_expected(snapshot, fault, masking.key_text),
             found=_WHAT[fault.kind],

@@ -21,9 +21,9 @@ from je_tools.environment import Environment, LogFile
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image
 from je_tools.formats.je import header as h
-from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.nodes import IN_NO, IS_ROOT
+from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, IS_ROOT, LEVEL_MASK
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
     ABORT_NO,
@@ -51,11 +51,13 @@ _IS_TXN_LN = mask_of(
 _IS_NODE = mask_of(
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
 )
+_IS_BOTTOM = mask_of((BIN_NO, DELTA_NO))
+_HAS_ROOT_MARK = mask_of((IN_NO, BIN_NO, DELTA_NO))
 _IS_END = mask_of((COMMIT_NO, ABORT_NO))
 _IS_ROLLBACK = mask_of(_ROLLBACK_NOS)
 _IS_PREPARE = mask_of((BY_NAME["Prepare"].no,))
 _WANTED = frozenset({"db_id", "txn_id", "key", "data"})
-_NODE_WANTED = frozenset({"db_id", "node_id", "booleans"})
+_NODE_WANTED = frozenset({"db_id", "node_id", "booleans", "identifier_key", "level"})
 _OLD_DELTA_WANTED = frozenset({"db_id", "last_full_lsn"})
 
 
@@ -112,12 +114,18 @@ class LoggedNodes(Table, frozen=True):
     Attributes:
         lsn, db_id: int64.
         node_id: int64; of a delta of the old form the LSN of its full version.
+        key_position: int64; of the identifier key in the image.
+        key_size: int32; -1 for a delta of the old form, which has none.
+        level: int32; as in the log, without what marks the tree; 0 for a delta of the old form.
         is_root, is_old_delta: bool.
     """
 
     lsn: Ints
     db_id: Ints
     node_id: Ints
+    key_position: Ints
+    key_size: npt.NDArray[np.int32]
+    level: npt.NDArray[np.int32]
     is_root: Mask
     is_old_delta: Mask
 
@@ -262,17 +270,12 @@ class _Collector(Struct, frozen=True):
             head = decoded.fields
             if not head.has("db_id"):
                 continue
-            is_old = family is Family.OLD_DELTA
-            zeros = np.zeros(len(some), np.int64)
-            nodes = LoggedNodes(
-                some.lsn,
-                head.number("db_id"),
-                head.number("last_full_lsn" if is_old else "node_id"),
-                ((zeros if is_old else head.number("booleans")) & IS_ROOT != 0)
-                & (some.type == IN_NO),
-                np.full(len(some), is_old),
-            )
-            found.nodes.append(nodes.take(~decoded.bad))
+            in_image = self.starts[rows.file_no] + rows.base
+            add = _old_deltas if family is Family.OLD_DELTA else _nodes
+            nodes = add(some, head, in_image)
+            # The engine passes over a bottom node that is marked as a root.
+            kept = ~decoded.bad & ~(nodes.is_root & _IS_BOTTOM[some.type])
+            found.nodes.append(nodes.take(kept))
 
     def _add_ends(self, rows: Rows, found: _Found) -> None:
         decoded = decode(rows, Family.TXN_END, fast=self.fast)
@@ -281,6 +284,34 @@ class _Collector(Struct, frozen=True):
             txn_id, time_ms = head.number("txn_id").copy(), head.number("time_ms").copy()
             ends = TxnEnds(rows.lsn, txn_id, time_ms, rows.type == COMMIT_NO)
             found.ends.append(ends)
+
+
+def _nodes(rows: Rows, head: Columns, in_image: int) -> LoggedNodes:
+    position, size = head.span("identifier_key")
+    return LoggedNodes(
+        rows.lsn,
+        head.number("db_id").copy(),
+        head.number("node_id").copy(),
+        position + in_image,
+        size.astype(np.int32),
+        (head.number("level") & LEVEL_MASK).astype(np.int32),
+        (head.number("booleans") & IS_ROOT != 0) & _HAS_ROOT_MARK[rows.type],
+        np.zeros(len(rows), np.bool_),
+    )
+
+
+def _old_deltas(rows: Rows, head: Columns, in_image: int) -> LoggedNodes:
+    n = len(rows)
+    return LoggedNodes(
+        rows.lsn,
+        head.number("db_id").copy(),
+        head.number("last_full_lsn").copy(),
+        np.full(n, in_image),
+        np.full(n, -1, np.int32),
+        np.zeros(n, np.int32),
+        np.zeros(n, np.bool_),
+        np.ones(n, np.bool_),
+    )
 
 
 def read_interval(
@@ -347,7 +378,9 @@ _GIVEN_BACK_FROM = 1 << 20
 
 _NONE, _FALSE = np.empty(0, np.int64), np.empty(0, np.bool_)
 _NO_LNS = Lns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.int32), np.empty(0, np.uint8))
-_NO_NODES = LoggedNodes(_NONE, _NONE, _NONE, _FALSE, _FALSE)
+_NO_NODES = LoggedNodes(
+    _NONE, _NONE, _NONE, _NONE, np.empty(0, np.int32), np.empty(0, np.int32), _FALSE, _FALSE
+)
 _NO_ENDS = TxnEnds(_NONE, _NONE, _NONE, _FALSE)
 
 
