@@ -67,6 +67,9 @@ That of version 26 has none any more, and takes one that it finds for any other.
 DatabaseImpl, JE 18.3.12 and that of Oracle NoSQL with log version 26.
 """
 
+_CHECKS_CHAINS = 17
+"""Log version of the engine that checks prevOffsets before it recovers."""
+
 _FILE_NO_MAX = (1 << 31) - 1
 
 T = TypeVar("T")
@@ -486,6 +489,7 @@ def _snapshot_of(
         scanner,
         first_lsn=first,
         nodes_from=max(checkpoint.start_lsn, 0),
+        last_lsn=end.last_lsn,
         next_lsn=end.next_lsn,
         end_lsn=checkpoint.end_lsn,
     )
@@ -502,6 +506,7 @@ def _snapshot_of(
         Refusal.DAMAGED_INTERVAL: len(interval.damaged) > 0,
         Refusal.COMMIT_ROLLED_BACK: rules.takes_back_commits(interval.ends),
         Refusal.HALT_CHOSEN: _is_to_halt(environment, end),
+        Refusal.BROKEN_CHAIN: _is_chain_fatal(end, interval),
     }
     snapshot = Snapshot(
         environment,
@@ -556,6 +561,21 @@ def _is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
     first = min(checkpoint.start_lsn, checkpoint.first_active_lsn) >> 32
     there = [file.file_no for file in end.files if file.file_no >= first]
     return there[:1] == [first] and len(there) == end.files[-1].file_no - first + 1
+
+
+def _is_chain_fatal(end: LogEnd, interval: Interval) -> bool:
+    """Return whether prevOffsets keep the engine from opening the log.
+
+    JE 18.3 checks them in whole files beforehand, up to the one before the last, and in the last
+    too where that has the number 0. Source: RecoveryManager.recover, DbVerifyLog.verify,
+    JE 18.3.12.
+    """
+    if interval.backward.failed_lsn != NULL_LSN:
+        return True
+    last = end.files[-1]
+    if last.version != _CHECKS_CHAINS:
+        return False
+    return any(lsn >> 32 < last.file_no or not last.file_no for lsn in interval.break_lsns)
 
 
 def _is_to_halt(environment: Environment, end: LogEnd) -> bool:

@@ -36,6 +36,7 @@ _WHY = {
     Refusal.DAMAGED_INTERVAL: "damage in a file that recovery reads",
     Refusal.COMMIT_ROLLED_BACK: "a Commit of the group lies in what a rollback takes back",
     Refusal.OWN_DATABASE_LOST: "name, descriptor or a record of one of its own databases is lost",
+    Refusal.BROKEN_CHAIN: "an entry does not name the one before it",
     Refusal.HALT_CHOSEN: "Commits lie behind damage, and je.properties asks it to halt then",
 }
 
@@ -141,8 +142,23 @@ def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
         found = f"{what} in the {end.cut_size:,} bytes behind it"
         code = "lost-tail" if count else "damaged-end"
         yield _make(snapshot, code, end.next_lsn, length=end.cut_size, found=found)
+    yield from _of_jumps(snapshot)
     for txn_id in sorted(snapshot.interval.in_doubt):
         yield _make(snapshot, "transaction-in-doubt", found=f"transaction {txn_id}")
+
+
+def _of_jumps(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a finding for each range that the backward passes of recovery jump over."""
+    interval = snapshot.interval
+    skipped = interval.skipped_ends
+    for start, stop in interval.backward.skipped:
+        inside = [
+            int(np.count_nonzero((lsns >= start) & (lsns < stop)))
+            for lsns in (skipped.lsn[skipped.is_commit], interval.lns.lsn)
+        ]
+        found = f"{inside[0]:,} Commits and {inside[1]:,} LNs that backward passes jump over"
+        length = stop - start if stop >> 32 == start >> 32 else None
+        yield _make(snapshot, "backward-jump", start, length=length, found=found)
 
 
 def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:

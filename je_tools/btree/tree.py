@@ -8,7 +8,7 @@ Source: IN.fetchIN, BIN.reconstituteBIN, JE 18.3.12.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -180,6 +180,20 @@ class Children(Struct, frozen=True):
     def slot(self) -> Slot:
         """The slots that name them, for replay."""
         return Slot(self.lsn, self.since_lsn, self.low, self.high)
+
+
+def joined_children(parts: Sequence[Children]) -> Children:
+    """Return the children of one level that follow each other in several columns."""
+    none = np.empty(0, np.int64)
+    return Children(
+        np.concatenate([none, *(part.lsn for part in parts)]),
+        np.concatenate([none, *(part.parent_lsn for part in parts)]),
+        joined_spans([part.low for part in parts]),
+        joined_spans([part.high for part in parts]),
+        np.concatenate([none, *(part.since_lsn for part in parts)]),
+        np.concatenate([none.astype(np.bool_), *(part.is_lone for part in parts)]),
+        parts[0].level if parts else 1,
+    )
 
 
 class Leaves(Struct, frozen=True):

@@ -35,11 +35,16 @@ from je_tools.formats.je.types import (
     Group,
     mask_of,
 )
+from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.memory import give_back_memory
+from je_tools.recovery.backward import STRAIGHT, Backward, walk_backward
 from je_tools.scan import Scanner
 
-DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED = 1, 2, 4, 8, 16
-"""Bits of a record's `flags`; the last: of a transaction with a Commit in the interval."""
+DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED, SKIPPED = 1, 2, 4, 8, 16, 32
+"""Bits of a record's `flags`.
+
+COMMITTED: of a transaction whose Commit the backward passes meet. SKIPPED: they jump over it.
+"""
 
 _AT_ONCE = 1 << 16
 
@@ -147,6 +152,10 @@ class TxnEnds(Table, frozen=True):
     time_ms: Ints
     is_commit: Mask
 
+    def take(self, keep: npt.NDArray[Any]) -> TxnEnds:
+        """Return the rows of a mask or of an index array, in its order."""
+        return TxnEnds(*(column[keep] for column in astuple(self)))
+
 
 class RollbackPeriod(Struct, frozen=True):
     """LNs behind the matchpoint and in front of the RollbackStart, of the transactions named.
@@ -171,6 +180,9 @@ class Interval(Struct, frozen=True):
         periods: rollbacks, in the order of their starts.
         in_doubt: ids of transactions that were prepared, and have no end.
         damaged: LSN and length of what is no good entry in its files.
+        backward: the way of the backward passes. Rollbacks that they jump over are left out.
+        skipped_ends: Commits and Aborts that they jump over; not in `ends`.
+        break_lsns: of good entries that do not name the entry before them.
     """
 
     lns: Lns
@@ -179,6 +191,9 @@ class Interval(Struct, frozen=True):
     periods: tuple[RollbackPeriod, ...]
     in_doubt: frozenset[int]
     damaged: tuple[tuple[int, int], ...]
+    backward: Backward
+    skipped_ends: TxnEnds
+    break_lsns: tuple[int, ...]
 
 
 class _Found(Struct):
@@ -190,6 +205,7 @@ class _Found(Struct):
     rollbacks: list[tuple[int, int, dict[str, object]]] = field(default_factory=list)
     prepared: list[int] = field(default_factory=list)
     damaged: list[tuple[int, int]] = field(default_factory=list)
+    break_lsns: list[int] = field(default_factory=list)
 
 
 class _Collector(Struct, frozen=True):
@@ -322,6 +338,7 @@ def read_interval(
     *,
     first_lsn: int,
     nodes_from: int,
+    last_lsn: int | None,
     next_lsn: int,
     end_lsn: int,
 ) -> Interval:
@@ -334,41 +351,67 @@ def read_interval(
         scanner: how they are read.
         first_lsn: of the first entry that counts.
         nodes_from: LSN from which nodes count.
+        last_lsn: of the last entry; None for bytes that no recovery goes through.
         next_lsn: behind the last entry.
         end_lsn: of the last CkptEnd; NULL_LSN without one.
     """
     some = tuple(file for file in files if file.file_no >= first_lsn >> 32)
-    part_of = replace(environment, files=some)
     starts = dict(zip(image.file_nos.tolist(), image.starts.tolist(), strict=True))
     fast = scanner.is_fast(environment.size)
     work = _Collector(starts, first_lsn, nodes_from, next_lsn, end_lsn, fast)
+    found = _read_all(replace(environment, files=some), work, scanner)
+    lns, all_ends = _joined(found.lns, _NO_LNS), _joined(found.ends, _NO_ENDS)
+    backward = STRAIGHT
+    if found.break_lsns and last_lsn is not None:
+        backward = walk_backward(environment, some, scanner, first_lsn=first_lsn, last_lsn=last_lsn)
+        lns.flags[backward.misses(lns.lsn)] |= SKIPPED
+    missed = backward.misses(all_ends.lsn)
+    ends = all_ends.take(~missed)
+    _mark_committed(lns, ends)
+    return Interval(
+        lns,
+        _joined(found.nodes, _NO_NODES),
+        ends,
+        _periods(each for each in found.rollbacks if not backward.misses_one(each[0])),
+        frozenset(each for each in found.prepared if not (ends.txn_id == each).any()),
+        tuple(found.damaged),
+        backward,
+        all_ends.take(missed),
+        tuple(found.break_lsns),
+    )
+
+
+def _read_all(environment: Environment, work: _Collector, scanner: Scanner) -> _Found:
+    """Read the files of an environment, and find damage and breaks of the chain between them."""
     all_found = _Found()
+    last_offset = NO_OFFSET
     # Wide ranges would take more memory than all that is kept.
-    for part in scanner.stepping().scan(part_of, work):
+    for part in scanner.stepping().scan(environment, work):
         base = h.lsn_of(part.file.file_no, 0)
         all_found.damaged += [
             (base + gap.start, gap.stop - gap.start)
             for gap in part.gaps
-            if base + gap.start < next_lsn
+            if base + gap.start < work.next_lsn
         ]
+        all_found.break_lsns += [
+            base + each.offset
+            for each in part.chain_breaks
+            if work.first_lsn < base + each.offset < work.next_lsn
+        ]
+        named = part.file.header.last_entry_in_prev_file_offset
+        if last_offset not in (NO_OFFSET, named):
+            all_found.break_lsns.append(base)
         end = part.end
-        if end is not None and end.tail < end.size and part.file.file_no < some[-1].file_no:
+        last_offset = NO_OFFSET if end is None else end.last
+        is_last = part.file is environment.files[-1]
+        if end is not None and end.tail < end.size and not is_last:
             all_found.damaged.append((base + end.tail, end.size - end.tail))
         for found in part.results:
             for name, rows in asdict(found).items():
                 getattr(all_found, name).extend(rows)
     # What the threads have read with is free, and kept by malloc.
     give_back_memory()
-    lns, ends = _joined(all_found.lns, _NO_LNS), _joined(all_found.ends, _NO_ENDS)
-    _mark_committed(lns, ends)
-    return Interval(
-        lns,
-        _joined(all_found.nodes, _NO_NODES),
-        ends,
-        _periods(all_found.rollbacks),
-        frozenset(each for each in all_found.prepared if not (ends.txn_id == each).any()),
-        tuple(all_found.damaged),
-    )
+    return all_found
 
 
 T = TypeVar("T", Lns, LoggedNodes, TxnEnds)
