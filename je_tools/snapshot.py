@@ -352,6 +352,13 @@ class Snapshot(Struct, dict=True):
         self.faults.extend(reading.tree.faults)
         return total
 
+    def read_upper_nodes(self, database: Database) -> None:
+        """Read all nodes of a database but its BINs, for what is wrong with them."""
+        tree = self.tree(database)
+        for _ in tree.leaf_children():
+            self._check_torn()
+        self.faults.extend(tree.faults)
+
     def _check_torn(self) -> None:
         """As `check_files`, where a page could not be read."""
         if self.image.is_torn:

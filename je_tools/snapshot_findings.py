@@ -59,7 +59,7 @@ _CODES = {
     FaultKind.WRONG_ROOT_MARK: "tree-level",
     FaultKind.OTHER_RANGE: "tree-identifier",
 }
-"""Nodes that can be read, and say of themselves what does not fit their place."""
+"""Findings of what is not `tree-damage`."""
 
 _FORETOLD = {
     FaultKind.STRAY_SLOTS: "stray-slots",
