@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from je_tools.btree.replay import KeyOrder, Replayed, Slot
+from je_tools.btree.replay import KeyOrder, Replayed, Since, Slot
 from je_tools.btree.tree import FaultKind
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.spans import Spans
@@ -276,13 +276,14 @@ def replayed(rows: Sequence[tuple[int, int, bytes]], *, ordered: bool = True) ->
 def test_many_versions_of_one_node() -> None:
     """The newest of a range of keys is found among many, and by the id alone without an order."""
     rows = [(100 + i, 7, b"%03d" % (i * 37 % 100)) for i in range(100)]
+    since = np.array([NULL_LSN, NULL_LSN, NULL_LSN, 300])
     slots = Slot(
         np.array([5, 5, 150, 5]),
-        np.array([NULL_LSN, NULL_LSN, NULL_LSN, 300]),
+        Since(since, since),
         Spans.of([b"010", None, b"010", None]),
         Spans.of([b"020", b"001", b"020", None]),
     )
     ids = np.array([7, 7, 7, 7])
     newest = max(lsn for lsn, _, key in rows if b"010" <= key < b"020")
-    assert replayed(rows).newest(ids, slots).tolist() == [newest, 100, max(newest, 150), 5]
-    assert replayed(rows, ordered=False).newest(ids, slots).tolist() == [199, 199, 199, 5]
+    assert replayed(rows).place(ids, slots)[0].tolist() == [newest, 100, max(newest, 150), 5]
+    assert replayed(rows, ordered=False).place(ids, slots)[0].tolist() == [199, 199, 199, 5]
