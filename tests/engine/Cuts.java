@@ -29,11 +29,14 @@ import java.util.TreeSet;
  * <p>{@code java -cp JE_JAR:CLASSES Cuts}, compiled with Records.
  *
  * <p>A line of standard input asks for some cuts of one log: {@code HOME TAB ANSWER TAB SCRATCH TAB
- * FILE:OFFSET,...}, both numbers decimal; SCRATCH is an empty folder. A line of standard output says
- * that the file ANSWER is complete. In it, {@code #cut TAB FILE TAB OFFSET} opens a cut, and each
- * database is a line {@code NAME TAB RECORDS TAB SHA-256}. The digest is over four bytes with the
- * length of the key, the key, and the data in the same way, of each record in the order of the
- * database. A name that leads to no database is left out. {@code #refused TAB STAGE TAB CLASS TAB MESSAGE} ends a cut as it ends an answer of
+ * MODE TAB FILE:OFFSET,...}, both numbers decimal; SCRATCH is an empty folder, MODE is {@code sums}
+ * or {@code records}. A line of standard output says that the file ANSWER is complete. In it, {@code
+ * #cut TAB FILE TAB OFFSET} opens a cut, and each database is a line {@code #db TAB NAME TAB COUNT
+ * TAB SHA-256}. The digest is over four bytes with the length of the key, the key, and the data in
+ * the same way, of each record in the order of the database. In mode {@code records} each of them
+ * is a line {@code KEY TAB DATA} in hexadecimal in front of that. A database that cannot be read
+ * ends with {@code #failed TAB NAME TAB CLASS TAB MESSAGE} instead; a name that leads to none is
+ * left out. {@code #refused TAB STAGE TAB CLASS TAB MESSAGE} ends a cut as it ends an answer of
  * Records.
  *
  * <p>The engine opens each cut to write, so it recovers as it always does. It is not closed but
@@ -41,6 +44,8 @@ import java.util.TreeSet;
  */
 public final class Cuts {
     private static final char[] DIGITS = "0123456789abcdef".toCharArray();
+
+    private static final int MOST_RECORDS = 1_000_000;
 
     private Cuts() {}
 
@@ -53,7 +58,8 @@ public final class Cuts {
         for (String line = asked.readLine(); line != null; line = asked.readLine()) {
             String[] parts = line.split("\t");
             try (PrintWriter out = new PrintWriter(parts[1], StandardCharsets.UTF_8)) {
-                answer(new File(parts[0]), new File(parts[2]), parts[3], out);
+                boolean withRecords = parts[3].equals("records");
+                answer(new File(parts[0]), new File(parts[2]), withRecords, parts[4], out);
             }
             answers.println(parts[0]);
             answers.flush();
@@ -62,7 +68,8 @@ public final class Cuts {
         Runtime.getRuntime().halt(0);
     }
 
-    private static void answer(File home, File scratch, String cuts, PrintWriter out)
+    private static void answer(
+            File home, File scratch, boolean withRecords, String cuts, PrintWriter out)
             throws Exception {
         SortedMap<Integer, byte[]> files = new TreeMap<>();
         for (File file : home.listFiles()) {
@@ -78,7 +85,7 @@ public final class Cuts {
             // An engine that failed may still hold an environment of the same path.
             File place = new File(scratch, file + "-" + offset);
             write(files, file, offset, place.toPath());
-            judge(place, out);
+            judge(place, withRecords, out);
             for (File each : place.listFiles()) {
                 each.delete();
             }
@@ -96,12 +103,12 @@ public final class Cuts {
         }
     }
 
-    private static void judge(File place, PrintWriter out) throws Exception {
+    private static void judge(File place, boolean withRecords, PrintWriter out) {
         Environment env = null;
         try {
             env = new Environment(place, config());
             try {
-                print(env, out);
+                print(env, withRecords, out);
             } catch (Exception | Error e) {
                 Records.refuse(out, "read", e);
             }
@@ -130,12 +137,19 @@ public final class Cuts {
         return config;
     }
 
-    private static void print(Environment env, PrintWriter out) throws Exception {
+    private static void print(Environment env, boolean withRecords, PrintWriter out)
+            throws Exception {
         for (String name : new TreeSet<>(env.getDatabaseNames())) {
             try (Database db = open(env, name)) {
-                print(name, db, out);
+                print(name, db, withRecords, out);
             } catch (DatabaseNotFoundException onlyItsName) {
                 continue;
+            } catch (Exception | Error e) {
+                if (!env.isValid()) {
+                    throw e;
+                }
+                out.print("#failed\t" + name + "\t" + e.getClass().getName());
+                out.print("\t" + String.valueOf(e.getMessage()).replaceAll("\\s+", " ") + "\n");
             }
         }
     }
@@ -151,7 +165,8 @@ public final class Cuts {
         }
     }
 
-    private static void print(String name, Database db, PrintWriter out) throws Exception {
+    private static void print(String name, Database db, boolean withRecords, PrintWriter out)
+            throws Exception {
         MessageDigest digest = MessageDigest.getInstance("SHA-256");
         int count = 0;
         try (Cursor cursor = db.openCursor(null, null)) {
@@ -159,11 +174,17 @@ public final class Cuts {
             while (cursor.getNext(key, data, LockMode.READ_UNCOMMITTED)
                     == OperationStatus.SUCCESS) {
                 count += 1;
+                if (count > MOST_RECORDS) {
+                    throw new IllegalStateException("a scan without an end");
+                }
                 add(digest, key.getData());
                 add(digest, data.getData());
+                if (withRecords) {
+                    out.print(hex(key.getData()) + "\t" + hex(data.getData()) + "\n");
+                }
             }
         }
-        out.print(name + "\t" + count + "\t" + hex(digest.digest()) + "\n");
+        out.print("#db\t" + name + "\t" + count + "\t" + hex(digest.digest()) + "\n");
     }
 
     private static void add(MessageDigest digest, byte[] bytes) {

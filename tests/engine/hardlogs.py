@@ -7,9 +7,10 @@ meet as they like.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from je_tools.formats.je.entries import decode_entry
 from tests.engine.crashes import Source
@@ -72,41 +73,71 @@ def windows(source: Source) -> dict[Cut, frozenset[str]]:
 
     The root of a database is the node of the newest entry before that is marked as a root.
 
-    `CHILD` opens behind an entry of that node without the mark, unless it is provisional for good
-    (YES): an old root is in the log as a child, and its new parent is not. It closes behind the
-    next entry of the database with the mark, and behind a CkptEnd.
+    `CHILD`: among the entries that recovery replays is one of a root, without the mark. An old root
+    is in the log as a child, and its new parent is not. It opens behind such an entry that is not
+    provisional for good (YES). It closes behind an entry of another root, and behind the CkptEnd
+    of the same checkpoint if the entry is provisional until then, else behind that of the next.
 
-    `ROOT` opens behind an entry with the mark of another node than the root: the tree has got a new
-    root by a split, or because the old one was taken away. It closes behind a CkptEnd: before that
-    recovery puts the old root's tree and the new root together.
+    `ROOT` opens behind an entry with the mark of another node than the root: a split has given the
+    tree a new one. It closes behind a CkptEnd: until then the descriptor may name the old one.
     """
     found: dict[Cut, frozenset[str]] = {}
-    roots: dict[int, int] = {}
-    open_: dict[str, set[int]] = {CHILD: set(), ROOT: set()}
+    state = _Roots()
     for file_no in sorted(source.files):
         for entry in source.entries(file_no):
-            if entry.type_no in (IN, BIN):
-                _note(source.files[file_no], entry, roots, open_)
-            elif entry.type_no == CKPT_END:
-                for databases in open_.values():
-                    databases.clear()
-            found[_behind(entry)] = frozenset(name for name, some in open_.items() if some)
+            start = entry.lsn & MASK
+            if entry.type_no in (IN, BIN, CKPT_END):
+                data = source.files[file_no][start : start + entry.size]
+                fields = decode_entry(data, entry.version).fields
+                if entry.type_no == CKPT_END:
+                    state.checkpoint(fields["ckpt_start_lsn"])
+                else:
+                    state.node(entry, fields)
+            found[_behind(entry)] = state.open
     return found
 
 
-def _note(data: bytes, entry: Header, roots: dict[int, int], open_: dict[str, set[int]]) -> None:
-    """What one node does to the windows."""
-    start = entry.lsn & MASK
-    fields = decode_entry(data[start : start + entry.size], entry.version).fields
-    database, node = fields["db_id"], fields["node_id"]
-    known = roots.get(database)
-    if fields["booleans"] & 1:
-        open_[CHILD].discard(database)
-        if known not in (None, node):
-            open_[ROOT].add(database)
-        roots[database] = node
-    elif node == known and entry.provisional != "YES":
-        open_[CHILD].add(database)
+@dataclass
+class _Roots:
+    """The windows as they are behind some entries of a log.
+
+    Attributes:
+        roots: ids of the nodes that are roots, by database.
+        children: entries of these without the mark, by database: LSN, and whether it is
+            provisional until the end of the checkpoint.
+        new: databases whose root has changed since the last CkptEnd.
+    """
+
+    roots: dict[int, int] = field(default_factory=dict)
+    children: dict[int, list[tuple[int, bool]]] = field(default_factory=dict)
+    new: set[int] = field(default_factory=set)
+
+    @property
+    def open(self) -> frozenset[str]:
+        """What is open here."""
+        is_open = {CHILD: any(self.children.values()), ROOT: bool(self.new)}
+        return frozenset(name for name, some in is_open.items() if some)
+
+    def node(self, entry: Header, fields: Mapping[str, Any]) -> None:
+        """A node comes next."""
+        database, node = fields["db_id"], fields["node_id"]
+        known = self.roots.get(database)
+        if fields["booleans"] & 1:
+            if known not in (None, node):
+                self.new.add(database)
+            if known != node:
+                self.children.pop(database, None)
+            self.roots[database] = node
+        elif node == known and entry.provisional != "YES":
+            is_until_end = entry.provisional == "BEFORE_CKPT_END"
+            self.children.setdefault(database, []).append((entry.lsn, is_until_end))
+
+    def checkpoint(self, start_lsn: int) -> None:
+        """A CkptEnd comes next."""
+        self.new.clear()
+        for database, entries in self.children.items():
+            kept = [each for each in entries if each[0] >= start_lsn and not each[1]]
+            self.children[database] = kept
 
 
 def _behind(entry: Header) -> Cut:
