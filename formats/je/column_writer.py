@@ -38,7 +38,7 @@ from je_tools.formats.je.programs import (
     Program,
 )
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import packed_size, write_number, write_packed
+from je_tools.formats.packed_kernels import packed_size, write_number, write_packed
 from je_tools.formats.source import Bytes, as_plain
 from je_tools.formats.spans import Spans
 

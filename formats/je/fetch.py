@@ -23,7 +23,7 @@ from je_tools.formats.je.columns import MAX_ROWS, Decoded, Items, decode_items
 from je_tools.formats.je.entries import Entry, EntryError, decode_entry, entry_checksum
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, Family
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import load_i32, load_i64, load_u32
+from je_tools.formats.packed_kernels import load_i32, load_i64, load_u32
 from je_tools.formats.prefetch import LINES_MAX, ROWS_AHEAD, ask_for
 from je_tools.formats.source import Bytes, as_plain
 

@@ -31,7 +31,7 @@ from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.steps import Action, Role, of_family, programs
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import read_packed
+from je_tools.formats.packed_kernels import read_packed
 from je_tools.formats.source import as_plain
 
 RECORDS_MAX = 1 << 24

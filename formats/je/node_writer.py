@@ -43,7 +43,7 @@ from je_tools.formats.je.nodes import (
 from je_tools.formats.je.programs import program_of
 from je_tools.formats.je.types import LOG_VERSION_MAX, Family
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import packed_size, write_packed
+from je_tools.formats.packed_kernels import packed_size, write_packed
 from je_tools.formats.source import Bytes, as_plain
 from je_tools.formats.spans import Spans
 

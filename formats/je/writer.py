@@ -24,7 +24,7 @@ from je_tools.formats.je import header as h
 from je_tools.formats.je.entries import Header, Value, encode_item, with_header
 from je_tools.formats.je.types import BY_NAME, FILE_HEADER_NO, LOG_VERSION_MAX, type_name
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import write_number
+from je_tools.formats.packed_kernels import write_number
 from je_tools.formats.spans import Spans
 
 WRITTEN_MIN, WRITTEN_MAX = 8, LOG_VERSION_MAX

@@ -1,0 +1,4 @@
+//! Berkeley DB Java Edition logs.
+
+pub mod header;
+pub mod walk;

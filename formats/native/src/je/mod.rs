@@ -1,0 +1,3 @@
+//! Berkeley DB Java Edition logs.
+
+pub mod walk;

@@ -1,0 +1,36 @@
+//! The extension `je_tools.formats._native`.
+//!
+//! Each file here serves the Python module of its name: it borrows arrays, calls `core` with the
+//! interpreter lock released, and gives back numbers and arrays. `formats/_native.pyi` says what
+//! Python sees.
+
+#![deny(unsafe_code)]
+
+mod je;
+mod packed;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Numbers that a Python module declares as well: its name below `formats`, and the value.
+type Declared = &'static [(&'static str, i64)];
+
+/// Return the numbers that both the crate and a Python module declare; a test compares them.
+#[pyfunction]
+fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for (name, value) in [packed::DECLARED, je::walk::DECLARED].into_iter().flatten() {
+        all.set_item(name, value)?;
+    }
+    Ok(all)
+}
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::declared;
+    #[pymodule_export]
+    use super::je::walk::{check_sums, walk};
+    #[pymodule_export]
+    use super::packed::{encode_packed, read_packed};
+}
