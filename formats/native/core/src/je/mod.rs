@@ -1,4 +1,6 @@
 //! Berkeley DB Java Edition logs.
 
 pub mod header;
+pub mod keys;
+pub mod node_checks;
 pub mod walk;

@@ -225,8 +225,9 @@ fn entry_at<'a>(window: Window<'a>, offset: u32, rules: &Rules) -> Option<(Heade
     Some((header, window.bytes.get(start..after)?))
 }
 
+/// Return what there is to know of the checksum of a whole entry.
 #[inline]
-fn checksum_of(entry: &[u8], header: &Header, rules: &Rules) -> Checksum {
+pub fn checksum_of(entry: &[u8], header: &Header, rules: &Rules) -> Checksum {
     if rules.erased_type == Some(header.type_no) {
         return Checksum::None;
     }
