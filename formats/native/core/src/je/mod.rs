@@ -1,5 +1,6 @@
 //! Berkeley DB Java Edition logs.
 
+pub mod fetch;
 pub mod header;
 pub mod keys;
 pub mod node_checks;
