@@ -4,4 +4,5 @@ pub mod fetch;
 pub mod header;
 pub mod keys;
 pub mod node_checks;
+pub mod nodes;
 pub mod walk;
