@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+mod arrays;
 mod je;
 mod packed;
 
@@ -19,7 +20,17 @@ type Declared = &'static [(&'static str, i64)];
 #[pyfunction]
 fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
-    for (name, value) in [packed::DECLARED, je::walk::DECLARED].into_iter().flatten() {
+    let declared = [
+        packed::DECLARED,
+        je::walk::DECLARED,
+        // Entries at LSNs, nodes and keys, and what is written.
+        je::column_writer::DECLARED,
+        je::fetch::DECLARED,
+        je::fingerprints::DECLARED,
+        je::fingerprints::STEPS,
+        je::writer::DECLARED,
+    ];
+    for (name, value) in declared.into_iter().flatten() {
         all.set_item(name, value)?;
     }
     Ok(all)
@@ -33,4 +44,22 @@ mod _native {
     use super::je::walk::{check_sums, walk};
     #[pymodule_export]
     use super::packed::{encode_packed, read_packed};
+
+    // Entries at LSNs, nodes and keys, and what is written.
+    #[pymodule_export]
+    use super::je::column_writer::encode_parts;
+    #[pymodule_export]
+    use super::je::fetch::fetch_entries;
+    #[pymodule_export]
+    use super::je::fingerprints::{doubtful_slots, fingerprints_of, note_lsns};
+    #[pymodule_export]
+    use super::je::keysort::{equal_keys, group_keys, search_sorted};
+    #[pymodule_export]
+    use super::je::node_checks::{descents, holders};
+    #[pymodule_export]
+    use super::je::node_writer::{join_rests, prefix_sizes};
+    #[pymodule_export]
+    use super::je::nodes::{count_replaced, join_keys, merge_slots, within};
+    #[pymodule_export]
+    use super::je::writer::append_rows;
 }
