@@ -67,6 +67,9 @@ That of version 26 has none any more, and takes one that it finds for any other.
 DatabaseImpl, JE 18.3.12 and that of Oracle NoSQL with log version 26.
 """
 
+_REPLAYED_TWICE = 8
+"""The newest log version whose engine goes over nodes twice; JE 7.5 (version 15) does not."""
+
 _CHECKS_CHAINS = 17
 """Log version of the engine that checks prevOffsets before it recovers."""
 
@@ -238,7 +241,8 @@ class Snapshot(Struct, dict=True):
                 column[old] = own
         node_id, level, key_position, key_size = columns
         key = Spans(self.image.data, key_position, key_size)
-        return Replayed(nodes.lsn, node_id, level, key, order)
+        is_twice = self.end.files[-1].version <= _REPLAYED_TWICE
+        return Replayed(nodes.lsn, node_id, level, key, order, is_twice)
 
     def root_of(self, db_id: int, record: Mapping[str, Any]) -> int:
         """The root of a tree: what its descriptor names, or one that was logged later."""

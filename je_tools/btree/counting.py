@@ -86,7 +86,7 @@ def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states:
     """Whether nodes are what their parents say, the newest, and without slots out of range."""
     right = (states.db_id == tree.db_id) & (states.level & LEVEL_MASK == children.level)
     right &= states.booleans & IS_ROOT == 0
-    newest = tree.replayed.newest(states.node_id, children.slot)
+    newest, _ = tree.replayed.place(states.node_id, children.slot)
     if not right.all() or not np.array_equal(newest, children.lsn):
         return False
     if not tree.ordered:

@@ -13,10 +13,14 @@ newest one that
 3. is newer than the version that the slot names;
 4. was logged after the version of the node above was replayed, as that one brings its own slots.
 
+Engines up to JE 5 do it all twice for a database in which nodes of several levels were logged. So
+what was lost in the first pass by condition 4 comes back in the second.
+
 `docs/formats/je-log.md`, "Replay of nodes by sets", says why this is the same.
 
 Source: RecoveryManager.replayINs, recoverIN, recoverRootIN, recoverChildIN and
-Tree.getParentINForChildIN, JE 7.5.11, 18.3.12 and 25.3.17; IN.findParent, JE 5.0.73.
+Tree.getParentINForChildIN, JE 7.5.11, 18.3.12 and 25.3.17; RecoveryManager.buildINs,
+repeatReadINs, LevelRecorder and IN.findParent, JE 5.0.73.
 """
 
 from __future__ import annotations
@@ -60,18 +64,38 @@ class KeyOrder(Struct, frozen=True):
         return np.where(bounds.sizes < 0, open_end, found)
 
 
+class Since(Struct, frozen=True):
+    """The LSNs from which on replay puts nodes into slots: those of the nodes above.
+
+    Attributes:
+        last_lsn: int64; of the newest version above that the last pass has replayed, NULL_LSN for
+            none.
+        first_lsn: int64; the same of the pass before, NEVER where that did not see the slot.
+    """
+
+    last_lsn: Ints
+    first_lsn: Ints
+
+    def take(self, rows: Ints) -> Since:
+        """Return some of them."""
+        return Since(self.last_lsn[rows], self.first_lsn[rows])
+
+
+NEVER = 1 << 62
+"""More than any LSN."""
+
+
 class Slot(Struct, frozen=True):
     """Slots of upper nodes, as replay sees them.
 
     Attributes:
         lsn: int64; of the version that each names.
-        since_lsn: int64; versions up to this LSN were replayed before the node above, NULL_LSN
-            where none was.
+        since: from which on versions count.
         low, high: the keys for which each stands, from low on and below high; null where open.
     """
 
     lsn: Ints
-    since_lsn: Ints
+    since: Since
     low: Spans
     high: Spans
 
@@ -132,6 +156,7 @@ class Replayed(Struct, frozen=True, dict=True):
         level: int64; as in the log, without what marks the tree.
         key: identifier keys; null where a node has none.
         order: how keys are compared.
+        is_twice: the engine goes over them twice.
     """
 
     lsn: Ints
@@ -139,6 +164,7 @@ class Replayed(Struct, frozen=True, dict=True):
     level: Ints
     key: Spans
     order: KeyOrder
+    is_twice: bool = False
 
     def __len__(self) -> int:
         return len(self.lsn)
@@ -147,19 +173,39 @@ class Replayed(Struct, frozen=True, dict=True):
         """Return the identifier keys, ascending."""
         return self._sorted_keys
 
-    def newest(self, node_ids: Ints, slots: Slot) -> Ints:
-        """Return the LSN of the version of each node that is in its slot after the replay.
+    def place(self, node_ids: Ints, slots: Slot) -> tuple[Ints, Since]:
+        """Decide which version of each node is in its slot after the replay.
 
         Args:
             node_ids: int64 (n,); of the nodes that the slots name.
             slots: of the same length.
+
+        Returns:
+            The LSN of each version, int64 (n,), and from which on versions count below it.
         """
+        if not self.is_twice:
+            lsns = self._newest(node_ids, slots, slots.lsn, slots.since.last_lsn)
+            last = np.where(lsns != slots.lsn, lsns, slots.since.last_lsn)
+            return lsns, Since(last, last)
+        once = self._newest(node_ids, slots, slots.lsn, slots.since.first_lsn)
+        twice = self._newest(node_ids, slots, once, slots.since.last_lsn)
+        again = twice != once
+        last = np.where(again, twice, slots.since.last_lsn)
+        first = np.where(once != slots.lsn, once, slots.since.first_lsn)
+        return twice, Since(last, np.where(again, NEVER, first))
+
+    def _newest(self, node_ids: Ints, slots: Slot, lsns: Ints, since_lsn: Ints) -> Ints:
+        """Return the LSNs after one pass over slots that hold the versions at `lsns`."""
         if not len(self):
-            return slots.lsn
+            return lsns
         at = np.minimum(np.searchsorted(self._newest_ids, node_ids), len(self._newest_ids) - 1)
-        after = np.maximum(slots.lsn, slots.since_lsn)
-        rows = np.flatnonzero((self._newest_ids[at] == node_ids) & (self._newest_lsns[at] > after))
-        return self._placed(self._by_node, node_ids, slots, rows)
+        after = np.maximum(lsns, since_lsn)
+        known = (self._newest_ids[at] == node_ids) & (self._newest_lsns[at] > after)
+        rows = np.flatnonzero(known)
+        found = self._find(self._by_node, node_ids[rows], slots, rows)
+        newest = lsns.copy()
+        newest[rows] = np.where(found > after[rows], found, lsns[rows])
+        return newest
 
     def newest_of_node(self, node_ids: Ints) -> Ints:
         """Return the newest LSN of each node wherever it is; NULL_LSN of one not replayed."""
@@ -167,30 +213,28 @@ class Replayed(Struct, frozen=True, dict=True):
         return np.where(self._newest_ids[at] == node_ids, self._newest_lsns[at], NULL_LSN)
 
     def newest_at(self, level: int, slots: Slot, rows: Ints) -> Ints:
-        """Return LSNs as `newest`, for slots whose node cannot be read, so that its id is unknown.
+        """Return the LSNs of nodes that come into some slots whose own nodes cannot be read.
+
+        Their ids are unknown, so the newest is taken whose key leads there.
 
         Args:
             level: of the nodes.
             slots: all of them.
             rows: int64; those that count.
         """
+        lsns = slots.lsn[rows]
         if not len(self) or not self.order.ordered:
-            return slots.lsn
-        return self._placed(self._by_level, np.full(len(slots.lsn), level), slots, rows)
+            return lsns
+        found = self._find(self._by_level, np.full(len(rows), level), slots, rows)
+        return np.where(found > np.maximum(lsns, slots.since.last_lsn[rows]), found, lsns)
 
-    def _placed(self, table: _Newest, groups: Ints, slots: Slot, rows: Ints) -> Ints:
-        if not len(rows):
-            return slots.lsn
+    def _find(self, table: _Newest, groups: Ints, slots: Slot, rows: Ints) -> Ints:
         first, last = np.zeros(len(rows), np.int64), np.full(len(rows), table.width - 1)
-        if self.order.ordered:
+        if self.order.ordered and len(rows):
             keys = self._sorted_keys
             first = self.order.before(keys, slots.low.take(rows), 0)
             last = self.order.before(keys, slots.high.take(rows), len(keys))
-        found = table.find(groups[rows], first, last)
-        newest = slots.lsn.copy()
-        after = np.maximum(slots.lsn[rows], slots.since_lsn[rows])
-        newest[rows] = np.where(found > after, found, slots.lsn[rows])
-        return newest
+        return table.find(groups, first, last)
 
     @cached_property
     def _newest_ids(self) -> Ints:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.btree.replay import KeyOrder, Replayed, Slot
+from je_tools.btree.replay import KeyOrder, Replayed, Since, Slot
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image
 from je_tools.formats.je.fetch import Found, fetch
@@ -49,6 +49,10 @@ steps of Python between kernels, so the fewer of these the better."""
 
 _SLOTS_AT_ONCE = 1 << 19
 """Slots that these may have together, by the size that nodes are given."""
+
+
+_NO_ID = -(1 << 63)
+"""Of no node."""
 
 
 class FaultKind(StrEnum):
@@ -150,8 +154,7 @@ class Children(Struct, frozen=True):
     Attributes:
         lsn, parent_lsn: int64.
         low, high: the keys that each may hold, from low on and below high; null where open.
-        since_lsn: int64; of the newest version above that recovery has replayed, NULL_LSN for
-            none.
+        since: from which LSN on recovery puts nodes there.
         is_lone: bool; whether it is the only child of the root.
         level: of all of them; 0 for a root, whose level is not known before it is read.
     """
@@ -160,7 +163,7 @@ class Children(Struct, frozen=True):
     parent_lsn: Ints
     low: Spans
     high: Spans
-    since_lsn: Ints
+    since: Since
     is_lone: Mask
     level: int
 
@@ -175,7 +178,7 @@ class Children(Struct, frozen=True):
             self.parent_lsn[rows],
             self.low.take(rows),
             self.high.take(rows),
-            self.since_lsn[rows],
+            self.since.take(rows),
             self.is_lone[rows],
             self.level,
         )
@@ -183,7 +186,7 @@ class Children(Struct, frozen=True):
     @property
     def slot(self) -> Slot:
         """The slots that name them, for replay."""
-        return Slot(self.lsn, self.since_lsn, self.low, self.high)
+        return Slot(self.lsn, self.since, self.low, self.high)
 
 
 def joined_children(parts: Sequence[Children]) -> Children:
@@ -194,7 +197,10 @@ def joined_children(parts: Sequence[Children]) -> Children:
         np.concatenate([none, *(part.parent_lsn for part in parts)]),
         joined_spans([part.low for part in parts]),
         joined_spans([part.high for part in parts]),
-        np.concatenate([none, *(part.since_lsn for part in parts)]),
+        Since(
+            np.concatenate([none, *(part.since.last_lsn for part in parts)]),
+            np.concatenate([none, *(part.since.first_lsn for part in parts)]),
+        ),
         np.concatenate([none.astype(np.bool_), *(part.is_lone for part in parts)]),
         parts[0].level if parts else 1,
     )
@@ -209,12 +215,14 @@ class Leaves(Struct, frozen=True):
         faults: what was wrong with them.
         logged: the same as the log has them: first those that were named, deltas not merged, then
             the full versions of deltas.
+        since: from which LSN on recovery puts nodes into their slots.
     """
 
     nodes: Nodes
     children: Children
     faults: list[Fault]
     logged: tuple[Nodes, Nodes]
+    since: Since
 
 
 def at_once_below(nodes: Nodes, most: int) -> int:
@@ -370,7 +378,10 @@ class Tree(Struct, frozen=True, dict=True):
     def root(self) -> Children:
         """The root, unread; there must be one."""
         lone, none = np.array([self.root_lsn], np.int64), np.array([NULL_LSN], np.int64)
-        return Children(lone, none, bound(None), bound(None), none, np.ones(1, np.bool_), 0)
+        # Where the engine goes twice it meets roots and others in one order.
+        first = lone if self.replayed.is_twice else none
+        since = Since(none, first)
+        return Children(lone, none, bound(None), bound(None), since, np.ones(1, np.bool_), 0)
 
     def _below(self, parents: Children, way: _Way) -> Iterator[Children]:
         leaves = self.read(parents)
@@ -469,43 +480,49 @@ class Tree(Struct, frozen=True, dict=True):
             nodes.lsn[owner],
             bounds.take(low),
             bounds.take(high),
-            np.where(nodes.lsn == parents.lsn, parents.since_lsn, nodes.lsn)[owner],
+            upper.since.take(owner),
             ((np.diff(nodes.first) == 1) & (parents.parent_lsn == NULL_LSN))[owner],
             max(parents.level - 1, 0),
         )
 
     def read(self, children: Children) -> Leaves:
         """Read nodes; safe in any thread. Where the level is not known it is that of the root."""
-        logged, found = self.in_place(children)
+        logged, found, since = self.in_place(children)
         nodes, no_full, fulls = self._with_full(logged)
         level = nodes.level & LEVEL_MASK
         if children.level == 0:
             children = replace(children, level=int(np.clip(level[0], 2, LEVELS_MAX)))
         misplaced = (nodes.db_id != self.db_id) | (level != children.level)
-        leaves = Leaves(nodes, children, [], (logged, fulls))
+        leaves = Leaves(nodes, children, [], (logged, fulls), since)
         leaves.faults.extend(self._faults(leaves, found, no_full))
         leaves = replace(leaves, nodes=nodes.without(misplaced & nodes.good))
         leaves.faults.extend(self._contradictions(leaves))
         return leaves
 
-    def in_place(self, children: Children) -> tuple[Nodes, npt.NDArray[np.uint8]]:
-        """Read the nodes that replay leaves in slots, deltas not merged, and a `Found` of each.
+    def in_place(self, children: Children) -> tuple[Nodes, npt.NDArray[np.uint8], Since]:
+        """Read the nodes that replay leaves in slots, deltas not merged.
 
         Where a node cannot be read its id is unknown. Then the newest version of its level whose
         identifier key leads there is taken, if there is one: the engine would not open the log.
+
+        Returns:
+            The nodes, a `Found` of each, and from which LSN on nodes come into their slots.
         """
         nodes, found = self._logged(children.lsn)
         if children.level == 0 or not len(self.replayed):
-            return nodes, found
+            return nodes, found, children.since
         node_ids = nodes.node_id
         if np.isin(nodes.type, OLD_DELTA_NOS).any():
             node_ids = self._with_full(nodes)[0].node_id
-        lsns = np.where(nodes.good, self.replayed.newest(node_ids, children.slot), children.lsn)
+        node_ids = np.where(nodes.good, node_ids, _NO_ID)
+        lsns, since = self.replayed.place(node_ids, children.slot)
         bad = np.flatnonzero(~nodes.good)
         if len(bad):
-            newest = self.replayed.newest_at(children.level, children.slot, bad)
-            lsns[bad] = newest[bad]
-        return (nodes, found) if np.array_equal(lsns, children.lsn) else self._logged(lsns)
+            lsns = lsns.copy()
+            lsns[bad] = self.replayed.newest_at(children.level, children.slot, bad)
+        if not np.array_equal(lsns, children.lsn):
+            nodes, found = self._logged(lsns)
+        return nodes, found, since
 
     def _logged(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
         """Read nodes as the log has them, and a `Found` of each."""

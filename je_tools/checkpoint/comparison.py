@@ -49,7 +49,8 @@ class _Digest:
 
     def add(self, records: Records) -> None:
         """Add the records that follow."""
-        numbers = (records.key.sizes, records.data.sizes, records.lsn, records.expires_ms)
+        # Expirations are not compared: a checkpoint mends those that lost their unit.
+        numbers = (records.key.sizes, records.data.sizes, records.lsn)
         self._parts[0].update(np.stack(numbers, axis=1).tobytes())
         self._parts[1].update(records.key.packed().data.data)
         self._parts[2].update(records.data.packed().data.data)
@@ -104,7 +105,7 @@ def compare_records(before: Snapshot, after: Snapshot, written: Container[str]) 
     Args:
         before: the log as recovery would have left it.
         after: the log with the checkpoint.
-        written: names of the engine's own databases whose records the checkpoint changes.
+        written: names of the engine's own databases that the checkpoint makes or changes.
 
     Raises:
         StoppedError: a file became shorter meanwhile.

@@ -469,7 +469,7 @@ def _live_nodes(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
     on_way[rows[np.isin(types, OLD_DELTA_NOS)]] = True
     bins = below.take(on_way)
     for first in range(0, len(bins), BINS_AT_ONCE):
-        logged, _ = tree.in_place(bins.take(slice(first, first + BINS_AT_ONCE)))
+        logged, _, _ = tree.in_place(bins.take(slice(first, first + BINS_AT_ONCE)))
         yield logged.lsn, logged.last_full_lsn[np.isin(logged.type, OLD_DELTA_NOS)]
 
 

@@ -362,7 +362,8 @@ def read_interval(
     found = _read_all(replace(environment, files=some), work, scanner)
     lns, all_ends = _joined(found.lns, _NO_LNS), _joined(found.ends, _NO_ENDS)
     backward = STRAIGHT
-    if found.break_lsns and last_lsn is not None:
+    # Damage keeps the engine from opening the log, whatever the way.
+    if found.break_lsns and not found.damaged and last_lsn is not None:
         backward = walk_backward(environment, some, scanner, first_lsn=first_lsn, last_lsn=last_lsn)
         lns.flags[backward.misses(lns.lsn)] |= SKIPPED
     missed = backward.misses(all_ends.lsn)
@@ -384,7 +385,7 @@ def read_interval(
 def _read_all(environment: Environment, work: _Collector, scanner: Scanner) -> _Found:
     """Read the files of an environment, and find damage and breaks of the chain between them."""
     all_found = _Found()
-    last_offset = NO_OFFSET
+    last_offset, last_file_no = NO_OFFSET, NO_OFFSET
     # Wide ranges would take more memory than all that is kept.
     for part in scanner.stepping().scan(environment, work):
         base = h.lsn_of(part.file.file_no, 0)
@@ -399,10 +400,11 @@ def _read_all(environment: Environment, work: _Collector, scanner: Scanner) -> _
             if work.first_lsn < base + each.offset < work.next_lsn
         ]
         named = part.file.header.last_entry_in_prev_file_offset
-        if last_offset not in (NO_OFFSET, named):
+        if last_file_no == part.file.file_no - 1 and last_offset not in (NO_OFFSET, named):
             all_found.break_lsns.append(base)
         end = part.end
-        last_offset = NO_OFFSET if end is None else end.last
+        if end is not None:
+            last_offset, last_file_no = end.last, part.file.file_no
         is_last = part.file is environment.files[-1]
         if end is not None and end.tail < end.size and not is_last:
             all_found.damaged.append((base + end.tail, end.size - end.tail))

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from je_tools.btree.replay import KeyOrder, Replayed, Slot
+from je_tools.btree.replay import KeyOrder, Replayed, Since, Slot
 from je_tools.btree.tree import FaultKind
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.spans import Spans
+from tests.builders.logs import LogFile
 from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
@@ -107,6 +108,19 @@ def version_between(log: Grown) -> None:
     log.upper(LEFT, b"", b"c")
 
 
+def version_before_the_root(log: Grown) -> None:
+    """The root, which comes first, names a newer version than the one that is replayed."""
+    log.upper(LEFT, b"")
+    log.left = log.upper(LEFT, b"", b"c", flags=PROVISIONAL)
+    log.root()
+
+
+def marked_upper(log: Grown) -> None:
+    """A node that was a root when it was logged, before the newest root, is no child."""
+    log.upper(LEFT, b"", is_root=True)
+    log.root()
+
+
 def key_elsewhere(log: Grown) -> None:
     log.bin(b"a", b"new", identifier_key=b"x")
 
@@ -168,6 +182,8 @@ CASES: dict[str, tuple[Callable[[Grown], object], dict[bytes, bytes]]] = {
     "a node after its child": (upper_after_child, {}),
     "a node before its child": (child_after_upper, {b"a": b"new"}),
     "a version older than the slot's": (version_between, {b"a": b"newer"}),
+    "a version older than the root's slot": (version_before_the_root, {}),
+    "a node marked as a root": (marked_upper, {}),
     "a key that leads elsewhere": (key_elsewhere, {}),
     "an older version with a key that leads there": (older_key_fits, {b"a": b"new"}),
     "the id of another node": (id_of_another, {}),
@@ -194,6 +210,14 @@ def test_condition(name: str, tmp_path: Path, fast: bool) -> None:
     assert contents_of(snapshot)["db"] == kept
     assert snapshot.count(snapshot.databases[FIRST_ID]) == len(kept)
     assert codes_of(snapshot) == []
+
+
+def test_engines_up_to_je_5_go_twice(tmp_path: Path) -> None:
+    """What a later version of the node above has thrown out comes back."""
+    log = Grown([LogFile(0, 8)]).grow()
+    upper_after_child(log)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert dict(contents_of(snapshot)["db"])[b"a"] == b"new"
 
 
 def wrong_root(log: Grown) -> int:
@@ -276,13 +300,14 @@ def replayed(rows: Sequence[tuple[int, int, bytes]], *, ordered: bool = True) ->
 def test_many_versions_of_one_node() -> None:
     """The newest of a range of keys is found among many, and by the id alone without an order."""
     rows = [(100 + i, 7, b"%03d" % (i * 37 % 100)) for i in range(100)]
+    since = np.array([NULL_LSN, NULL_LSN, NULL_LSN, 300])
     slots = Slot(
         np.array([5, 5, 150, 5]),
-        np.array([NULL_LSN, NULL_LSN, NULL_LSN, 300]),
+        Since(since, since),
         Spans.of([b"010", None, b"010", None]),
         Spans.of([b"020", b"001", b"020", None]),
     )
     ids = np.array([7, 7, 7, 7])
     newest = max(lsn for lsn, _, key in rows if b"010" <= key < b"020")
-    assert replayed(rows).newest(ids, slots).tolist() == [newest, 100, max(newest, 150), 5]
-    assert replayed(rows, ordered=False).newest(ids, slots).tolist() == [199, 199, 199, 5]
+    assert replayed(rows).place(ids, slots)[0].tolist() == [newest, 100, max(newest, 150), 5]
+    assert replayed(rows, ordered=False).place(ids, slots)[0].tolist() == [199, 199, 199, 5]

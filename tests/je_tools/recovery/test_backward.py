@@ -102,7 +102,8 @@ def test_a_jump_to_the_file_before(tmp_path: Path) -> None:
 def test_a_name_that_leads_nowhere(tmp_path: Path) -> None:
     for name in ("inside", "ahead"):
         log = log_with()
-        prev = (log.ln(b"a", b"2", txn=5) & 0xFFFFFFFF) + 3 if name == "inside" else 1 << 20
+        written = log.ln(b"a", b"2", txn=5) & 0xFFFFFFFF
+        prev = written + 3 if name == "inside" else 1 << 20
         log.end(5)
         log.file._append(entry(TRACE, bytes(20), prev))
         home = log.write(tmp_path / name)

@@ -1,0 +1,206 @@
+import com.sleepycat.je.Cursor;
+import com.sleepycat.je.Database;
+import com.sleepycat.je.DatabaseConfig;
+import com.sleepycat.je.DatabaseEntry;
+import com.sleepycat.je.DatabaseNotFoundException;
+import com.sleepycat.je.DbInternal;
+import com.sleepycat.je.Environment;
+import com.sleepycat.je.EnvironmentConfig;
+import com.sleepycat.je.LockMode;
+import com.sleepycat.je.OperationStatus;
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.util.Arrays;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.TreeSet;
+
+/**
+ * Cuts a log at many places, and tells what the engine finds in what is left of it.
+ *
+ * <p>{@code java -cp JE_JAR:CLASSES Cuts}, compiled with Records.
+ *
+ * <p>A line of standard input asks for some cuts of one log: {@code HOME TAB ANSWER TAB SCRATCH TAB
+ * MODE TAB FILE:OFFSET,...}, both numbers decimal; SCRATCH is an empty folder, MODE is {@code sums}
+ * or {@code records}. A line of standard output says that the file ANSWER is complete. In it, {@code
+ * #cut TAB FILE TAB OFFSET} opens a cut, and each database is a line {@code #db TAB NAME TAB COUNT
+ * TAB SHA-256}. The digest is over four bytes with the length of the key, the key, and the data in
+ * the same way, of each record in the order of the database. In mode {@code records} each of them
+ * is a line {@code KEY TAB DATA} in hexadecimal in front of that. A database that cannot be read
+ * ends with {@code #failed TAB NAME TAB CLASS TAB MESSAGE} instead; a name that leads to none is
+ * left out. {@code #refused TAB STAGE TAB CLASS TAB MESSAGE} ends a cut as it ends an answer of
+ * Records.
+ *
+ * <p>The engine opens each cut to write, so it recovers as it always does. It is not closed but
+ * given up: a close would only write a checkpoint.
+ */
+public final class Cuts {
+    private static final char[] DIGITS = "0123456789abcdef".toCharArray();
+
+    private static final int MOST_RECORDS = 1_000_000;
+
+    private Cuts() {}
+
+    public static void main(String[] args) throws Exception {
+        PrintStream answers = System.out;
+        // The engine speaks there too.
+        System.setOut(System.err);
+        BufferedReader asked =
+                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = asked.readLine(); line != null; line = asked.readLine()) {
+            String[] parts = line.split("\t");
+            try (PrintWriter out = new PrintWriter(parts[1], StandardCharsets.UTF_8)) {
+                boolean withRecords = parts[3].equals("records");
+                answer(new File(parts[0]), new File(parts[2]), withRecords, parts[4], out);
+            }
+            answers.println(parts[0]);
+            answers.flush();
+        }
+        // An engine that failed may have threads that never end.
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void answer(
+            File home, File scratch, boolean withRecords, String cuts, PrintWriter out)
+            throws Exception {
+        SortedMap<Integer, byte[]> files = new TreeMap<>();
+        for (File file : home.listFiles()) {
+            if (file.getName().endsWith(".jdb")) {
+                int number = Integer.parseInt(file.getName().substring(0, 8), 16);
+                files.put(number, Files.readAllBytes(file.toPath()));
+            }
+        }
+        for (String cut : cuts.split(",")) {
+            String[] parts = cut.split(":");
+            int file = Integer.parseInt(parts[0]), offset = Integer.parseInt(parts[1]);
+            out.print("#cut\t" + file + "\t" + offset + "\n");
+            // An engine that failed may still hold an environment of the same path.
+            File place = new File(scratch, file + "-" + offset);
+            write(files, file, offset, place.toPath());
+            judge(place, withRecords, out);
+            for (File each : place.listFiles()) {
+                each.delete();
+            }
+            place.delete();
+        }
+    }
+
+    private static void write(SortedMap<Integer, byte[]> files, int last, int offset, Path place)
+            throws IOException {
+        Files.createDirectories(place);
+        for (int number : files.headMap(last + 1).keySet()) {
+            byte[] bytes = files.get(number);
+            bytes = number == last ? Arrays.copyOf(bytes, offset) : bytes;
+            Files.write(place.resolve(String.format("%08x.jdb", number)), bytes);
+        }
+    }
+
+    private static void judge(File place, boolean withRecords, PrintWriter out) {
+        Environment env = null;
+        try {
+            env = new Environment(place, config());
+            try {
+                print(env, withRecords, out);
+            } catch (Exception | Error e) {
+                Records.refuse(out, "read", e);
+            }
+        } catch (Exception | Error e) {
+            Records.refuse(out, "open", e);
+        }
+        try {
+            if (env != null) {
+                DbInternal.getEnvironmentImpl(env).abnormalClose();
+            }
+        } catch (Exception | Error e) {
+            // What it had to tell is told.
+            return;
+        }
+    }
+
+    private static EnvironmentConfig config() {
+        EnvironmentConfig config = Records.config(false);
+        config.setConfigParam("je.maxMemory", "16000000");
+        config.setConfigParam("je.log.totalBufferBytes", "200000");
+        config.setConfigParam("com.sleepycat.je.util.FileHandler.level", "OFF");
+        config.setConfigParam("com.sleepycat.je.util.ConsoleHandler.level", "OFF");
+        Records.set(config, "je.stats.collect", "false");
+        Records.set(config, "je.log.detectFileDelete", "false");
+        Records.set(config, "je.env.runOffHeapEvictor", "false");
+        return config;
+    }
+
+    private static void print(Environment env, boolean withRecords, PrintWriter out)
+            throws Exception {
+        for (String name : new TreeSet<>(env.getDatabaseNames())) {
+            try (Database db = open(env, name)) {
+                print(name, db, withRecords, out);
+            } catch (DatabaseNotFoundException onlyItsName) {
+                continue;
+            } catch (Exception | Error e) {
+                if (!env.isValid()) {
+                    throw e;
+                }
+                out.print("#failed\t" + name + "\t" + e.getClass().getName());
+                out.print("\t" + String.valueOf(e.getMessage()).replaceAll("\\s+", " ") + "\n");
+            }
+        }
+    }
+
+    private static Database open(Environment env, String name) {
+        DatabaseConfig config = new DatabaseConfig();
+        config.setUseExistingConfig(true);
+        config.setTransactional(true);
+        try {
+            return env.openDatabase(null, name, config);
+        } catch (IllegalArgumentException notTransactional) {
+            return env.openDatabase(null, name, config.setTransactional(false));
+        }
+    }
+
+    private static void print(String name, Database db, boolean withRecords, PrintWriter out)
+            throws Exception {
+        MessageDigest digest = MessageDigest.getInstance("SHA-256");
+        int count = 0;
+        try (Cursor cursor = db.openCursor(null, null)) {
+            DatabaseEntry key = new DatabaseEntry(), data = new DatabaseEntry();
+            while (cursor.getNext(key, data, LockMode.READ_UNCOMMITTED)
+                    == OperationStatus.SUCCESS) {
+                count += 1;
+                if (count > MOST_RECORDS) {
+                    throw new IllegalStateException("a scan without an end");
+                }
+                add(digest, key.getData());
+                add(digest, data.getData());
+                if (withRecords) {
+                    out.print(hex(key.getData()) + "\t" + hex(data.getData()) + "\n");
+                }
+            }
+        }
+        out.print("#db\t" + name + "\t" + count + "\t" + hex(digest.digest()) + "\n");
+    }
+
+    private static void add(MessageDigest digest, byte[] bytes) {
+        int size = bytes.length;
+        byte[] head = {
+            (byte) (size >> 24), (byte) (size >> 16), (byte) (size >> 8), (byte) size
+        };
+        digest.update(head);
+        digest.update(bytes);
+    }
+
+    private static String hex(byte[] bytes) {
+        StringBuilder text = new StringBuilder();
+        for (byte each : bytes) {
+            text.append(DIGITS[each >> 4 & 15]).append(DIGITS[each & 15]);
+        }
+        return text.toString();
+    }
+}

@@ -1,0 +1,544 @@
+"""Cuts small hard logs at every border of entries, and holds a snapshot against the engine.
+
+`python -m tests.engine.cuts SEED LOGS [COORDINATE] [--sample N] [--keep DIR]` writes so many logs,
+and judges each cut behind the first CkptStart of each. With `--sample`, N cuts in all are also
+written by `recover --apply` and `checkpoint --apply`, and judged as in `acceptance`. With `--keep`,
+a log that shows a difference stays in DIR, and beside it the first cut of each run of differences,
+with the engine's records. `... HOME [COORDINATE] ...` judges the cuts of one log that is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import gc
+import hashlib
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from je_tools.checkpoint.apply import Orders, apply_checkpoint
+from je_tools.errors import InputError, RefusedError
+from je_tools.scan import Scanner
+from tests.engine.acceptance import SOURCES, WriteRefusedError
+from tests.engine.acceptance import Judge as Acceptance
+from tests.engine.acceptances import Write, write_and_judge
+from tests.engine.campaign import Case, Difference, Foretold, Report
+from tests.engine.comparison import Found, compare, side_of
+from tests.engine.crashes import Crash, read_source, write_crash
+from tests.engine.hardlogs import CHILD, HARD_LOGS, Cut, cuts_of, windows, write_hard_logs
+from tests.engine.jars import JE_18, engine_jar
+from tests.engine.java import find_java
+from tests.engine.recovered import FOLDER, RECORDS, STRESS, Engine, compile_java
+from tests.engine.snapshots import recovered
+from tests.truth.contents import Contents, Refusal
+from tests.truth.replay import Replayed, replay
+
+CUTS = FOLDER / "Cuts.java"
+NOW_MS = 1_750_000_000_000
+"""When records are read; none of these expires."""
+
+AT_ONCE = 100
+"""Cuts that the engine is asked for at once: it is asked for each again when it dies of one."""
+
+LOGS_AT_ONCE = 40
+PLAIN_EVERY = 8
+"""One of so many cuts is read without compiled kernels, and one with threads."""
+
+COLLECT_EVERY = 100
+"""Garbage is collected behind so many cuts."""
+
+WINDOW_SHARE = 0.5
+"""Of the cuts that are written: from windows in which a root changed."""
+
+NO_WINDOW = "no root changed"
+
+Sums = dict[str, tuple[int, str]]
+"""Number of records of each database, and a digest of them in their order."""
+
+
+@dataclass
+class Looked:
+    """What the engine finds at one cut.
+
+    Attributes:
+        sums: of each database that can be read.
+        contents: the records of these, if it was asked for them.
+        failed: what it says of each database that cannot be read.
+    """
+
+    sums: Sums = field(default_factory=dict)
+    contents: Contents = field(default_factory=dict)
+    failed: dict[str, Refusal] = field(default_factory=dict)
+
+
+Answers = dict[Cut, Looked | Refusal]
+Logs = Iterable[tuple[int, Path]]
+"""Logs by their seeds."""
+
+
+@dataclass
+class CutReport(Report):
+    """What a campaign found; of kinds it has the windows that are open at a cut.
+
+    Attributes:
+        runs: where differing cuts follow one another.
+        accepted: how many were written, and the engine took them.
+        notes: why less was asked of some of these.
+        not_accepted: what was written, and the engine did not take, and why.
+    """
+
+    runs: list[str] = field(default_factory=list)
+    accepted: int = 0
+    notes: Counter[str] = field(default_factory=Counter)
+    not_accepted: list[str] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> list[Difference]:
+        """Differences that are not foretold, or where the replay agrees with the engine."""
+        return [each for each in self.differences if not each.warnings or each.replayed == "engine"]
+
+    def __str__(self) -> str:
+        phases = [name for name in ("snapshot", "engine") if self.seconds[name]]
+        rates = [f"{name} {self.cases / self.seconds[name]:.0f} cuts a second" for name in phases]
+        told = f"  {len(self.differences)} cuts differ, {len(self.wrong)} of them against us"
+        lines = [
+            super().__str__(),
+            told,
+            "  " + ", ".join(rates),
+            *(f"  {run}" for run in self.runs),
+        ]
+        if self.accepted or self.not_accepted:
+            lines.append(f"  written: {self.accepted} accepted, {len(self.not_accepted)} not")
+            lines += [f"  {count:5} {note}" for note, count in self.notes.most_common()]
+            lines += [f"    {each:.600}" for each in self.not_accepted]
+        return "\n".join(lines)
+
+
+class Judge:
+    """One version of the engine: writes logs, looks at cuts, tells records, takes what we write.
+
+    Attributes:
+        folder: where logs are made and cut.
+    """
+
+    def __init__(self, coordinate: str, folder: Path) -> None:
+        self.coordinate = coordinate
+        self.folder = folder
+        self.java = find_java()
+        self.class_path = self._compiled("classes", [CUTS, HARD_LOGS, RECORDS])
+        self._cuts = Engine(self.java, self.class_path, program="Cuts")
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cuts.__exit__()
+        if "acceptance" in vars(self):
+            self.acceptance.__exit__(None, None, None)
+
+    @functools.cached_property
+    def acceptance(self) -> Acceptance:
+        """What takes what we write; most campaigns do not ask it."""
+        class_path = self._compiled("acceptance", [*SOURCES, RECORDS, STRESS])
+        return Acceptance(self.java, class_path, self.folder / "acceptance")
+
+    def _compiled(self, name: str, sources: Sequence[Path]) -> str:
+        classes = self.folder / name
+        classes.mkdir(parents=True)
+        return compile_java(self.java, engine_jar(self.coordinate), classes, sources)
+
+    def write(self, seeds: Sequence[int], report: Report) -> Iterator[tuple[int, Path]]:
+        """The logs of these seeds; each is gone when the next is asked for."""
+        for start in range(0, len(seeds), LOGS_AT_ONCE):
+            some = seeds[start : start + LOGS_AT_ONCE]
+            started = time.perf_counter()
+            homes = write_hard_logs(self.java, self.class_path, self.folder, some)
+            report.seconds["write"] += time.perf_counter() - started
+            for seed, home in zip(some, homes, strict=True):
+                yield seed, home
+                shutil.rmtree(home)
+
+    def look(self, home: Path, cuts: Sequence[Cut], mode: str = "sums") -> Answers:
+        """What the engine finds at each cut of a log.
+
+        When it hangs or dies, it is asked for one cut after the other: for that of which it does,
+        this is the answer.
+
+        Args:
+            home: the log.
+            cuts: where it ends.
+            mode: `sums` or `records`.
+        """
+        scratch = self.folder / "scratch"
+        scratch.mkdir()
+        asked = ",".join(f"{cut.file_no}:{cut.offset}" for cut in cuts)
+        lines = self._cuts.tell(home, scratch, mode, asked)
+        shutil.rmtree(scratch)
+        if not isinstance(lines, Refusal):
+            return parse_answers(lines)
+        if len(cuts) == 1:
+            return {cuts[0]: lines}
+        return {cut: told for each in cuts for cut, told in self.look(home, [each], mode).items()}
+
+
+def parse_answers(lines: Iterable[str]) -> Answers:
+    """An answer of Cuts.java."""
+    found: Answers = {}
+    cut, looked, records = Cut(0, 0), Looked(), []
+    for line in lines:
+        head, *rest = line.removesuffix("\n").split("\t")
+        if head == "#cut":
+            cut = Cut(int(rest[0]), int(rest[1]))
+            looked = found[cut] = Looked()
+            records = []
+        elif head == "#refused":
+            found[cut] = Refusal(rest[0], rest[1], "\t".join(rest[2:]))
+        elif head == "#failed":
+            looked.failed[rest[0]] = Refusal("read", rest[1], "\t".join(rest[2:]))
+            records = []
+        elif head == "#db":
+            looked.sums[rest[0]] = int(rest[1]), rest[2]
+            looked.contents[rest[0]] = records
+            records = []
+        else:
+            records.append((bytes.fromhex(head), bytes.fromhex(rest[0])))
+    return found
+
+
+def sums_of(contents: Contents) -> Sums:
+    """Records as Cuts.java tells them."""
+    return {name: (len(records), _digest(records)) for name, records in contents.items()}
+
+
+def _digest(records: Sequence[tuple[bytes, bytes]]) -> str:
+    digest = hashlib.sha256()
+    for key, data in records:
+        digest.update(b"".join((len(key).to_bytes(4), key, len(data).to_bytes(4), data)))
+    return digest.hexdigest()
+
+
+def run_cuts(
+    judge: Judge,
+    logs: Logs,
+    report: CutReport,
+    *,
+    sample: float = 0,
+    step: int = 1,
+    keep: Path | None = None,
+) -> None:
+    """Cut each log at every border behind its first CkptStart, and compare.
+
+    Args:
+        judge: the engine that is right.
+        logs: what is cut.
+        report: gets what is found.
+        sample: how many cuts of a log are written besides, in the mean.
+        step: only every so-many-th border, and all in windows of an old root as a child.
+        keep: where logs stay that show a difference.
+    """
+    due = 0.0
+    for seed, home in logs:
+        trial = _Trial(judge, report, seed, home)
+        trial.run(step)
+        if keep and trial.differing:
+            trial.keep(keep)
+        due += sample
+        trial.accept(int(due))
+        due -= int(due)
+
+
+class _Trial:
+    """The cuts of one log."""
+
+    def __init__(self, judge: Judge, report: CutReport, seed: int, home: Path) -> None:
+        self.judge, self.report, self.seed, self.home = judge, report, seed, home
+        self.source = read_source(home)
+        self.windows = windows(self.source)
+        self.cuts = cuts_of(self.source)
+        self.differing: list[tuple[int, Difference]] = []
+
+    def run(self, step: int) -> None:
+        """Ask both for each cut, and compare."""
+        self.cuts = [
+            cut
+            for number, cut in enumerate(self.cuts)
+            if number % step == 0 or CHILD in self.windows[cut]
+        ]
+        # One thread waits for the engine, while the same cuts are read here.
+        with ThreadPoolExecutor(1) as pool:
+            answers = [
+                pool.submit(self._look, self.cuts[start : start + AT_ONCE])
+                for start in range(0, len(self.cuts), AT_ONCE)
+            ]
+            told = self._tell()
+            engine = self._answered(answers)
+        for number, cut in enumerate(self.cuts):
+            self.report.cases += 1
+            self.report.kinds[self._window(cut)] += 1
+            answer = engine[cut]
+            if not _is_equal(told[cut], answer):
+                self.differing.append((number, self._difference(number, cut)))
+            elif isinstance(answer, Refusal):
+                self.report.refused += 1
+            else:
+                self.report.records += sum(count for count, _ in answer.sums.values())
+        self.report.differences += [each for _, each in self.differing]
+        self.report.runs += [self._told_run(run) for run in self._runs()]
+
+    def _look(self, cuts: Sequence[Cut]) -> tuple[Answers, float]:
+        started = time.perf_counter()
+        return self.judge.look(self.home, cuts), time.perf_counter() - started
+
+    def _answered(self, answers: Sequence[Future[tuple[Answers, float]]]) -> Answers:
+        found: Answers = {}
+        for answer in answers:
+            told, spent = answer.result()
+            found |= told
+            self.report.seconds["engine"] += spent
+        return found
+
+    def _tell(self) -> dict[Cut, Sums | Refusal]:
+        """What the snapshot says of each cut."""
+        found: dict[Cut, Sums | Refusal] = {}
+        place = self.judge.folder / f"cut-{self.seed}"
+        write_crash(self.source, Crash("", "", {}), place)
+        with self._timed("snapshot"), _uncollected():
+            # From the end to the beginning, so each cut makes the files shorter.
+            for number in reversed(range(len(self.cuts))):
+                cut = self.cuts[number]
+                for file_no in range(cut.file_no + 1, self.source.last + 1):
+                    (place / f"{file_no:08x}.jdb").unlink(missing_ok=True)
+                os.truncate(place / f"{cut.file_no:08x}.jdb", cut.offset)
+                told = self._recovered(place, number).contents
+                found[cut] = told if isinstance(told, Refusal) else sums_of(told)
+                if number % COLLECT_EVERY == 0:
+                    gc.collect()
+        shutil.rmtree(place)
+        return found
+
+    @staticmethod
+    def _recovered(home: Path, number: int) -> Foretold:
+        """The same for the same cut, when it is asked again."""
+        is_plain, is_threaded = number % PLAIN_EVERY == 0, number % PLAIN_EVERY == 1
+        return recovered(home, NOW_MS, fast=not is_plain, threads=1 + is_threaded)
+
+    def _difference(self, number: int, cut: Cut) -> Difference:
+        """All of it, and whose side the replay takes; within a run it is asked once."""
+        engine = self.judge.look(self.home, [cut], "records")[cut]
+        with self._written(cut, "differs") as home:
+            foretold = self._recovered(home, number)
+            found, told, answer = _compare(foretold.contents, engine)
+            replayed = self._known_side(number, found)
+            if replayed is None:
+                with self._timed("replay"):
+                    replayed = _side_of(replay(home, NOW_MS), found, told, answer)
+        warnings = frozenset(each for each in foretold.warnings if each.explains(found))
+        crash = Crash(self._window(cut), str(cut), {})
+        return Difference(Case(self.seed, number, crash, NOW_MS), found, warnings, replayed)
+
+    def _known_side(self, number: int, found: Found) -> str | None:
+        if not self.differing or self.differing[-1][0] != number - 1:
+            return None
+        before = self.differing[-1][1]
+        is_same = (before.found.group, before.found.database) == (found.group, found.database)
+        return before.replayed if is_same else None
+
+    def _runs(self) -> Iterator[list[tuple[int, Difference]]]:
+        """Differing cuts that follow one another, and differ in the same way."""
+        run: list[tuple[int, Difference]] = []
+        for number, each in self.differing:
+            if run and (run[-1][0] != number - 1 or _way(run[-1][1]) != _way(each)):
+                yield run
+                run = []
+            run.append((number, each))
+        if run:
+            yield run
+
+    def _told_run(self, run: Sequence[tuple[int, Difference]]) -> str:
+        first, last = self.cuts[run[0][0]], self.cuts[run[-1][0]]
+        group, database, replayed, words = _way(run[0][1])
+        told = f"foretold: {words}" if words else "not foretold"
+        return (
+            f"seed {self.seed}, {first} to {last}, {len(run)} cuts: {group} in {database!r},"
+            f" replay: {replayed}, {told}"
+        )
+
+    def keep(self, folder: Path) -> None:
+        """Keep the log, and the first cut of each run of differences with the engine's records."""
+        whole = folder / str(self.seed)
+        write_crash(self.source, Crash("", "", {}), whole)
+        for run in self._runs():
+            cut = self.cuts[run[0][0]]
+            kept = folder / f"{self.seed}-{cut.file_no:x}-{cut.offset:x}"
+            if kept.exists():
+                continue
+            write_crash(self.source, self._crash(cut), kept)
+            engine = self.judge.look(self.home, [cut], "records")[cut]
+            (kept / "records.tsv").write_text(_lines(engine), encoding="utf-8")
+
+    def accept(self, count: int) -> None:
+        """Have some cuts written, and the engine judge that; half of them are of windows."""
+        rng = random.Random(f"sample {self.seed}")
+        inside = [cut for cut in self.cuts if self.windows[cut]]
+        first = rng.sample(inside, min(len(inside), round(count * WINDOW_SHARE)))
+        others = [cut for cut in self.cuts if cut not in first]
+        for number, cut in enumerate(first + rng.sample(others, count - len(first))):
+            with self._written(cut, "crashed") as crashed:
+                written = crashed.with_name(crashed.name + "-written")
+                write = _writing(is_recover=number % 2 == 0)
+                verdict = write_and_judge(self.judge.acceptance, write, crashed, written, NOW_MS)
+                shutil.rmtree(written)
+            self.report.notes.update(verdict.notes)
+            if verdict.problems:
+                problems = "; ".join(map(str, verdict.problems))
+                self.report.not_accepted.append(f"seed {self.seed} {cut}: {problems}")
+            else:
+                self.report.accepted += 1
+
+    def _window(self, cut: Cut) -> str:
+        return " and ".join(sorted(self.windows[cut])) or NO_WINDOW
+
+    def _crash(self, cut: Cut) -> Crash:
+        gone = frozenset(no for no in self.source.files if no > cut.file_no)
+        return Crash("", "", {cut.file_no: self.source.files[cut.file_no][: cut.offset]}, gone)
+
+    @contextmanager
+    def _written(self, cut: Cut, name: str) -> Iterator[Path]:
+        """A directory with the log that a cut leaves; of a name that it alone has."""
+        place = self.judge.folder / f"{name}-{self.seed}-{cut.file_no}-{cut.offset}"
+        write_crash(self.source, self._crash(cut), place)
+        yield place
+        shutil.rmtree(place)
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.report.seconds[phase] += time.perf_counter() - started
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Collect no garbage by itself: that would take an eighth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _is_equal(told: Sums | Refusal, engine: Looked | Refusal) -> bool:
+    if isinstance(engine, Refusal):
+        return isinstance(told, Refusal) and compare(told, engine) is None
+    return not engine.failed and told == engine.sums
+
+
+Answer = Contents | Refusal
+
+
+def _compare(told: Answer, engine: Looked | Refusal) -> tuple[Found, Answer, Answer]:
+    """The first difference, and the two answers in which it is.
+
+    Where the engine fails to read some databases, differences in others come first.
+    """
+    unlike = Found("digests alone", "not met when asked again")
+    if isinstance(told, Refusal) or isinstance(engine, Refusal):
+        answer = engine if isinstance(engine, Refusal) else engine.contents
+        return compare(told, answer) or unlike, told, answer
+    rest = {name: each for name, each in told.items() if name not in engine.failed}
+    found = compare(rest, engine.contents)
+    if found is not None or not engine.failed:
+        return found or unlike, rest, engine.contents
+    name, failure = next(iter(engine.failed.items()))
+    only = {name: told[name]} if name in told else {}
+    found = compare(only, failure)
+    return Found(*found[:2], name) if found else unlike, only, failure
+
+
+def _side_of(replayed: Replayed, found: Found, told: Answer, engine: Answer) -> str:
+    """As `side_of`; where the engine fails to read a database, of this alone."""
+    name = found.database
+    if isinstance(engine, Refusal) and name is not None and isinstance(replayed.contents, dict):
+        if name in replayed.unsure:
+            return f"not sure, {replayed.unsure[name]}"
+        only = {each: records for each, records in replayed.contents.items() if each == name}
+        replayed = replace(replayed, contents=only, unsure={})
+    return side_of(replayed, told, engine)
+
+
+def _way(difference: Difference) -> tuple[str, str | None, str, str]:
+    words = ", ".join(sorted({each.word for each in difference.warnings}))
+    return difference.found.group, difference.found.database, difference.replayed, words
+
+
+def _lines(engine: Looked | Refusal) -> str:
+    """Records as the engine tells them; what it cannot read as one line each."""
+    if isinstance(engine, Refusal):
+        return f"#refused\t{engine.stage}\t{engine.reason}\t{engine.message}\n"
+    lines = []
+    for name, records in engine.contents.items():
+        lines.append(f"#db\t{name}\n")
+        lines += [f"{key.hex()}\t{data.hex()}\n" for key, data in records]
+    lines += [f"#failed\t{name}\t{why.message}\n" for name, why in engine.failed.items()]
+    return "".join(lines)
+
+
+def _writing(*, is_recover: bool) -> Write:
+    """What `recover --apply` does, or `checkpoint --apply`."""
+
+    def write(home: Path) -> None:
+        orders = Orders(cuts=True, force=True) if is_recover else Orders()
+        try:
+            apply_checkpoint(home, Scanner(threads=1), orders, time.time_ns() // 1_000_000)
+        except (RefusedError, InputError) as error:
+            raise WriteRefusedError(str(error)) from error
+
+    return write
+
+
+@contextmanager
+def fast_folder() -> Iterator[Path]:
+    """A folder in memory where that can be had: an engine that opens a log makes it durable."""
+    shared = Path("/dev/shm")
+    place = shared if os.access(shared, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="je-tools-cuts-", dir=place) as folder:
+        yield Path(folder)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Judge, and print the report."""
+    parser = argparse.ArgumentParser(prog="python -m tests.engine.cuts")
+    parser.add_argument("what", nargs="+", metavar="SEED LOGS | HOME | COORDINATE")
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--step", type=int, default=1)
+    parser.add_argument("--keep", type=Path)
+    chosen = parser.parse_args(arguments)
+    coordinate = next((each for each in chosen.what if each.count(":") == 2), JE_18)
+    words = [each for each in chosen.what if each != coordinate]
+    with fast_folder() as folder, Judge(coordinate, folder) as judge:
+        if Path(words[0]).is_dir():
+            report = CutReport(words[0])
+            logs: Logs = [(0, Path(words[0]))]
+            count = 1
+        else:
+            seed, count = int(words[0]), int(words[1])
+            report = CutReport(f"seeds {seed} to {seed + count - 1}")
+            logs = judge.write(range(seed, seed + count), report)
+        sample = chosen.sample / count
+        run_cuts(judge, logs, report, sample=sample, step=chosen.step, keep=chosen.keep)
+    print(f"{coordinate}, {report}")
+    return int(bool(report.wrong or report.not_accepted))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+"""Every cut of small hard logs: the snapshot finds what the engine finds, or says why it does not.
+
+The logs, and the windows in which roots change: `hardlogs`; the campaign: `cuts`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from tests.builders.logs import CKPT_END, CKPT_START
+from tests.builders.trees import BEFORE_CKPT_END, PROVISIONAL, TreeLog, slot
+from tests.corpus import corpus
+from tests.engine import cuts
+from tests.engine.campaign import Foretold
+from tests.engine.comparison import compare
+from tests.engine.crashes import read_source
+from tests.engine.cuts import CutReport, Judge, fast_folder, parse_answers, run_cuts, sums_of
+from tests.engine.hardlogs import CHILD, ROOT, Cut, cuts_of, windows
+from tests.engine.jars import JE_5, JE_18, STARROCKS
+from tests.engine.snapshots import recovered
+from tests.truth.contents import Refusal, parse_contents
+
+ENGINES = (JE_18, JE_5, STARROCKS)
+FEW = {JE_18: 37, JE_5: 17, STARROCKS: 37}
+"""By engine a seed whose log has windows of both kinds, and not many entries."""
+
+STEP = 150
+LOGS, PARTS, SAMPLES = 14, 2, 180
+"""Of each engine; so many cuts are written too."""
+
+
+def judged(report: CutReport) -> None:
+    print(report)
+    assert not report.wrong, report
+    assert not report.not_accepted, report
+    assert report.refused < report.cases / 100
+    assert report.kinds[CHILD]
+    assert report.kinds[ROOT]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("coordinate", ENGINES)
+def test_cuts(coordinate: str) -> None:
+    """All cuts in which an old root is a child, and some of the others."""
+    with fast_folder() as folder, Judge(coordinate, folder) as judge:
+        report = CutReport(f"seed {FEW[coordinate]}")
+        run_cuts(judge, judge.write([FEW[coordinate]], report), report, step=STEP)
+    judged(report)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.engine
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("coordinate", ENGINES)
+def test_many_cuts(coordinate: str, part: int) -> None:
+    """Every cut, and of a sample what we write there."""
+    count = LOGS // PARTS
+    seeds = range(1 + part * count, 1 + (part + 1) * count)
+    with fast_folder() as folder, Judge(coordinate, folder) as judge:
+        report = CutReport(f"seeds {seeds[0]} to {seeds[-1]}")
+        run_cuts(judge, judge.write(seeds, report), report, sample=SAMPLES / LOGS)
+    assert report.cases > 1_000 * count
+    assert report.accepted >= SAMPLES // PARTS - 1
+    judged(report)
+
+
+def root_split_cases() -> list[Path]:
+    """Cuts that were found elsewhere, which lie beside the corpus, with the engine's records."""
+    whole = corpus()
+    found = sorted((whole.parent / "cases").glob("*-root-split-*")) if whole else []
+    return [case for case in found if (case / "records.tsv").is_file()]
+
+
+@pytest.mark.parametrize("case", root_split_cases(), ids=lambda case: case.name)
+def test_root_split_cases(case: Path) -> None:
+    with (case / "records.tsv").open(encoding="utf-8", newline="\n") as lines:
+        engine = parse_contents(lines)
+    assert compare(recovered(case, 1).contents, engine) is None
+
+
+@pytest.mark.engine
+def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One record less in some answers: each is found, and nothing else."""
+    planted = set()
+
+    def one_less(home: Path, now_ms: int, **how: bool) -> Foretold:
+        told = recovered(home, now_ms, **how)
+        at = sum(path.stat().st_size for path in home.glob("*.jdb"))
+        assert isinstance(told.contents, dict)
+        if at % 3 == 0 and told.contents.get("plain"):
+            planted.add(at)
+            told.contents["plain"].pop()
+        return told
+
+    monkeypatch.setattr(cuts, "recovered", one_less)
+    with fast_folder() as folder, Judge(JE_18, folder) as judge:
+        report = CutReport()
+        # Its log is one file, and has no cut in which an old root is a child.
+        run_cuts(judge, judge.write([PLAIN_SEED], report), report, step=STEP)
+    found = [each for each in report.differences if each.found.database == "plain"]
+    assert {int(each.case.crash.detail.split("/")[1], 16) for each in found} == planted
+    assert len(planted) > 2
+    assert {each.found.group for each in found} == {"fewer records than the engine"}
+    assert all(each in report.wrong for each in found)
+
+
+PLAIN_SEED = 11
+
+
+def test_sums() -> None:
+    whole = b"\0\0\0\1a\0\0\0\2bc\0\0\0\0\0\0\0\0"
+    found = sums_of({"x": [(b"a", b"bc"), (b"", b"")], "y": []})
+    assert found["x"] == (2, hashlib.sha256(whole).hexdigest())
+    assert found["y"] == (0, hashlib.sha256(b"").hexdigest())
+    assert sums_of({"x": [(b"ab", b"c"), (b"", b"")]})["x"] != found["x"]
+
+
+def test_answers() -> None:
+    said = """#cut 0 120
+61 6263
+#db x 1 aa
+#db y 0 bb
+#cut 1 64
+#refused open E why not
+#cut 1 90
+62 6364
+#failed x E lost
+#db y 0 bb
+"""
+    found = parse_answers(line.replace(" ", "\t") for line in said.splitlines(keepends=True))
+    whole, refused, partly = (found[Cut(*at)] for at in ((0, 120), (1, 64), (1, 90)))
+    assert isinstance(refused, Refusal)
+    assert refused.stage == "open"
+    assert not isinstance(whole, Refusal)
+    assert (whole.sums, whole.failed) == ({"x": (1, "aa"), "y": (0, "bb")}, {})
+    assert whole.contents == {"x": [(b"a", b"bc")], "y": []}
+    assert not isinstance(partly, Refusal)
+    assert (partly.sums, list(partly.failed)) == ({"y": (0, "bb")}, ["x"])
+
+
+def test_cuts_begin_behind_the_first_checkpoint_start(tmp_path: Path) -> None:
+    log = TreeLog()
+    log.ln(b"a", b"1")
+    log.checkpoint()
+    log.next_file()
+    last = log.ln(b"b", b"2")
+    source = read_source(log.write(tmp_path / "log"))
+    types = {
+        Cut(file_no, (entry.lsn & 0xFFFFFFFF) + entry.size): entry.type_no
+        for file_no in source.files
+        for entry in source.entries(file_no)
+    }
+    found = cuts_of(source)
+    assert types[found[0]] == CKPT_START
+    assert found == sorted(types)[list(types.values()).index(CKPT_START) :]
+    assert CKPT_END in [types[cut] for cut in found]
+    assert found[-1] == Cut(1, len(source.files[1]))
+    assert last >> 32 == 1
+
+
+class Nodes:
+    """A log of nodes, and what windows are open behind each."""
+
+    def __init__(self) -> None:
+        self.log = TreeLog()
+
+    def node(self, node_id: int, *, is_root: bool, flags: int = 0, db: int = 6) -> None:
+        slots = [slot(b"k", 64)]
+        self.log.node(slots, level=2, node_id=node_id, is_root=is_root, flags=flags, db=db)
+
+    def open(self, folder: Path) -> list[str]:
+        """The first letters of what is open, for each entry behind the file header."""
+        found = windows(read_source(self.log.write(folder)))
+        letters = {CHILD: "c", ROOT: "r"}
+        return ["".join(sorted(letters[name] for name in found[cut])) for cut in sorted(found)][1:]
+
+
+def test_windows_of_a_deferred_split(tmp_path: Path) -> None:
+    nodes = Nodes()
+    nodes.node(1, is_root=True)
+    nodes.node(2, is_root=False, flags=BEFORE_CKPT_END)
+    nodes.node(1, is_root=False, flags=BEFORE_CKPT_END)
+    nodes.node(7, is_root=True, db=9)
+    nodes.node(3, is_root=True)
+    nodes.node(3, is_root=True)
+    nodes.log.ckpt_end(64, 64)
+    nodes.node(3, is_root=True)
+    assert nodes.open(tmp_path) == ["", "", "c", "c", "r", "r", "", ""]
+
+
+def test_windows_of_a_split_that_is_logged_at_once(tmp_path: Path) -> None:
+    """The new root is there before the old one is a child; only its second logging is whole."""
+    nodes = Nodes()
+    nodes.node(1, is_root=True)
+    nodes.node(2, is_root=True)
+    nodes.node(1, is_root=False, flags=PROVISIONAL)
+    nodes.node(2, is_root=True)
+    assert nodes.open(tmp_path) == ["", "r", "r", "r"]
+
+
+def test_windows_of_nodes_that_are_provisional_for_good(tmp_path: Path) -> None:
+    nodes = Nodes()
+    nodes.node(1, is_root=True)
+    nodes.node(1, is_root=False, flags=PROVISIONAL)
+    assert nodes.open(tmp_path) == ["", ""]
+
+
+def test_windows_that_the_end_of_a_checkpoint_does_not_close(tmp_path: Path) -> None:
+    """A root that is split behind the beginning of a checkpoint may be no part of it."""
+    nodes = Nodes()
+    nodes.node(1, is_root=True)
+    start = nodes.log.here
+    nodes.node(1, is_root=False)
+    nodes.log.ckpt_end(start, 64)
+    later = nodes.log.here
+    nodes.log.ckpt_end(later, 64)
+    assert nodes.open(tmp_path) == ["", "c", "c", ""]
