@@ -18,7 +18,7 @@ from je_tools.formats.spans import Spans
 def group_keys(keys: Spans, *, two_part: bool, fast: bool) -> tuple[Ints, Mask]:
     """Return the ascending order of keys, and where in it another key begins.
 
-    Equal ones stay in their order. Takes 25 bytes a key, and time by their number and by the
+    Equal ones stay in their order. Takes 41 bytes a key, and time by their number and by the
     bytes that tell them apart, however many begin alike.
 
     Args:

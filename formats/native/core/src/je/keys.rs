@@ -102,18 +102,50 @@ fn split_two_part(key: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Return how `one` is to `other`.
 #[inline]
 pub fn compare(one: &[u8], other: &[u8], two_part: bool) -> Ordering {
-    if two_part { split_parts(one).cmp(&split_parts(other)) } else { one.cmp(other) }
+    if !two_part {
+        return compare_bytes(one, other);
+    }
+    let ((key, data), (other_key, other_data)) = (split_parts(one), split_parts(other));
+    compare_bytes(key, other_key).then_with(|| data.cmp(&other_data))
+}
+
+/// Return how `one` is to `other` as bytes.
+///
+/// Keys are short: to call what the standard library compares with takes longer than this.
+#[inline]
+pub fn compare_bytes(one: &[u8], other: &[u8]) -> Ordering {
+    let same = one.len().min(other.len());
+    let (a, b) = (&one[..same], &other[..same]);
+    let mut left = (a, b);
+    while let (Some((x, rest_a)), Some((y, rest_b))) =
+        (left.0.split_first_chunk(), left.1.split_first_chunk())
+    {
+        if x != y {
+            return u64::from_be_bytes(*x).cmp(&u64::from_be_bytes(*y));
+        }
+        left = (rest_a, rest_b);
+    }
+    // The last words overlap those before, which are the same.
+    if let (Some(x), Some(y)) = (a.last_chunk(), b.last_chunk()) {
+        return u64::from_be_bytes(*x)
+            .cmp(&u64::from_be_bytes(*y))
+            .then(one.len().cmp(&other.len()));
+    }
+    a.iter().cmp(b).then(one.len().cmp(&other.len()))
 }
 
 /// Bytes of a key that are looked at together.
-const WORD: usize = 7;
+const WORD: usize = 15;
 
 /// Keys that are sorted by whole comparisons: words do not pay for so few.
 const FEW: usize = 12;
 
+/// Keys that are asked for what all begin with, before all are.
+const SAMPLE: usize = 32;
+
 /// A key to be sorted: what it begins with, and its row.
 struct Item {
-    word: u64,
+    word: u128,
     row: usize,
 }
 
@@ -142,38 +174,47 @@ pub struct Groups {
 /// of equal ones are sorted by what follows.
 pub fn group(keys: Keys<'_>, two_part: bool) -> Groups {
     let mut items: Vec<Item> = (0..keys.len()).map(|row| Item { word: 0, row }).collect();
-    let mut is_new = vec![false; items.len()];
-    if let Some(first) = is_new.first_mut() {
-        *first = true;
-    }
+    let mut is_new = vec![true; items.len()];
     let mut runs = vec![Run { items: 0..items.len(), known: 0, in_data: false }];
     while let Some(run) = runs.pop() {
-        let first = run.items.start;
         let some = &mut items[run.items.clone()];
+        let is_new = &mut is_new[run.items.clone()];
         if some.len() <= FEW {
             some.sort_by(|one, other| compare(keys.get(one.row), keys.get(other.row), two_part));
+            mark_new(keys, some, is_new);
             continue;
         }
-        let known = common_size(keys, two_part, &run, some);
-        load_words(keys, two_part, run.in_data, known, some);
+        let known = load_words(keys, two_part, &run, some);
         some.sort_unstable_by_key(|item| (item.word, item.row));
-        let mut at = first;
+        let mut at = 0;
         for same in some.chunk_by(|one, other| one.word == other.word) {
-            is_new[at] |= at > first;
-            let items = at..at + same.len();
-            at = items.end;
-            let goes_on = same[0].word & 0xff > WORD as u64;
-            if same.len() > 1 && goes_on {
+            let marks = &mut is_new[at..at + same.len()];
+            let items = run.items.start + at..run.items.start + at + same.len();
+            at += same.len();
+            if same.len() == 1 {
+                continue;
+            }
+            let goes_on = same[0].word & 0xff > WORD as u128;
+            if goes_on {
                 runs.push(Run { items, known: known + WORD, in_data: run.in_data });
-            } else if same.len() > 1 && two_part && !run.in_data {
+            } else if !two_part {
+                marks[1..].fill(false);
+            } else if run.in_data {
+                // The same parts may be written in two ways.
+                mark_new(keys, same, marks);
+            } else {
                 runs.push(Run { items, known: 0, in_data: true });
             }
         }
     }
-    for at in 1..items.len() {
-        is_new[at] = is_new[at] || keys.get(items[at - 1].row) != keys.get(items[at].row);
-    }
     Groups { order: items.iter().map(|item| item.row as i64).collect(), is_new }
+}
+
+/// Mark the keys of an order that have other bytes than the one before; the first stays as it is.
+fn mark_new(keys: Keys<'_>, items: &[Item], is_new: &mut [bool]) {
+    for (pair, is_new) in items.windows(2).zip(is_new.iter_mut().skip(1)) {
+        *is_new = keys.get(pair[0].row) != keys.get(pair[1].row);
+    }
 }
 
 /// Return the part of a key that is looked at; `None` where it has no data.
@@ -186,41 +227,72 @@ fn part_of(key: &[u8], two_part: bool, in_data: bool) -> Option<&[u8]> {
     if in_data { data } else { Some(main) }
 }
 
-/// Return how many bytes all keys of a run begin with.
-fn common_size(keys: Keys<'_>, two_part: bool, run: &Run, items: &[Item]) -> usize {
+/// Load the words of a run, and return how many bytes all its keys begin with.
+///
+/// What some of them begin with is tried first: keys lie anywhere, and to get at each of them twice
+/// takes longer than the rest.
+fn load_words(keys: Keys<'_>, two_part: bool, run: &Run, items: &mut [Item]) -> usize {
+    let part = |item: &Item| part_of(keys.get(item.row), two_part, run.in_data);
+    let sample = items.iter().step_by(items.len().div_ceil(SAMPLE));
+    let common = common_part(sample.map(part), run.known);
+    if !try_words(items, part, common) {
+        let common = common_part(items.iter().map(part), run.known);
+        try_words(items, part, common);
+        return common.len();
+    }
+    common.len()
+}
+
+/// Return what parts begin with, of which `known` bytes are known to be the same.
+fn common_part<'a>(parts: impl Iterator<Item = Option<&'a [u8]>>, known: usize) -> &'a [u8] {
     let mut common: Option<&[u8]> = None;
-    for item in items {
-        let Some(part) = part_of(keys.get(item.row), two_part, run.in_data) else {
-            return run.known;
-        };
+    for part in parts {
+        // Where there is no data nothing is known of it.
+        let Some(part) = part else { return &[] };
         let before = *common.get_or_insert(part);
-        let size = if before.len() <= part.len() && before == &part[..before.len()] {
+        let same = if part.starts_with(before) {
             before.len()
         } else {
             before.iter().zip(part).take_while(|(one, other)| one == other).count()
         };
-        common = Some(&before[..size]);
-        if size <= run.known {
+        common = Some(&before[..same]);
+        if same <= known {
             break;
         }
     }
-    common.map_or(run.known, |common| common.len().max(run.known))
+    common.unwrap_or_default()
 }
 
-/// Load the bytes of each key after `skipped`, as a number that is in the order of keys.
+/// Load the bytes of each key after `common`, as a number that is in the order of keys.
 ///
 /// Its last byte is 0 where there is no such part, else one more than the bytes that there are.
-fn load_words(keys: Keys<'_>, two_part: bool, in_data: bool, skipped: usize, items: &mut [Item]) {
+/// Return whether all keys begin with `common`.
+fn try_words<'a>(
+    items: &mut [Item],
+    part: impl Fn(&Item) -> Option<&'a [u8]>,
+    common: &[u8],
+) -> bool {
     for item in items {
-        item.word = part_of(keys.get(item.row), two_part, in_data).map_or(0, |part| {
-            let rest = part.get(skipped..).unwrap_or_default();
-            let mut word = [0; 8];
-            let size = rest.len().min(WORD);
+        let Some(part) = part(item) else {
+            if !common.is_empty() {
+                return false;
+            }
+            item.word = 0;
+            continue;
+        };
+        let Some(rest) = part.strip_prefix(common) else { return false };
+        let mut word = [0; WORD + 1];
+        let size = rest.len().min(WORD);
+        if let Some(first) = rest.first_chunk() {
+            // Of a size that is known when this is compiled, which is faster to copy.
+            word = *first;
+        } else {
             word[..size].copy_from_slice(&rest[..size]);
-            word[WORD] = 1 + size as u8;
-            u64::from_be_bytes(word)
-        });
+        }
+        word[WORD] = 1 + size as u8;
+        item.word = u128::from_be_bytes(word);
     }
+    true
 }
 
 /// Return where two columns have the same bytes; null is only the same as null.
@@ -330,6 +402,15 @@ pub(crate) mod tests {
     }
 
     proptest! {
+        #[test]
+        fn bytes_are_compared_as_by_the_standard_library(
+            common in key(), one in key(), other in key(),
+        ) {
+            let (one, other) = ([&common[..], &one].concat(), [&common[..], &other].concat());
+            prop_assert_eq!(compare_bytes(&one, &other), one.cmp(&other));
+            prop_assert_eq!(compare_bytes(&one, &common), one.cmp(&common));
+        }
+
         #[test]
         fn order_is_stable_and_ascending(
             mut keys in proptest::collection::vec(key(), 0..60),

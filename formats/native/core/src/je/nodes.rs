@@ -4,7 +4,7 @@
 //!
 //! Source: IN.readFromLog, BIN.applyDelta, JE 7.5.11 and 25.3.17.
 
-use crate::je::keys::{Keys, compare, range_of, rows_of};
+use crate::je::keys::{Keys, compare, compare_bytes, range_of, rows_of};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -193,7 +193,7 @@ pub fn count_replaced(
         for slot in rows_of(first, node, keys.len()) {
             let Some(key) = keys.get(slot).strip_prefix(prefix) else { continue };
             for other in left.clone() {
-                let way = key.cmp(fulls.rest.get(other));
+                let way = compare_bytes(key, fulls.rest.get(other));
                 if way == Ordering::Equal {
                     total += u64::from(fulls.alive.get(other) == Some(&true));
                 }
