@@ -6,7 +6,7 @@ when compiled. The plain loads do no bounds check: the caller has compared `at` 
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Sequence
 
 from je_tools.formats.kernels import kernel
 
@@ -29,13 +29,6 @@ def load_i32(buf: Sequence[int], at: int) -> int:
 def load_i64(buf: Sequence[int], at: int) -> int:
     """Little-endian signed 64-bit integer at `at`."""
     return load_i32(buf, at + 4) << 32 | load_u32(buf, at)
-
-
-@kernel
-def write_number(out: MutableSequence[int], at: int, width: int, value: int) -> None:
-    """Write the lowest `width` bytes of `value` at `at`, little-endian."""
-    for i in range(width):
-        out[at + i] = value >> (8 * i) & 255
 
 
 @kernel
@@ -67,38 +60,3 @@ def read_packed(buf: Sequence[int], at: int, end: int) -> tuple[int, int]:
     if magnitude > 9223372036854775689:
         return 0, -1
     return -magnitude - 119, at + 1 + size
-
-
-@kernel
-def packed_size(value: int) -> int:
-    """Bytes of the shortest packed form of a signed 64-bit `value`."""
-    if -119 <= value <= 119:
-        return 1
-    magnitude = value - 119 if value > 0 else -(value + 119)
-    size = 1
-    while magnitude >= 256:
-        magnitude >>= 8
-        size += 1
-    return 1 + size
-
-
-@kernel
-def write_packed(out: MutableSequence[int], at: int, value: int) -> int:
-    """Write the shortest packed form of a signed 64-bit `value` at `at`: the offset behind it.
-
-    Source: PackedInteger.writeLong, JE 7.5.11.
-    """
-    if -119 <= value <= 119:
-        out[at] = value & 255
-        return at + 1
-    magnitude = value - 119 if value > 0 else -(value + 119)
-    behind = at + 1
-    while True:
-        out[behind] = magnitude & 255
-        behind += 1
-        magnitude >>= 8
-        if magnitude == 0:
-            break
-    size = behind - at - 1
-    out[at] = (119 + size if value > 0 else -119 - size) & 255
-    return behind

@@ -120,8 +120,9 @@ pub fn compare_bytes(one: &[u8], other: &[u8]) -> Ordering {
     while let (Some((x, rest_a)), Some((y, rest_b))) =
         (left.0.split_first_chunk(), left.1.split_first_chunk())
     {
-        if x != y {
-            return u64::from_be_bytes(*x).cmp(&u64::from_be_bytes(*y));
+        let way = u64::from_be_bytes(*x).cmp(&u64::from_be_bytes(*y));
+        if way != Ordering::Equal {
+            return way;
         }
         left = (rest_a, rest_b);
     }
