@@ -1,5 +1,6 @@
-# `make demo` shows what it does, `make test` proves it. Both need only Python 3.11 or newer;
-# the tests also want a JDK 17 or newer and Chromium, and install them where apt can.
+# `make demo` shows what it does, `make test` proves it. Both need Python 3.11 and cargo 1.85 or
+# newer; the tests also want a JDK 17 or newer and Chromium. All but Python is installed where apt
+# can.
 
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
@@ -15,28 +16,35 @@ test: lint
 	@scripts/jdk.sh || true
 	@scripts/chromium.sh || true
 	@scripts/jars.sh || true
+	scripts/rust-test.sh
 	$(PYTEST) -n auto -m "not exhaustive"
 
 test-all: lint
 	@scripts/jdk.sh || true
 	@scripts/chromium.sh || true
 	@scripts/jars.sh || true
+	scripts/rust-test.sh
 	$(PYTEST) -n auto --timeout 3600 --hypothesis-profile search
 
-# numba ignores NUMBA_BOUNDSCHECK with a warm cache and a build with it would poison later runs,
-# hence the folder of its own.
+# With overflow checks and debug assertions in the extension, and numba's bounds checks: numba
+# ignores NUMBA_BOUNDSCHECK with a warm cache, and a build with it would poison later runs, hence
+# the folder of its own.
 fuzz: dev
-	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
+	PROPTEST_CASES=20000 scripts/rust-test.sh --profile checked
+	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"; scripts/native.sh' EXIT && \
+	scripts/native.sh checked && \
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$$cache" $(BIN)/python -m tests.damage.fuzz $(FUZZ)
 
 lint: dev
 	$(BIN)/ruff check $(TREES)
 	$(BIN)/ruff format --check $(TREES)
 	scripts/types.sh
+	scripts/rust-lint.sh
 
 format: dev
 	$(BIN)/ruff check --fix $(TREES)
 	$(BIN)/ruff format $(TREES)
+	cargo fmt --manifest-path formats/native/Cargo.toml --all
 
 # setuptools would put files that are gone from the tree into the wheel out of build/lib.
 dist: venv
@@ -62,4 +70,4 @@ dev:
 	@scripts/venv.sh dev
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist *.egg-info formats/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

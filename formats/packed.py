@@ -1,114 +1,51 @@
-"""The primitive codings that the formats share, as kernels over flat bytes.
+"""The primitive codings that the formats share, for single values.
 
-`buf` is a sequence of unsigned bytes: a `memoryview` in plain Python, a read-only uint8 array
-when compiled. The plain loads do no bounds check: the caller has compared `at` with the end.
+`buf` is any buffer of bytes: `bytes`, a `memoryview` or a uint8 array.
 """
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence, Sequence
+import struct
+from typing import Any
 
-from je_tools.formats.kernels import kernel
+from je_tools.formats import _native
 
 SINGLE_BYTE_MAX = 119
 """Packed integers of at most this magnitude are their own first byte."""
 
+_SIZE_MAX = 9
+"""Bytes of the longest packed integer."""
 
-@kernel
-def load_u32(buf: Sequence[int], at: int) -> int:
-    """Little-endian unsigned 32-bit integer at `at`."""
-    # Products and not shifts: numba makes the shift of a byte unsigned, and then mixes to float.
-    return buf[at] + buf[at + 1] * 256 + buf[at + 2] * 65536 + buf[at + 3] * 16777216
+_U32, _I32, _I64 = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<q")
 
 
-@kernel
-def load_i32(buf: Sequence[int], at: int) -> int:
-    """Little-endian signed 32-bit integer at `at`."""
-    value = load_u32(buf, at)
-    return value - 4294967296 if value >= 2147483648 else value
+def load_u32(buf: Any, at: int) -> int:
+    """Return the little-endian unsigned 32-bit integer at `at`."""
+    value: int = _U32.unpack_from(buf, at)[0]
+    return value
 
 
-@kernel
-def load_i64(buf: Sequence[int], at: int) -> int:
-    """Little-endian signed 64-bit integer at `at`."""
-    return load_i32(buf, at + 4) << 32 | load_u32(buf, at)
+def load_i32(buf: Any, at: int) -> int:
+    """Return the little-endian signed 32-bit integer at `at`."""
+    value: int = _I32.unpack_from(buf, at)[0]
+    return value
 
 
-@kernel
-def write_number(out: MutableSequence[int], at: int, width: int, value: int) -> None:
-    """Write the lowest `width` bytes of `value` at `at`, little-endian."""
-    for i in range(width):
-        out[at + i] = value >> (8 * i) & 255
+def load_i64(buf: Any, at: int) -> int:
+    """Return the little-endian signed 64-bit integer at `at`."""
+    value: int = _I64.unpack_from(buf, at)[0]
+    return value
 
 
-@kernel
-def read_packed(buf: Sequence[int], at: int, end: int) -> tuple[int, int]:
-    """Packed int or long at `at`: (value, offset behind it), or (0, -1) if it is not one.
+def read_packed(buf: Any, at: int, end: int) -> tuple[int, int]:
+    """Return the packed integer at `at` and the offset after it, or (0, -1) if there is none.
 
-    Not one: it does not end before `end`, its length byte is out of range, or its value does not
-    fit 64 bits.
-    Source: PackedInteger.readLong, JE 7.5.11.
+    There is none if it does not end before `end`, or if its value does not fit 64 bits.
     """
-    if at >= end:
-        return 0, -1
-    first = buf[at] - 256 if buf[at] >= 128 else buf[at] - 0
-    if -119 <= first <= 119:
-        return first, at + 1
-    size = abs(first) - 119
-    if size > 8 or at + 1 + size > end:
-        return 0, -1
-    magnitude = 0
-    for i in range(size):
-        byte = buf[at + 1 + i] - 0
-        if i == 7 and byte >= 128:
-            return 0, -1
-        magnitude |= byte << (8 * i)
-    if first > 0:
-        if magnitude > 9223372036854775688:
-            return 0, -1
-        return magnitude + 119, at + 1 + size
-    if magnitude > 9223372036854775689:
-        return 0, -1
-    return -magnitude - 119, at + 1 + size
-
-
-@kernel
-def packed_size(value: int) -> int:
-    """Bytes of the shortest packed form of a signed 64-bit `value`."""
-    if -119 <= value <= 119:
-        return 1
-    magnitude = value - 119 if value > 0 else -(value + 119)
-    size = 1
-    while magnitude >= 256:
-        magnitude >>= 8
-        size += 1
-    return 1 + size
-
-
-@kernel
-def write_packed(out: MutableSequence[int], at: int, value: int) -> int:
-    """Write the shortest packed form of a signed 64-bit `value` at `at`: the offset behind it.
-
-    Source: PackedInteger.writeLong, JE 7.5.11.
-    """
-    if -119 <= value <= 119:
-        out[at] = value & 255
-        return at + 1
-    magnitude = value - 119 if value > 0 else -(value + 119)
-    behind = at + 1
-    while True:
-        out[behind] = magnitude & 255
-        behind += 1
-        magnitude >>= 8
-        if magnitude == 0:
-            break
-    size = behind - at - 1
-    out[at] = (119 + size if value > 0 else -119 - size) & 255
-    return behind
+    found = _native.read_packed(bytes(buf[at : min(end, at + _SIZE_MAX)]))
+    return (0, -1) if found is None else (found[0], at + found[1])
 
 
 def encode_packed(value: int) -> bytes:
-    """The shortest packed form of a signed 64-bit `value`, as the engine writes it."""
-    out = bytearray(packed_size(value))
-    write_packed(out, 0, value)
-    return bytes(out)
+    """Return the shortest packed form of a signed 64-bit `value`, as the engine writes it."""
+    return _native.encode_packed(value)

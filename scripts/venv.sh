@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Makes .venv and installs the project into it, editable: `scripts/venv.sh base|dev`.
 # base: what a user needs, Spark included; dev: with the extras test and lint as well.
-# A .venv is used again as long as pyproject.toml, this script and the Python are the same.
+# A .venv is used again as long as pyproject.toml, this script and the Python are the same; the
+# extension is built anew when its sources have changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/apt.sh
+. scripts/cargo.sh
 
 what=${1:-base}
 # .venv must not be made by the Python that is in it, where somebody has activated it.
@@ -25,8 +27,9 @@ fi
 version=$("$python" -c 'import sys; print(sys.version, sys.prefix)')
 stamp=$({ cat pyproject.toml scripts/venv.sh; echo "$version $PWD"; } | cksum)
 if [ "$(cat ".venv/stamp-$what" 2>/dev/null)" = "$stamp" ]; then
-    exit 0
+    exec scripts/native.sh
 fi
+find_cargo
 
 # Debian and Ubuntu ship Python without ensurepip, which a virtual environment needs.
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
@@ -48,6 +51,8 @@ dev) target='.[spark,test,lint]' ;;
 *) echo "usage: scripts/venv.sh base|dev" >&2; exit 2 ;;
 esac
 echo "installing $target into .venv" >&2
+# pip runs cargo, which leaves what it built for the next time; scripts/native.sh puts that in place.
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable "$target"
 echo "$stamp" >.venv/stamp-base
 echo "$stamp" >".venv/stamp-$what"
+scripts/native.sh

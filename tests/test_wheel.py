@@ -24,11 +24,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make dist` builds, of a copy: the tests write nothing into the tree."""
     copy = tmp_path_factory.mktemp("tree")
     for name in PLACES:
-        ignored = shutil.ignore_patterns("__pycache__")
+        ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / name, copy / name, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "Makefile"):
         shutil.copy(ROOT / name, copy)
     # With this Python in place of a virtual environment that would have to be made.
+    shutil.copytree(ROOT / ".cargo", copy / ".cargo")
     _run(["make", "--old-file=venv", "dist", f"BIN={Path(sys.executable).parent}"], cwd=copy)
     (built,) = (copy / "dist").glob("*.whl")
     return built
@@ -37,6 +38,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _run(command: list[str | Path], cwd: Path | None = None) -> str:
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    # What the extension depends on is compiled already.
+    environment["CARGO_TARGET_DIR"] = str(ROOT / "build" / "native")
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=cwd, env=environment
     )
@@ -52,6 +55,7 @@ def test_the_wheel_holds_the_tree(wheel: Path) -> None:
     }
     templates = ROOT / "je_tools" / "audit" / "templates"
     expected |= {f"je_tools/audit/templates/{path.name}" for path in templates.iterdir()}
+    expected |= {f"je_tools/formats/_native.{suffix}" for suffix in ("pyi", "abi3.so")}
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == expected

@@ -44,7 +44,8 @@ from je_tools.formats.je.programs import (
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import Family
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import SINGLE_BYTE_MAX, load_i32, load_i64, load_u32, read_packed
+from je_tools.formats.packed import SINGLE_BYTE_MAX
+from je_tools.formats.packed_kernels import load_i32, load_i64, load_u32, read_packed
 from je_tools.formats.prefetch import ROWS_AHEAD, ask_for
 from je_tools.formats.source import Bytes, as_plain
 

@@ -8,24 +8,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from je_tools.formats.adler import adler32
+from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask, distinct, run_of
-from je_tools.formats.image import NOWHERE, Image
-from je_tools.formats.je import header as h
+from je_tools.formats.image import Image
 from je_tools.formats.je.columns import MAX_ROWS, Decoded, Items, decode_items
-from je_tools.formats.je.entries import Entry, EntryError, decode_entry, entry_checksum
-from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, Family
-from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import load_i32, load_i64, load_u32
-from je_tools.formats.prefetch import LINES_MAX, ROWS_AHEAD, ask_for
-from je_tools.formats.source import Bytes, as_plain
+from je_tools.formats.je.entries import Entry, EntryError, decode_entry
+from je_tools.formats.je.types import ENTRY_TYPES, LOG_VERSION_MAX, Family
+from je_tools.formats.je.walk import HeaderRules
+from je_tools.formats.source import Bytes
 
 
 class Found(IntEnum):
@@ -42,11 +38,8 @@ class Found(IntEnum):
     GOOD = 4
 
 
-_NO_FILE, _NO_ENTRY, _BAD, _ERASED, _GOOD = (int(found) for found in Found)
-_MIN, _MAX = h.MIN_HEADER_SIZE, h.MAX_HEADER_SIZE
-_ERASED_NO, _ERASED_SINCE = ERASED_NO, ENTRY_TYPES[ERASED_NO].first_version
-_VLSN_OLD, _VLSN_NEW = h.vlsn_mask(7), h.vlsn_mask(8)
-_SUM_MASK = 0xFF & ~h.INVISIBLE
+_RULES = tuple(HeaderRules.of(version, 0) for version in range(LOG_VERSION_MAX + 1))
+"""How headers are read, by log version."""
 
 FAMILY_OF: npt.NDArray[np.uint8] = np.zeros(256, np.uint8)
 """1 + the place of each type's family among all; 0 for a number that is no type."""
@@ -59,85 +52,6 @@ for _entry_type in ENTRY_TYPES.values():
 @functools.cache
 def _types_of(families: tuple[Family, ...]) -> Mask:
     return np.isin(FAMILY_OF, [1 + _FAMILIES.index(family) for family in families])
-
-
-@kernel
-def look(
-    buf: Any,
-    n: int,
-    at: Any,
-    stops: Any,
-    versions: Any,
-    check: int,
-    types: Any,
-    flags: Any,
-    header_sizes: Any,
-    sizes: Any,
-    vlsns: Any,
-    found: Any,
-    room: Any,
-    moved: Any,
-) -> None:
-    """Read the headers of `n` entries, and with `check` sum them.
-
-    Args:
-        buf: the bytes.
-        n: number of entries.
-        at: int64 (n,); where each begins, below 0 for none.
-        stops: int64 (n,); where the file of each ends.
-        versions: int64 (n,); log version of the file of each.
-        check: not 0 to sum them.
-        types, flags, header_sizes: uint8 (n,) outputs.
-        sizes: int64 (n,) output; bytes of the whole entry.
-        vlsns: int64 (n,) output; -1 where none is stored.
-        found: uint8 (n,) output, a `Found`; the others mean nothing below BAD.
-        room: uint8 output, maybe of no size; good entries are copied there as long as they fit.
-        moved: int64 (n,) output, where there is a room: where in it the entry is; else left alone.
-    """
-    used = 0
-    for row in range(n):
-        if row + ROWS_AHEAD < n:
-            ask_for(buf, at[row + ROWS_AHEAD], LINES_MAX if check else 1)
-        start = at[row]
-        types[row] = 0
-        flags[row] = 0
-        header_sizes[row] = _MIN
-        sizes[row] = 0
-        vlsns[row] = -1
-        if start < 0:
-            found[row] = _NO_FILE
-            continue
-        found[row] = _NO_ENTRY
-        if start + _MIN > stops[row]:
-            continue
-        type_no = buf[start + 4] - 0
-        flag = buf[start + 5] - 0
-        item_size = load_i32(buf, start + 10)
-        header_size = _MIN
-        if flag & (_VLSN_NEW if versions[row] >= 8 else _VLSN_OLD):
-            header_size = _MAX
-        stop = start + header_size + item_size
-        if type_no == 0 or item_size < 0 or stop > stops[row]:
-            continue
-        types[row] = type_no
-        flags[row] = flag
-        header_sizes[row] = header_size
-        sizes[row] = header_size + item_size
-        if header_size == _MAX:
-            vlsns[row] = load_i64(buf, start + _MIN)
-        found[row] = _GOOD
-        if type_no == _ERASED_NO and versions[row] >= _ERASED_SINCE:
-            found[row] = _ERASED
-        elif check != 0:
-            mask = _SUM_MASK if versions[row] >= 7 else 255
-            if adler32(buf, start + 4, stop, mask) != load_u32(buf, start):
-                found[row] = _BAD
-        size = stop - start
-        if size <= len(room) - used and found[row] == _GOOD:
-            for i in range(size):
-                room[used + i] = buf[start + i]
-            moved[row] = used
-            used += size
 
 
 _OF_ALL = frozenset({"image", "data"})
@@ -240,65 +154,21 @@ class Entries(Struct, frozen=True):
 def fetch(
     image: Image, lsns: Ints, *, fast: bool, check: bool = True, room_size: int = 0
 ) -> Entries:
-    """The entries at LSNs.
+    """Return the entries at LSNs.
 
     Args:
         image: the log.
         lsns: int64 (n,), in any order; the same may come more than once.
-        fast: use compiled kernels.
+        fast: not used any more.
         check: sum them; else a damaged one whose header fits is GOOD.
-        room_size: bytes to which the good ones may come. Where they do and kernels are compiled
-            they are copied behind each other, since for each look at an entry of its own the
-            processor has to find its page. Else they stay where they are.
+        room_size: bytes to which the good ones may come. Where they do they are copied behind each
+            other, since for each look at an entry of its own the processor has to find its page.
+            Else they stay where they are.
     """
-    n = len(lsns)
-    positions, files = image.places(lsns)
-    there = positions != NOWHERE
-    stops = np.where(there, image.stops[files] if len(image.stops) else 0, 0)
-    versions = np.where(there, image.versions[files] if len(image.stops) else 0, 0)
-    types, flags, headers, found = (np.empty(n, np.uint8) for _ in range(4))
-    sizes, vlsns = np.empty(n, np.int64), np.empty(n, np.int64)
-    run = compiled(look) if fast else look
-    data = image.data if fast else as_plain(image.data)
-    room = np.empty(room_size if fast else 0, np.uint8)
-    moved = np.full(n if fast else 0, NOWHERE, np.int64)
-    run(
-        data,
-        n,
-        positions,
-        stops,
-        versions,
-        int(check and fast),
-        types,
-        flags,
-        headers,
-        sizes,
-        vlsns,
-        found,
-        room,
-        moved,
+    columns, room = _native.fetch_entries(
+        image, lsns, rules=_RULES, check=check, room_size=room_size
     )
-    if check and not fast:
-        _check_plain(image.data, positions, sizes, versions, found)
-    where = image.data
-    if len(room) and (moved[found == Found.GOOD] != NOWHERE).all():
-        room.flags.writeable = False
-        where, positions = room, moved
-    return Entries(
-        image, lsns, positions, versions, types, flags, headers, sizes, vlsns, found, where
-    )
-
-
-def _check_plain(
-    data: Bytes, positions: Ints, sizes: Ints, versions: Ints, found: npt.NDArray[np.uint8]
-) -> None:
-    """Sums by zlib, which plain Python is fastest with."""
-    view = data.data
-    for row in np.flatnonzero(found == Found.GOOD).tolist():
-        start = int(positions[row])
-        entry = view[start : start + int(sizes[row])]
-        if entry_checksum(entry, int(versions[row])) != int.from_bytes(entry[:4], "little"):
-            found[row] = Found.BAD
+    return Entries(image=image, lsn=lsns, data=image.data if room is None else room, **columns)
 
 
 def fetch_entry(image: Image, lsn: int) -> Entry | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import load_u32
+from je_tools.formats.packed_kernels import load_u32
 from je_tools.formats.source import Bytes, as_plain
 
 SEED_SIZE = 8

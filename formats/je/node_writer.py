@@ -10,11 +10,11 @@ BIN.setExpiration, BIN.setModificationTime, JE 7.5.11 and 25.3.17.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
+from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.column_writer import Part, encode_parts
 from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX, HOUR_MS
@@ -42,9 +42,7 @@ from je_tools.formats.je.nodes import (
 )
 from je_tools.formats.je.programs import program_of
 from je_tools.formats.je.types import LOG_VERSION_MAX, Family
-from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import packed_size, write_packed
-from je_tools.formats.source import Bytes, as_plain
+from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 
 WRITTEN_MIN, WRITTEN_MAX = 8, LOG_VERSION_MAX
@@ -63,90 +61,6 @@ _SIZES_OF_BINS_SINCE, _SIZES_OF_INS_SINCE = 9, 21
 _VLSNS_SINCE = 11
 _COMPACT_FILES_MAX = 127
 _INT64_MAX = (1 << 63) - 1
-
-
-@kernel
-def _find_prefixes(keys: Any, n: int, first: Any, starts: Any, sizes: Any, prefixes: Any) -> None:
-    """Bytes that all keys of a node begin with, -1 where there are less than two."""
-    for node in range(n):
-        begin = first[node]
-        end = first[node + 1]
-        prefixes[node] = -1
-        if end - begin < 2:
-            continue
-        start = starts[begin]
-        length = int(sizes[begin])
-        for slot in range(begin + 1, end):
-            at = starts[slot]
-            common = min(length, int(sizes[slot]))
-            length = 0
-            while length < common and keys[start + length] == keys[at + length]:
-                length += 1
-        prefixes[node] = length
-
-
-@kernel
-def _join_rests(
-    keys: Any,
-    data: Any,
-    n: int,
-    first: Any,
-    starts: Any,
-    sizes: Any,
-    prefixes: Any,
-    data_starts: Any,
-    data_sizes: Any,
-    writes: int,
-    rest_starts: Any,
-    rest_sizes: Any,
-    out: Any,
-) -> int:
-    """What slots have of their keys behind the prefix, and data that is embedded with them.
-
-    Args:
-        keys, data: the bytes of keys, and of embedded data.
-        n: number of nodes.
-        first: int64 (n + 1,); slots of the nodes.
-        starts, sizes: int64 (slots,); whole keys.
-        prefixes: int64 (n,); bytes of prefixes.
-        data_starts, data_sizes: int64 (slots,); what is put behind a key, size -1 for none.
-        writes: 0 to count only.
-        rest_starts, rest_sizes: int64 (slots,); outputs.
-        out: uint8; looked at only if `writes`.
-
-    Returns:
-        Bytes of all.
-    """
-    at = 0
-    for node in range(n):
-        prefix = int(prefixes[node]) if prefixes[node] > 0 else 0
-        for slot in range(first[node], first[node + 1]):
-            rest_starts[slot] = at
-            size = int(sizes[slot]) - prefix
-            if writes:
-                start = starts[slot] + prefix
-                for i in range(size):
-                    out[at + i] = keys[start + i]
-            at += size
-            length = int(data_sizes[slot])
-            if length >= 0:
-                if writes:
-                    start = data_starts[slot]
-                    for i in range(length):
-                        out[at + i] = data[start + i]
-                    behind = write_packed(out, at + length, size)
-                    # The key's length is read from the end.
-                    low = at + length
-                    high = behind - 1
-                    while low < high:
-                        byte = out[low]
-                        out[low] = out[high]
-                        out[high] = byte
-                        low += 1
-                        high -= 1
-                at += length + packed_size(size)
-            rest_sizes[slot] = at - rest_starts[slot]
-    return at
 
 
 def encode_nodes(
@@ -435,14 +349,9 @@ def _slots(slots: Slots, found: _Found, *, is_delta: bool) -> dict[str, Ints | S
 
 def _prefixes(nodes: Nodes, *, prefixing: bool, fast: bool) -> Ints:
     """Bytes of each node's prefix, -1 for none."""
-    n = len(nodes)
-    prefixes = np.full(n, _NONE, np.int64)
-    if prefixing:
-        key = nodes.slots.key
-        run = compiled(_find_prefixes) if fast else _find_prefixes
-        keys = key.data if fast else as_plain(key.data)
-        run(keys, n, nodes.first, key.starts, key.sizes, prefixes)
-    return prefixes
+    if not prefixing:
+        return np.full(len(nodes), _NONE, np.int64)
+    return _native.prefix_sizes(nodes.slots.key, nodes.first)
 
 
 def _head_keys(nodes: Nodes, prefixes: Ints) -> tuple[Spans, Spans]:
@@ -457,35 +366,7 @@ def _head_keys(nodes: Nodes, prefixes: Ints) -> tuple[Spans, Spans]:
 
 def _rests(nodes: Nodes, data: Bytes, prefixes: Ints, *, fast: bool) -> Spans:
     """What each slot has for its key: what is behind the prefix, and data that is embedded."""
-    slots, n = nodes.slots, len(nodes)
-    key = slots.key
+    slots = nodes.slots
     is_two_part = slots.state & (SLOT_EMBEDDED | SLOT_NO_DATA) == SLOT_EMBEDDED
-    data_sizes = np.where(is_two_part, slots.data_size, _NONE)
-    starts, sizes = np.empty((2, len(slots)), np.int64)
-    run = compiled(_join_rests) if fast else _join_rests
-    keys, held = (key.data, data) if fast else (as_plain(key.data), as_plain(data))
-
-    def join(out: Bytes, writes: int) -> int:
-        into = out if fast else as_plain(out)
-        return int(
-            run(
-                keys,
-                held,
-                n,
-                nodes.first,
-                key.starts,
-                key.sizes,
-                prefixes,
-                slots.data_start,
-                data_sizes,
-                writes,
-                starts,
-                sizes,
-                into,
-            )
-        )
-
-    out = np.empty(join(np.empty(0, np.uint8), 0), np.uint8)
-    join(out, 1)
-    out.flags.writeable = False
-    return Spans(out, starts, sizes)
+    embedded = Spans(data, slots.data_start, np.where(is_two_part, slots.data_size, _NONE))
+    return Spans(*_native.join_rests(slots.key, embedded, nodes.first, prefixes))

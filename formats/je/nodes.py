@@ -17,17 +17,16 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
 
+from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns, Decoded
 from je_tools.formats.je.expirations import DAYS_MAX, expiration_ms
 from je_tools.formats.je.fetch import Entries
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import compare_keys, group_keys
 from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.types import BY_NAME, Family, mask_of
-from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.source import Bytes, as_plain
+from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 
 KNOWN_DELETED, DIRTY, PENDING_DELETED, TOMBSTONE = 0x01, 0x02, 0x08, 0x80
@@ -333,58 +332,6 @@ def read_states(entries: Entries, *, fast: bool) -> States | None:
     )
 
 
-@kernel
-def _count_replaced(
-    keys: Any,
-    n: int,
-    first: Any,
-    starts: Any,
-    sizes: Any,
-    buf: Any,
-    rows: Any,
-    full_first: Any,
-    prefix_starts: Any,
-    prefix_sizes: Any,
-    rest_starts: Any,
-    rest_sizes: Any,
-    alive: Any,
-    ascending: int,
-) -> int:
-    total = 0
-    for node in range(n):
-        full = rows[node]
-        prefix = prefix_starts[full]
-        length = prefix_sizes[full] if prefix_sizes[full] > 0 else 0
-        begin = full_first[full]
-        end = full_first[full + 1]
-        for slot in range(first[node], first[node + 1]):
-            size = sizes[slot] - length
-            start = starts[slot]
-            i = 0
-            while i < length and size >= 0 and keys[start + i] == buf[prefix + i]:
-                i += 1
-            if i < length or size < 0:
-                continue
-            start += length
-            for other in range(begin, end):
-                at = rest_starts[other]
-                common = min(size, rest_sizes[other])
-                i = 0
-                while i < common and keys[start + i] == buf[at + i]:
-                    i += 1
-                if i == size and i == rest_sizes[other]:
-                    total += 1 if alive[other] else 0
-                    begin = other + 1 if ascending != 0 else begin
-                    break
-                if ascending != 0:
-                    is_less = i == common and size < rest_sizes[other]
-                    if is_less or (i < common and keys[start + i] < buf[at + i]):
-                        break
-                    # Nor is it the slot of any of the keys that follow.
-                    begin = other + 1
-    return total
-
-
 def count_replaced(
     deltas: Nodes, fulls: States, rows: Ints, alive: Mask, *, ascending: bool, fast: bool
 ) -> int:
@@ -398,26 +345,8 @@ def count_replaced(
         ascending: their keys are in the order of bytes, so that none need be looked at twice.
         fast: use compiled kernels.
     """
-    keys, rest = deltas.slots.key, fulls.rest
-    run = compiled(_count_replaced) if fast else _count_replaced
-    return int(
-        run(
-            keys.data if fast else as_plain(keys.data),
-            len(deltas),
-            deltas.first,
-            keys.starts,
-            keys.sizes,
-            rest.data if fast else as_plain(rest.data),
-            rows,
-            fulls.first,
-            fulls.prefix.starts,
-            fulls.prefix.sizes,
-            rest.starts,
-            rest.sizes,
-            alive,
-            int(ascending),
-        )
-    )
+    keys = deltas.slots.key
+    return _native.count_replaced(keys, deltas.first, fulls, rows, alive, ascending=ascending)
 
 
 def _slots(decoded: Decoded, usable: Mask, version: int, *, fast: bool) -> Slots:
@@ -453,32 +382,6 @@ def _based(head: Columns, slots: Columns, counts: Ints, base: str, name: str) ->
     return np.where(offsets != 0, offsets - 1 + bases, 0)
 
 
-@kernel
-def _join_keys(
-    buf: Any,
-    n: int,
-    first: Any,
-    prefix_starts: Any,
-    prefix_sizes: Any,
-    starts: Any,
-    sizes: Any,
-    offsets: Any,
-    out: Any,
-) -> None:
-    """Copy each node's prefix and the rest of each slot's key behind each other."""
-    for node in range(n):
-        prefix = prefix_starts[node]
-        length = prefix_sizes[node]
-        for slot in range(first[node], first[node + 1]):
-            at = offsets[slot]
-            for i in range(length):
-                out[at + i] = buf[prefix + i]
-            at += length
-            start = starts[slot]
-            for i in range(sizes[slot]):
-                out[at + i] = buf[start + i]
-
-
 def _whole_keys(
     head: Columns,
     usable: Mask,
@@ -493,15 +396,8 @@ def _whole_keys(
     if not head.has("key_prefix") or head.is_empty("key_prefix"):
         return Spans(slots.data, starts, sizes)
     prefix_starts, prefix_sizes = head.span("key_prefix")
-    prefix_sizes = np.where(usable, np.maximum(prefix_sizes, 0), 0)
-    whole = sizes + np.repeat(prefix_sizes, np.diff(first))
-    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(whole)))
-    out = np.empty(int(offsets[-1]), np.uint8)
-    run = compiled(_join_keys) if fast else _join_keys
-    data = slots.data if fast else as_plain(slots.data)
-    run(data, len(prefix_sizes), first, prefix_starts, prefix_sizes, starts, sizes, offsets, out)
-    out.flags.writeable = False
-    return Spans(out, offsets[:-1], whole)
+    prefixes = Spans(slots.data, prefix_starts, np.where(usable, prefix_sizes, -1))
+    return Spans(*_native.join_keys(first, prefixes, Spans(slots.data, starts, sizes)))
 
 
 T = TypeVar("T", npt.NDArray[Any], Spans)
@@ -537,124 +433,6 @@ def joined_spans(parts: Sequence[Spans]) -> Spans:
     return Spans(data, np.concatenate(starts), sizes)
 
 
-@kernel
-def _merge(
-    buf: Any,
-    n: int,
-    first: Any,
-    starts: Any,
-    sizes: Any,
-    full_first: Any,
-    full_last: Any,
-    two_part: int,
-    out: Any,
-    counts: Any,
-) -> int:
-    """Slots of nodes with those of their full versions where they do not have them themselves."""
-    total = 0
-    for node in range(n):
-        begin = total
-        slot = first[node]
-        last = first[node + 1]
-        full = full_first[node]
-        end = full_last[node]
-        while slot < last and full < end:
-            way = compare_keys(
-                buf, starts[slot], sizes[slot], buf, starts[full], sizes[full], two_part
-            )
-            if way <= 0:
-                out[total] = slot
-                slot += 1
-                full += 1 if way == 0 else 0
-            else:
-                out[total] = full
-                full += 1
-            total += 1
-        while slot < last:
-            out[total] = slot
-            slot += 1
-            total += 1
-        while full < end:
-            out[total] = full
-            full += 1
-            total += 1
-        counts[node] = total - begin
-    return total
-
-
-@kernel
-def _merge_by_bytes(
-    n: int,
-    first: Any,
-    groups: Any,
-    full_first: Any,
-    full_last: Any,
-    place_of: Any,
-    held: Any,
-    behind: Any,
-    out: Any,
-    counts: Any,
-) -> int:
-    """As `_merge`, without an order of keys.
-
-    A slot of a delta takes the place of the first one with the same bytes, or a place behind the
-    delta's slot before it.
-
-    Args:
-        n: number of nodes.
-        first: int64 (n + 1,); slots of the nodes.
-        groups: int64 (slots,); a number for each key, the same for the same bytes.
-        full_first, full_last: int64 (n,); slots of their full versions.
-        place_of: int64 (groups,), all 0: the place of each key in the list that grows.
-        held, behind: int64 (len(out) + 1,): that list: the slot in each place, and which place
-            comes behind it, 0 for none; the list begins behind place 0.
-        out: int64, the slots in their order.
-        counts: int64 (n,); how many of each node.
-
-    Returns:
-        How many in all.
-    """
-    total = 0
-    for node in range(n):
-        begin = total
-        used = 0
-        behind[0] = 0
-        for slot in range(full_first[node], full_last[node]):
-            behind[used] = used + 1
-            used += 1
-            held[used] = slot
-            behind[used] = 0
-            if place_of[groups[slot]] == 0:
-                place_of[groups[slot]] = used
-        place = 0
-        for slot in range(first[node], first[node + 1]):
-            at = place_of[groups[slot]]
-            if at == 0:
-                used += 1
-                at = used
-                place_of[groups[slot]] = at
-                behind[at] = behind[place]
-                behind[place] = at
-            held[at] = slot
-            place = at
-        at = behind[0]
-        while at != 0:
-            out[total] = held[at]
-            place_of[groups[held[at]]] = 0
-            total += 1
-            at = behind[at]
-        counts[node] = total - begin
-    return total
-
-
-def _groups(keys: Spans, *, fast: bool) -> Ints:
-    """A number for each key, the same for the same bytes."""
-    order, is_new = group_keys(keys, two_part=False, fast=fast)
-    groups = np.empty(len(keys), np.int64)
-    groups[order] = np.cumsum(is_new) - 1
-    return groups
-
-
 def merged(
     nodes: Nodes, fulls: Nodes, of_delta: Ints, *, ordered: bool, two_part: bool, fast: bool
 ) -> Nodes:
@@ -672,26 +450,13 @@ def merged(
     if not there.any():
         return nodes
     slots = joined([nodes.slots, fulls.slots])
-    key = slots.key
     place = np.where(there, of_delta, 0)
     base = len(nodes.slots)
     full_first = np.where(there, fulls.first[place] + base, 0)
     full_last = np.where(there, fulls.first[place + there] + base, 0)
-    size = int((np.diff(nodes.first) + full_last - full_first).sum())
-    out, counts = np.empty(size, np.int64), np.empty(len(nodes), np.int64)
-    if ordered:
-        merge = compiled(_merge) if fast else _merge
-        data = key.data if fast else as_plain(key.data)
-        places = (nodes.first, key.starts, key.sizes, full_first, full_last)
-        total = merge(data, len(nodes), *places, int(two_part), out, counts)
-    else:
-        merge_by_bytes = compiled(_merge_by_bytes) if fast else _merge_by_bytes
-        groups = _groups(key, fast=fast)
-        place_of = np.zeros(len(key), np.int64)
-        held, behind = np.empty((2, size + 1), np.int64)
-        ends = (full_first, full_last)
-        lists = (place_of, held, behind)
-        total = merge_by_bytes(len(nodes), nodes.first, groups, *ends, *lists, out, counts)
+    kept, counts = _native.merge_slots(
+        slots.key, nodes.first, full_first, full_last, ordered=ordered, two_part=two_part
+    )
     columns = asdict(nodes)
     for name in ("node_id", "level", "booleans", "max_entries"):
         columns[name] = np.where(there, getattr(fulls, name)[place], columns[name])
@@ -702,53 +467,8 @@ def merged(
         np.where(there, other.sizes[place], own.sizes),
     )
     columns["first"] = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-    columns["slots"] = slots.take(out[:total])
+    columns["slots"] = slots.take(kept)
     return Nodes(**columns)
-
-
-@kernel
-def _within(
-    buf: Any,
-    n: int,
-    first: Any,
-    starts: Any,
-    sizes: Any,
-    bounds: Any,
-    low_starts: Any,
-    low_sizes: Any,
-    high_starts: Any,
-    high_sizes: Any,
-    two_part: int,
-    out: Any,
-) -> None:
-    for node in range(n):
-        for slot in range(first[node], first[node + 1]):
-            inside = 1
-            if low_sizes[node] >= 0:
-                way = compare_keys(
-                    buf,
-                    starts[slot],
-                    sizes[slot],
-                    bounds,
-                    low_starts[node],
-                    low_sizes[node],
-                    two_part,
-                )
-                if way < 0:
-                    inside = 0
-            if high_sizes[node] >= 0:
-                way = compare_keys(
-                    buf,
-                    starts[slot],
-                    sizes[slot],
-                    bounds,
-                    high_starts[node],
-                    high_sizes[node],
-                    two_part,
-                )
-                if way >= 0:
-                    inside = 0
-            out[slot] = inside
 
 
 def within(
@@ -763,20 +483,4 @@ def within(
         two_part: whether keys are those of a database with duplicates.
         fast: use compiled kernels.
     """
-    out = np.zeros(len(keys), np.bool_)
-    run = compiled(_within) if fast else _within
-    run(
-        keys.data if fast else as_plain(keys.data),
-        len(low),
-        first,
-        keys.starts,
-        keys.sizes,
-        low.data if fast else as_plain(low.data),
-        low.starts,
-        low.sizes,
-        high.starts,
-        high.sizes,
-        int(two_part),
-        out,
-    )
-    return out
+    return _native.within(keys, first, low, high, two_part=two_part)

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, astuple, replace
 
+from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je import header as h
 from je_tools.formats.je import walk as w
@@ -156,7 +157,7 @@ class Rows(Struct, frozen=True):
 
     def take(self, keep: npt.NDArray[Any]) -> Rows:
         """The rows of a mask or of an index array, in its order."""
-        columns = {name: getattr(self, name)[keep] for name in COLUMN_NAMES}
+        columns = {name: getattr(self, name)[keep] for name in w.COLUMN_NAMES}
         return Rows(self.file_no, self.version, self.data, self.base, **columns)
 
     def size_of(self, row: int) -> int:
@@ -174,19 +175,6 @@ class Rows(Struct, frozen=True):
             return decode_entry(self.entry_bytes(row), self.version).fields
         except EntryError:
             return {}
-
-
-COLUMN_NAMES = (
-    "offset",
-    "prev_offset",
-    "stored_checksum",
-    "item_size",
-    "vlsn",
-    "type",
-    "flags",
-    "header_size",
-    "checksum",
-)
 
 
 class Place(Struct, frozen=True):
@@ -234,13 +222,12 @@ class _Scratch(threading.local):
     """Arrays into which a thread walks, used again: new ones cost a page fault for each page."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, npt.NDArray[Any]] = {}
+        self._columns = w.HeaderColumns.empty(0)
 
-    def take(self, rows: int) -> dict[str, npt.NDArray[Any]]:
-        if not self._columns or len(self._columns["offset"]) < rows:
-            types = {name: w.ROW_DTYPE[name] for name in COLUMN_NAMES}
-            self._columns = {name: np.empty(rows, types[name]) for name in types}
-        return {name: array[:rows] for name, array in self._columns.items()}
+    def take(self, rows: int) -> w.HeaderColumns:
+        if len(self._columns) < rows:
+            self._columns = w.HeaderColumns.empty(rows)
+        return self._columns.part(0, rows)
 
 
 _SCRATCH = _Scratch()
@@ -290,12 +277,12 @@ class RangeReader(Searcher):
         self.state = RangeState(place=known)
         self._alone = place is None
         self._last, self._shift = known.last, known.shift
-        self._columns: dict[str, npt.NDArray[Any]] = {}
+        self._columns = w.HeaderColumns.empty(0)
         self._places: tuple[Ints, ...] = ()
         self._n = 0
         self._survey = np.zeros(w.SURVEY_SIZE, np.int64)
         self._unsurveyed: list[int] = []
-        self._is_surveyed = self.fast and self.check
+        self._is_surveyed = self.check
         self._window = window
         self._capacity = max(_ROWS, window >> _ROWS_PER_BYTE_SHIFT)
 
@@ -321,7 +308,7 @@ class RangeReader(Searcher):
             n, behind, stop = self._walk(at, expected)
             lost = self._lost_from(n, behind, stop)
             if n and self._n:
-                self._last = int(self._columns["offset"][self._n - 1])
+                self._last = int(self._columns.offset[self._n - 1])
                 expected = self._expected()
             if lost != w.NO_OFFSET:
                 at = lost + 1
@@ -356,15 +343,15 @@ class RangeReader(Searcher):
         """Give the rows so far: before other bytes are loaded, and when the arrays are full."""
         if not self._n:
             return
-        columns: dict[str, Any] = {name: a[: self._n] for name, a in self._columns.items()}
+        columns = self._columns.part(0, self._n)
         if not self.lend:
             # The arrays are used again, and rows outlive them.
-            columns = {name: array.copy() for name, array in columns.items()}
+            columns = columns.copy()
         self._n = 0
         if self.state.first == w.NO_OFFSET:
-            self.state.first = int(columns["offset"][0])
-            self.state.first_prev = int(columns["prev_offset"][0])
-        rows = Rows(self.file_no, self.version, self._data, self._base, **columns)
+            self.state.first = int(columns.offset[0])
+            self.state.first_prev = int(columns.prev_offset[0])
+        rows = Rows(self.file_no, self.version, self._data, self._base, **asdict(columns))
         rows = replace(rows, surveyed=self._take_survey(columns))
         if rows.survey.bad:
             bad = np.flatnonzero(~rows.good)[: KEPT - len(self.state.bad)]
@@ -373,21 +360,20 @@ class RangeReader(Searcher):
                 self.state.bad.append((start, start + rows.size_of(row)))
         yield rows
 
-    def _take_survey(self, columns: Mapping[str, npt.NDArray[Any]]) -> Survey | None:
+    def _take_survey(self, columns: w.HeaderColumns) -> Survey | None:
         """What the walks have seen of these rows; None where not all of them are theirs.
 
         Numpy would have to let go of Python's lock at each step, and to wait for it.
         """
         survey, self._survey = self._survey, np.zeros(w.SURVEY_SIZE, np.int64)
         last_ones, self._unsurveyed = self._unsurveyed, []
-        is_whole, self._is_surveyed = self._is_surveyed, self.fast and self.check
+        is_whole, self._is_surveyed = self._is_surveyed, self.check
         if not is_whole:
             return None
-        types, flags, states = (columns[name] for name in ("type", "flags", "checksum"))
         for row in last_ones:
-            survey[types[row]] += 1
-            survey[w.SURVEYED_FLAGS] |= int(flags[row])
-            survey[w.SURVEYED_BAD] += int(states[row] == w.Checksum.BAD)
+            survey[columns.type[row]] += 1
+            survey[w.SURVEYED_FLAGS] |= int(columns.flags[row])
+            survey[w.SURVEYED_BAD] += int(columns.checksum[row] == w.Checksum.BAD)
         bad, any_flags = survey[[w.SURVEYED_BAD, w.SURVEYED_FLAGS]].tolist()
         return Survey(survey[: w.SURVEYED_BAD], bad, any_flags)
 
@@ -398,60 +384,44 @@ class RangeReader(Searcher):
         self._base = at
 
     def _walk(self, at: int, expected_prev: int) -> tuple[int, int, int]:
-        """Walk into the free part of the arrays, and sum; the results are those of `walk`."""
+        """Walk into the free part of the columns, and sum; return what `_native.walk` does."""
         c = self._free_columns()
-        buf = self._data if self.fast else as_plain(self._data)
-        step = compiled(w.walk) if self.fast else w.walk
-        n, behind, stop = step(
-            buf,
-            self._base,
-            at,
-            self.stop,
-            self.size,
-            expected_prev,
-            self._shift,
-            self._vlsn_mask,
-            int(self.check and self.fast),
-            self._flags_mask,
-            self._erased,
-            c["offset"],
-            c["prev_offset"],
-            c["stored_checksum"],
-            c["item_size"],
-            c["vlsn"],
-            c["type"],
-            c["flags"],
-            c["header_size"],
-            c["checksum"],
-            self._survey,
+        n, behind, stop = _native.walk(
+            self._data,
+            base=self._base,
+            at=at,
+            limit=self.stop,
+            expected_prev=expected_prev,
+            shift=self._shift,
+            rules=self._rules,
+            columns=c,
+            survey=self._survey if self.check else None,
         )
         if n:
             self._unsurveyed.append(self._n + n - 1)
         if not self.check:
-            c["checksum"][:n] = w.Checksum.UNCHECKED
+            c.checksum[:n] = w.Checksum.UNCHECKED
         elif n:
-            self._sum(buf, n - 1 if self.fast else 0, n - 1, c)
-            # An entry that the one behind does not name is summed by `_is_confirmed`, on a
+            # An entry that the one after it does not name is summed by `_is_confirmed`, on a
             # budget: its size may be wild.
-            c["checksum"][n - 1] = w.Checksum.UNCHECKED
-            if self._leads_on(int(c["offset"][n - 1]), behind):
-                self._sum(buf, n - 1, n, c)
+            c.checksum[n - 1] = w.Checksum.UNCHECKED
+            if self._leads_on(int(c.offset[n - 1]), behind):
+                offsets, states = c.offset[n - 1 : n], c.checksum[n - 1 : n]
+                _native.check_sums(
+                    self._data,
+                    base=self._base,
+                    rules=self._rules,
+                    offsets=offsets,
+                    states=states,
+                )
         self._n += n
         return n, behind, stop
 
-    def _free_columns(self) -> dict[str, npt.NDArray[Any]]:
-        """What is not yet filled of the arrays."""
-        if not self._columns:
+    def _free_columns(self) -> w.HeaderColumns:
+        """Return the rows that are not yet filled."""
+        if not len(self._columns):
             self._columns = _SCRATCH.take(self._capacity)
-        return {name: array[self._n :] for name, array in self._columns.items()}
-
-    def _sum(self, buf: Any, start: int, stop: int, c: dict[str, Any]) -> None:
-        if start == stop:
-            return
-        check = compiled(w.check_sums) if self.fast else w.check_sums_plain
-        names = ("offset", "header_size", "item_size", "type", "stored_checksum", "checksum")
-        columns = (c[name][start:stop] for name in names)
-        check(buf, self._base, self._flags_mask, self._erased, stop - start, *columns)
+        return self._columns.part(self._n, self._capacity)
 
     def _lost_from(self, n: int, behind: int, stop: int) -> int:
         """Where the trusted chain ends, or NO_OFFSET when `behind` is a good place to go on.
@@ -462,27 +432,27 @@ class RangeReader(Searcher):
         if n and not self._is_confirmed(behind):
             self._n -= 1
             self._unsurveyed.pop()
-            return int(self._columns["offset"][self._n])
+            return int(self._columns.offset[self._n])
         lost = stop == w.Stop.BAD_HEADER
         if stop == w.Stop.NEED_MORE:
             lost = behind + h.MIN_HEADER_SIZE > self.size or not self._is_worth_loading(behind)
         elif stop == w.Stop.CHAIN:
-            last = int(self._columns["offset"][self._n - 1]) if self._n else self._last
+            last = int(self._columns.offset[self._n - 1]) if self._n else self._last
             lost = self._prev_at(behind) != last and not self._sum_is_right(behind)
         return behind if lost else w.NO_OFFSET
 
     def _is_confirmed(self, behind: int) -> bool:
         """Whether the last row is an entry: by its checksum, or by the entry behind it."""
-        state = self._columns["checksum"]
+        state = self._columns.checksum
         if state[self._n - 1] in (w.Checksum.OK, w.Checksum.NONE):
             return True
-        at = int(self._columns["offset"][self._n - 1])
+        at = int(self._columns.offset[self._n - 1])
         if self._leads_on(at, behind):
             return True
         if not self._sum_is_right(at):
             return False
         if self.check:
-            erased = self._columns["type"][self._n - 1] == self._erased
+            erased = self._columns.type[self._n - 1] == self._rules.erased_type
             state[self._n - 1] = w.Checksum.NONE if erased else w.Checksum.OK
         return True
 
@@ -575,9 +545,9 @@ class RangeReader(Searcher):
             self.size,
             low,
             high,
-            self._vlsn_mask,
-            self._flags_mask,
-            self._erased,
+            self._rules.vlsn_mask,
+            self._rules.summed_flags,
+            self._rules.erased_type,
             self._budget,
         )
         if found == Found.ENTRY:
@@ -608,9 +578,9 @@ class RangeReader(Searcher):
             self._base,
             self.stop,
             self.size,
-            self._vlsn_mask,
-            self._flags_mask,
-            self._erased,
+            self._rules.vlsn_mask,
+            self._rules.summed_flags,
+            self._rules.erased_type,
             self._relaxed,
             self.check,
             self._look_cost,
@@ -620,7 +590,7 @@ class RangeReader(Searcher):
             np.empty((_PLACES, width), np.int64) for width in (Gaps.width, ChainBreaks.width)
         )
         compiled(read_damaged)(
-            self._data, s, self._sums, self._marks, gaps, breaks, *self._free_columns().values()
+            self._data, s, self._sums, self._marks, gaps, breaks, *astuple(self._free_columns())
         )
         self._n += int(s[Cursor.ROWS])
         self._is_surveyed = False

@@ -18,7 +18,7 @@ from je_tools.formats.je import places
 from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO
 from je_tools.formats.je.walk import NO_OFFSET, Checksum
 from je_tools.formats.kernels import kernel
-from je_tools.formats.packed import load_i32, load_i64, load_u32
+from je_tools.formats.packed_kernels import load_i32, load_i64, load_u32
 
 
 class Found(IntEnum):

@@ -14,7 +14,7 @@ from je_tools.formats.je import header as h
 from je_tools.formats.je.entries import entry_checksum
 from je_tools.formats.je.resync import ALWAYS_SUMMED, ERASED_STEPS, SUMS_KEPT
 from je_tools.formats.je.types import FILE_HEADER_NO
-from je_tools.formats.je.walk import NO_OFFSET, erased_no
+from je_tools.formats.je.walk import NO_OFFSET, HeaderRules
 from je_tools.formats.packed import load_i32, load_u32
 from je_tools.formats.source import Bytes, Source, as_plain
 
@@ -56,9 +56,7 @@ class Searcher:
         self._relaxed = relaxed
         self._last = NO_OFFSET
         self._shift = 0
-        self._vlsn_mask = h.vlsn_mask(version)
-        self._flags_mask = 0xFF & ~h.invisible_mask(version)
-        self._erased = erased_no(version)
+        self._rules = HeaderRules.of(version, size)
         self._base = 0
         self._data: Bytes = np.empty(0, dtype=np.uint8)
         self._budget = _BUDGET_WINDOWS * window + size
@@ -95,7 +93,7 @@ class Searcher:
             chain.append(at)
             if self._has_failed(at) or not self._sum_is_right(at):
                 break
-            if self._header(at)[4] != self._erased:
+            if self._header(at)[4] != self._rules.erased_type:
                 return True
             behind = self._end_of(at)
             if behind == self.size:
@@ -161,7 +159,7 @@ class Searcher:
         header = self._header(at)
         if len(header) < h.MIN_HEADER_SIZE or load_i32(header, 10) < 0 or header[4] == 0:
             return NO_OFFSET
-        stored = header[5] & self._vlsn_mask and header[4] != FILE_HEADER_NO
+        stored = header[5] & self._rules.vlsn_mask and header[4] != FILE_HEADER_NO
         end = at + load_i32(header, 10) + (h.MAX_HEADER_SIZE if stored else h.MIN_HEADER_SIZE)
         return end if end <= self.size else NO_OFFSET
 
@@ -179,7 +177,7 @@ class Searcher:
         if stop == NO_OFFSET:
             return False
         header = self._header(at)
-        if header[4] == self._erased:
+        if header[4] == self._rules.erased_type:
             return True
         if stop - at <= ALWAYS_SUMMED:
             return self._sum_of(at, stop) == load_u32(header, 0)

@@ -18,7 +18,7 @@ from je_tools.formats.je.fetch import Entries, fetch, fetch_entry
 from je_tools.formats.je.layout import SUMMARY_TOTALS, Field, layout
 from je_tools.formats.je.types import FILE_SUMMARY_NO, Family
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import load_i32, read_packed
+from je_tools.formats.packed_kernels import load_i32, read_packed
 from je_tools.formats.source import as_plain
 
 _KEY_SIZE = 8

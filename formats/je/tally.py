@@ -20,7 +20,7 @@ from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.steps import TYPES, Action, Role, of_users, programs
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import load_i32, read_packed
+from je_tools.formats.packed_kernels import load_i32, read_packed
 from je_tools.formats.source import as_plain
 
 COUNT, TOTAL, MIN, MAX, PROVISIONAL = range(5)

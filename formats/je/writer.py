@@ -11,20 +11,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.adler import adler32
+from je_tools.formats import _native
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je import header as h
 from je_tools.formats.je.entries import Header, Value, encode_item, with_header
 from je_tools.formats.je.types import BY_NAME, FILE_HEADER_NO, LOG_VERSION_MAX, type_name
-from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed import write_number
 from je_tools.formats.spans import Spans
 
 WRITTEN_MIN, WRITTEN_MAX = 8, LOG_VERSION_MAX
@@ -39,61 +36,6 @@ Emit = Callable[[int, int, bytes], None]
 _MIN = h.MIN_HEADER_SIZE
 _FILE_HEADER_SIZE = h.FILE_HEADER_SIZE
 _SUM_MASK = 0xFF & ~h.INVISIBLE
-
-
-@kernel
-def append_rows(
-    buf: Any,
-    row: int,
-    n: int,
-    starts: Any,
-    sizes: Any,
-    flags: Any,
-    type_no: int,
-    file_no: int,
-    offset: int,
-    last_offset: int,
-    file_max: int,
-    used: int,
-    out: Any,
-    lsns: Any,
-) -> tuple[int, int, int, int]:
-    """Put entries of one type behind each other as far as they fit into their file and `out`.
-
-    Args:
-        buf: the bytes of their items.
-        row, n: the first one, and how many there are.
-        starts, sizes: int64 (n,); the items in `buf`.
-        flags: int64 (n,); none of them says that there is a VLSN.
-        type_no: of all.
-        file_no, offset: where in the log the next one comes.
-        last_offset: of the entry before it in its file, 0 for the header.
-        file_max: bytes that a file may have, if it is to have more than one entry.
-        used: bytes of `out` that are taken.
-        out: uint8.
-        lsns: int64 (n,) output.
-
-    Returns:
-        The first row that did not fit, and the new `offset`, `last_offset` and `used`.
-    """
-    while row < n:
-        size = _MIN + sizes[row]
-        if used + size > len(out) or (offset + size > file_max and offset > _FILE_HEADER_SIZE):
-            break
-        out[used + 4] = type_no
-        out[used + 5] = flags[row]
-        write_number(out, used + 6, 4, last_offset)
-        write_number(out, used + 10, 4, sizes[row])
-        start = starts[row]
-        for i in range(sizes[row]):
-            out[used + _MIN + i] = buf[start + i]
-        write_number(out, used, 4, adler32(out, used + 4, used + size, _SUM_MASK))
-        lsns[row] = file_no << 32 | offset
-        last_offset = offset
-        offset += size
-        used += size
-        row += 1
-    return row, offset, last_offset, used
 
 
 class Tail(Struct, frozen=True):
@@ -146,7 +88,6 @@ class Appender:
         self._file_max = file_max
         self._created_ms = created_ms
         self._emit = emit
-        self._fast = fast
         self._piece: npt.NDArray[np.uint8] = np.empty(PIECE_SIZE, np.uint8)
         self._used = 0
 
@@ -190,35 +131,24 @@ class Appender:
         of_rows = np.broadcast_to(np.asarray(flags, np.int64), (n,))
         if (of_rows & h.vlsn_mask(self.tail.version)).any():
             raise ValueError("entries with VLSNs are appended one by one")
-        if not self._fast:
-            rows = zip(range(n), of_rows.tolist(), strict=True)
-            found = [
-                self._append_item(type_no, items[row] or b"", flag, None) for row, flag in rows
-            ]
-            return np.array(found, np.int64)
         return self._append_rows(type_no, items, np.ascontiguousarray(of_rows))
 
     def _append_rows(self, type_no: int, items: Spans, flags: Ints) -> Ints:
         n, row = len(items), 0
         lsns = np.empty(n, np.int64)
-        run = compiled(append_rows)
         while row < n:
             tail, begin = self.tail, row
-            row, next_offset, last_offset, self._used = run(
-                items.data,
-                row,
-                n,
-                items.starts,
-                items.sizes,
-                flags,
-                type_no,
-                tail.file_no,
-                tail.next_offset,
-                tail.last_offset,
-                self._file_max,
-                self._used,
-                self._piece,
-                lsns,
+            row, next_offset, last_offset, self._used = _native.append_rows(
+                items,
+                row=row,
+                flags=flags,
+                type_no=type_no,
+                tail=tail,
+                file_max=self._file_max,
+                summed_flags=_SUM_MASK,
+                used=self._used,
+                piece=self._piece,
+                lsns=lsns,
             )
             if row > begin:
                 self._advance(type_no, row - begin, next_offset, last_offset)

@@ -21,10 +21,11 @@ from je_tools.findings import CODES
 from je_tools.formats.je import reader
 from je_tools.formats.je.columns import COLUMN_FAMILIES, Columns, Decoded, decode
 from je_tools.formats.je.entries import Entry, EntryError, decode_entry, encode_entry
-from je_tools.formats.je.reader import COLUMN_NAMES, Rows
+from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.tally import tally_rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
+from je_tools.formats.je.walk import COLUMN_NAMES
 from je_tools.recovery_plan import plan_recovery
 from je_tools.scan import Scanner
 from je_tools.sinks.recovery_tables import recovery_lists, recovery_rows

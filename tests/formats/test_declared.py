@@ -21,9 +21,9 @@ from je_tools.formats.je.entries import (
     holds,
 )
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, Coding, Field, layout
-from je_tools.formats.je.reader import COLUMN_NAMES, Rows
+from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, LOG_VERSION_MAX
-from je_tools.formats.je.walk import ROW_DTYPE
+from je_tools.formats.je.walk import COLUMN_NAMES, ROW_DTYPE
 from tests.damage.judge import row_of
 
 Draw = Any

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from je_tools.formats.arrays import Ints
@@ -22,14 +20,12 @@ from je_tools.formats.je.fingerprints import (
     Fingerprints,
     Printing,
     SlotChecks,
-    _fingerprint,
 )
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import BY_NAME, ENTRY_TYPES, Family
 from je_tools.formats.je.walk import Checksum
-from je_tools.formats.kernels import compiled
 from je_tools.formats.spans import Spans
 from je_tools.snapshot import Snapshot
 from tests.builders.logs import write_log
@@ -39,14 +35,13 @@ from tests.formats.logs import log_rows
 from tests.formats.test_fetch import image_of
 from tests.je_tools.snapshots import snapshot_of
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 SAMPLE = 200
 NOTHING = np.empty(0, np.int64)
 
 
-def printed(home: Path, *, fast: bool, most: int = 1 << 24) -> Fingerprints:
+def printed(home: Path, *, most: int = 1 << 24) -> Fingerprints:
     """Of all records of a sound log."""
-    found = Fingerprints(Printing.at_random(fast=fast), most)
+    found = Fingerprints(Printing.at_random(fast=True), most)
     for path in log_files(home):
         for rows in log_rows(path):
             found.add(rows.file_no, found.printing.of_rows(rows))
@@ -81,11 +76,10 @@ def expires_ms(entry: Entry) -> int:
     return -logged * HOUR_MS if logged < 0 else logged * DAY_MS
 
 
-@FORMS
-def test_slots_in_doubt_are_those_that_name_no_record(environment: Environment, fast: bool) -> None:
+def test_slots_in_doubt_are_those_that_name_no_record(environment: Environment) -> None:
     snapshot = snapshot_of(environment.home, fast=True)
     image = snapshot.image
-    checks = SlotChecks(image, printed(environment.home, fast=fast), NOTHING, frozenset())
+    checks = SlotChecks(image, printed(environment.home), NOTHING, frozenset())
     for db_id, slots in some_slots(snapshot):
         rows = np.arange(len(slots))
         told = checks.doubtful(slots, rows, db_id, asks_noted=True)
@@ -108,12 +102,11 @@ def slots_of(home: Path) -> tuple[Snapshot, Slots]:
     return snapshot, slots
 
 
-@FORMS
-def test_what_was_noted_is_in_doubt(log: TreeLog, tmp_path: Path, fast: bool) -> None:
+def test_what_was_noted_is_in_doubt(log: TreeLog, tmp_path: Path) -> None:
     snapshot, slots = slots_of(log.write(tmp_path / "env"))
     rows = np.arange(len(slots))
     noted = np.sort(np.concatenate((slots.lsn[::3], slots.lsn + 1)))
-    checks = SlotChecks(snapshot.image, printed(tmp_path / "env", fast=fast), noted, frozenset())
+    checks = SlotChecks(snapshot.image, printed(tmp_path / "env"), noted, frozenset())
     told = checks.doubtful(slots, rows, FIRST_ID, asks_noted=True)
     assert np.flatnonzero(told).tolist() == list(range(0, len(slots), 3))
     assert not checks.doubtful(slots, rows, FIRST_ID, asks_noted=False).any()
@@ -121,31 +114,28 @@ def test_what_was_noted_is_in_doubt(log: TreeLog, tmp_path: Path, fast: bool) ->
     assert not checks.doubtful(slots, rows, FIRST_ID, asks_noted=True).any()
 
 
-@FORMS
-def test_all_of_reserved_files_is_in_doubt(log: TreeLog, tmp_path: Path, fast: bool) -> None:
+def test_all_of_reserved_files_is_in_doubt(log: TreeLog, tmp_path: Path) -> None:
     snapshot, slots = slots_of(log.write(tmp_path / "env"))
-    prints = printed(tmp_path / "env", fast=fast)
+    prints = printed(tmp_path / "env")
     checks = SlotChecks(snapshot.image, prints, NOTHING, frozenset({0}))
     assert checks.doubtful(slots, np.arange(len(slots)), FIRST_ID, asks_noted=True).all()
 
 
-@FORMS
-def test_records_that_were_not_kept_are_in_doubt(tmp_path: Path, fast: bool) -> None:
+def test_records_that_were_not_kept_are_in_doubt(tmp_path: Path) -> None:
     """Of two files the second has one record too many."""
     log = TreeLog()
     lsns = [log.ln(b"a", b""), log.ln(b"b", b"")]
     log.next_file()
     lsns.append(log.ln(b"c", b""))
     home = write_log(tmp_path / "env", log.files)
-    assert doubts(home, lsns, [b"a", b"b", b"c"], fast, most=2) == [False, False, True]
-    assert doubts(home, lsns, [b"a", b"b", b"c"], fast, most=3) == [False, False, False]
+    assert doubts(home, lsns, [b"a", b"b", b"c"], most=2) == [False, False, True]
+    assert doubts(home, lsns, [b"a", b"b", b"c"], most=3) == [False, False, False]
 
 
 def doubts(
     home: Path,
     lsns: list[int],
     keys: list[bytes],
-    fast: bool,
     *,
     expires_ms: int = 0,
     db_id: int = FIRST_ID,
@@ -153,7 +143,7 @@ def doubts(
 ) -> list[bool]:
     """Of which of these slots it is not certain that they name their records."""
     image = image_of(log_files(home))
-    checks = SlotChecks(image, printed(home, fast=fast, most=most), NOTHING, frozenset())
+    checks = SlotChecks(image, printed(home, most=most), NOTHING, frozenset())
     slots = made_slots(lsns, keys, expires_ms)
     told: list[bool] = checks.doubtful(slots, np.arange(len(lsns)), db_id, asks_noted=True).tolist()
     return told
@@ -178,27 +168,24 @@ def made_slots(lsns: list[int], keys: list[bytes], expires_ms: int) -> Slots:
     )
 
 
-@FORMS
 @pytest.mark.parametrize("key_size", [0, 1, 2, 3, KEY_SIZE_MAX, KEY_SIZE_MAX + 1])
-def test_long_keys_are_in_doubt(tmp_path: Path, key_size: int, fast: bool) -> None:
+def test_long_keys_are_in_doubt(tmp_path: Path, key_size: int) -> None:
     log = TreeLog()
     key = bytes(range(256)) * 20
     lsn = log.ln(key[:key_size], b"v")
     home = write_log(tmp_path / "env", log.files)
-    assert doubts(home, [lsn], [key[:key_size]], fast) == [key_size > KEY_SIZE_MAX]
-    assert doubts(home, [lsn], [key[: key_size + 1]], fast) == [True]
+    assert doubts(home, [lsn], [key[:key_size]]) == [key_size > KEY_SIZE_MAX]
+    assert doubts(home, [lsn], [key[: key_size + 1]]) == [True]
 
 
-@FORMS
 @pytest.mark.parametrize("db_id", [1 << 24, -(1 << 24) - 1, (1 << 24) - 1, -(1 << 24)])
-def test_ids_of_databases(tmp_path: Path, db_id: int, fast: bool) -> None:
+def test_ids_of_databases(tmp_path: Path, db_id: int) -> None:
     log = TreeLog()
     lsn = log.ln(b"k", b"v", db=db_id)
     home = write_log(tmp_path / "env", log.files)
-    assert doubts(home, [lsn], [b"k"], fast, db_id=db_id) == [not -(1 << 24) <= db_id < 1 << 24]
+    assert doubts(home, [lsn], [b"k"], db_id=db_id) == [not -(1 << 24) <= db_id < 1 << 24]
 
 
-@FORMS
 @pytest.mark.parametrize(
     ("logged", "at_ms", "is_sure"),
     [
@@ -214,18 +201,17 @@ def test_ids_of_databases(tmp_path: Path, db_id: int, fast: bool) -> None:
         (-(1 << 62), 0, False),
     ],
 )
-def test_expirations(tmp_path: Path, logged: int, at_ms: int, is_sure: bool, fast: bool) -> None:
+def test_expirations(tmp_path: Path, logged: int, at_ms: int, is_sure: bool) -> None:
     log = TreeLog()
     lsn = log.ln(b"k", b"v", flags=0x80, expiration=logged)
     home = write_log(tmp_path / "env", log.files)
-    assert doubts(home, [lsn], [b"k"], fast, expires_ms=at_ms) == [not is_sure]
+    assert doubts(home, [lsn], [b"k"], expires_ms=at_ms) == [not is_sure]
 
 
-@FORMS
-def test_records_whose_sum_is_not_right_have_none(log: TreeLog, tmp_path: Path, fast: bool) -> None:
+def test_records_whose_sum_is_not_right_have_none(log: TreeLog, tmp_path: Path) -> None:
     (path,) = log_files(log.write(tmp_path / "env"))
     (rows,) = log_rows(path)
-    printing = Printing.at_random(fast=fast)
+    printing = Printing.at_random(fast=True)
     found = printing.of_rows(rows)
     lns = np.flatnonzero(rows.type == BY_NAME["UPD_LN"].no)
     assert len(found) == len(lns) == 200
@@ -238,20 +224,18 @@ def test_records_whose_sum_is_not_right_have_none(log: TreeLog, tmp_path: Path, 
         assert left.counts.sum() == 199
 
 
-@FORMS
-def test_places_where_no_record_is(tmp_path: Path, fast: bool) -> None:
+def test_places_where_no_record_is(tmp_path: Path) -> None:
     """A deletion, a Commit, places beside a record, files that are missing, and no place at all."""
     log = TreeLog()
     lsns = [log.ln(b"k", b"v"), log.ln(b"k", None), log.end(3)]
     home = write_log(tmp_path / "env", log.files)
     elsewhere = [lsns[0] + 1, lsns[0] - 1, lsns[0] | 1 << 32, lsns[0] | 0xFFFF0000, NULL_LSN, 0]
     asked = [*lsns, *elsewhere, -(1 << 63)]
-    told = doubts(home, asked, [b"k"] * len(asked), fast)
+    told = doubts(home, asked, [b"k"] * len(asked))
     assert told == [False, *[True] * (len(asked) - 1)]
 
 
-@FORMS
-def test_a_log_that_ends_in_front_of_what_was_scanned(tmp_path: Path, fast: bool) -> None:
+def test_a_log_that_ends_in_front_of_what_was_scanned(tmp_path: Path) -> None:
     """The first file holds more pages than count of it, and the second is still found."""
     log = TreeLog()
     lsns = [log.ln(b"%04d" % i, bytes(300)) for i in range(100)]
@@ -260,14 +244,13 @@ def test_a_log_that_ends_in_front_of_what_was_scanned(tmp_path: Path, fast: bool
     home = write_log(tmp_path / "env", log.files)
     parts = [Part(path, no, 17, path.stat().st_size) for no, path in enumerate(log_files(home))]
     image = Image([replace(parts[0], stop=lsns[10]), parts[1]])
-    checks = SlotChecks(image, printed(home, fast=fast), NOTHING, frozenset())
+    checks = SlotChecks(image, printed(home), NOTHING, frozenset())
     slots = made_slots(lsns, [*(b"%04d" % i for i in range(100)), b"last"], 0)
     told = checks.doubtful(slots, np.arange(101), FIRST_ID, asks_noted=True)
     assert np.flatnonzero(~told).tolist() == [*range(10), 100]
 
 
-@FORMS
-def test_files_of_which_some_are_missing(tmp_path: Path, fast: bool) -> None:
+def test_files_of_which_some_are_missing(tmp_path: Path) -> None:
     log = TreeLog()
     lsns = []
     for _ in range(6):
@@ -276,31 +259,5 @@ def test_files_of_which_some_are_missing(tmp_path: Path, fast: bool) -> None:
     home = write_log(tmp_path / "env", log.files)
     for missing in (1, 2, 4):
         (home / f"{missing:08x}.jdb").unlink()
-    told = doubts(home, lsns, [b"k"] * 6, fast)
+    told = doubts(home, lsns, [b"k"] * 6)
     assert told == [False, True, True, False, True, False]
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.binary(max_size=40),
-            st.integers(-(1 << 24), (1 << 24) - 1),
-            st.integers(0, HOURS_MAX),
-        ),
-        min_size=2,
-        max_size=6,
-        unique=True,
-    )
-)
-def test_different_records_have_different_fingerprints(
-    records: list[tuple[bytes, int, int]],
-) -> None:
-    printing = Printing.at_random(fast=True)
-    found = set()
-    for key, db_id, hours in records:
-        arguments = (0, len(key), db_id, hours, printing.one, printing.other)
-        plain = _fingerprint(key, *arguments)
-        assert compiled(_fingerprint)(np.frombuffer(key, np.uint8), *arguments) == plain
-        assert 0 <= plain < 1 << 62
-        found.add(plain)
-    assert len(found) == len(records)

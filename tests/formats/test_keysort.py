@@ -12,20 +12,16 @@ from hypothesis import strategies as st
 
 from je_tools.formats.je.keys import NotTwoPartError, join_two_part, split_two_part
 from je_tools.formats.je.keysort import (
-    compare_keys,
     equal_keys,
     group_keys,
     order_keys,
     search_sorted,
 )
-from je_tools.formats.kernels import compiled
-from je_tools.formats.source import as_plain
 from je_tools.formats.spans import Spans
 
 ALIKE = st.lists(st.sampled_from([b"a", b"\0", b"\xff", b"a" * 7, b"\0" * 8]), max_size=8)
 KEYS = st.binary(max_size=12) | ALIKE.map(b"".join)
 TWO_PART = st.builds(join_two_part, KEYS, st.none() | KEYS) | KEYS | st.binary(max_size=2)
-FORMS = pytest.mark.parametrize("fast", [False, True])
 
 
 def spans_of(keys: Sequence[bytes]) -> Spans:
@@ -50,17 +46,15 @@ def sorted_rows(keys: Sequence[bytes], two_part: bool) -> list[int]:
     return sorted(range(len(keys)), key=lambda row: in_order(keys[row], two_part))
 
 
-@FORMS
 @given(keys=st.lists(KEYS, max_size=60))
-def test_order(fast: bool, keys: list[bytes]) -> None:
-    order = order_keys(spans_of(keys), two_part=False, fast=fast)
+def test_order(keys: list[bytes]) -> None:
+    order = order_keys(spans_of(keys), two_part=False, fast=True)
     assert order.tolist() == sorted_rows(keys, False)
 
 
-@FORMS
 @given(keys=st.lists(TWO_PART, max_size=60))
-def test_order_of_keys_with_data(fast: bool, keys: list[bytes]) -> None:
-    order = order_keys(spans_of(keys), two_part=True, fast=fast)
+def test_order_of_keys_with_data(keys: list[bytes]) -> None:
+    order = order_keys(spans_of(keys), two_part=True, fast=True)
     assert order.tolist() == sorted_rows(keys, True)
 
 
@@ -78,11 +72,10 @@ def test_order_of_many_that_are_alike(seed: int, two_part: bool) -> None:
     assert order.tolist() == sorted_rows(keys, two_part)
 
 
-@FORMS
 @given(keys=st.lists(TWO_PART, max_size=40), two_part=st.booleans())
-def test_groups(fast: bool, keys: list[bytes], two_part: bool) -> None:
+def test_groups(keys: list[bytes], two_part: bool) -> None:
     """A group is a run of keys with the same bytes, in the order that `order_keys` gives."""
-    order, is_new = group_keys(spans_of(keys * 2), two_part=two_part, fast=fast)
+    order, is_new = group_keys(spans_of(keys * 2), two_part=two_part, fast=True)
     ordered = [(keys * 2)[row] for row in order.tolist()]
     assert order.tolist() == sorted_rows(keys * 2, two_part)
     assert is_new.tolist() == [
@@ -90,36 +83,20 @@ def test_groups(fast: bool, keys: list[bytes], two_part: bool) -> None:
     ]
 
 
-@FORMS
-@given(one=TWO_PART, other=TWO_PART, two_part=st.booleans())
-def test_comparison(fast: bool, one: bytes, other: bytes, two_part: bool) -> None:
-    a, b = (np.frombuffer(b"?" + key, np.uint8) for key in (one, other))
-    left, right = in_order(one, two_part), in_order(other, two_part)
-    sizes = len(one), len(other)
-    if fast:
-        way = compiled(compare_keys)(a, 1, sizes[0], b, 1, sizes[1], int(two_part))
-    else:
-        plain_a, plain_b = as_plain(a), as_plain(b)
-        way = compare_keys(plain_a, 1, sizes[0], plain_b, 1, sizes[1], int(two_part))
-    assert way == (left > right) - (left < right)
-
-
-@FORMS
 @given(
     keys=st.lists(KEYS, max_size=20), needles=st.lists(KEYS, max_size=20), two_part=st.booleans()
 )
-def test_search(fast: bool, keys: list[bytes], needles: list[bytes], two_part: bool) -> None:
+def test_search(keys: list[bytes], needles: list[bytes], two_part: bool) -> None:
     keys = [keys[row] for row in sorted_rows(keys, two_part)]
-    found = search_sorted(spans_of(keys), spans_of(needles), two_part=two_part, fast=fast)
+    found = search_sorted(spans_of(keys), spans_of(needles), two_part=two_part, fast=True)
     ranks = [in_order(key, two_part) for key in keys]
     expected = [sum(rank < in_order(needle, two_part) for rank in ranks) for needle in needles]
     assert found.tolist() == expected
 
 
-@FORMS
 @given(keys=st.lists(st.sampled_from([b"", b"a", b"ab", b"b"]), max_size=12))
-def test_equal(fast: bool, keys: list[bytes]) -> None:
+def test_equal(keys: list[bytes]) -> None:
     spans = spans_of(keys)
     backwards = spans.take(np.arange(len(keys))[::-1])
-    same = equal_keys(spans, backwards, fast=fast)
+    same = equal_keys(spans, backwards, fast=True)
     assert same.tolist() == [a == b for a, b in zip(keys, keys[::-1], strict=True)]

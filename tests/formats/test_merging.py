@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 
 import numpy as np
-import pytest
 
-from je_tools.formats.je.nodes import _merge_by_bytes
-from je_tools.formats.kernels import compiled
+from je_tools.formats import _native
+from je_tools.formats.spans import Spans
 
 
 def one_by_one(full: list[int], delta: list[int], keys: list[int]) -> list[int]:
@@ -26,9 +25,7 @@ def one_by_one(full: list[int], delta: list[int], keys: list[int]) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_as_one_by_one(fast: bool) -> None:
-    run = compiled(_merge_by_bytes) if fast else _merge_by_bytes
+def test_as_one_by_one() -> None:
     for seed in range(200):
         chance = random.Random(seed)
         sizes = [chance.choice([0, 1, 4, 9]) for _ in range(chance.randint(1, 4))]
@@ -36,11 +33,10 @@ def test_as_one_by_one(fast: bool) -> None:
         first = np.cumsum([0, *sizes])
         base = np.cumsum([int(first[-1]), *full_sizes])
         keys = [chance.randint(0, 9) for _ in range(int(base[-1]))]
-        size = sum(sizes) + sum(full_sizes)
-        out, counts = np.zeros(size, np.int64), np.zeros(len(sizes), np.int64)
-        spare = (np.zeros(10, np.int64), np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64))
-        groups = np.array(keys, np.int64)
-        total = run(len(sizes), first, groups, base[:-1], base[1:], *spare, out, counts)
+        spans = Spans.of([b"%d" % key for key in keys])
+        merged, counts = _native.merge_slots(
+            spans, first, base[:-1], base[1:], ordered=False, two_part=False
+        )
         expected = [
             one_by_one(
                 list(range(base[node], base[node + 1])),
@@ -49,5 +45,5 @@ def test_as_one_by_one(fast: bool) -> None:
             )
             for node in range(len(sizes))
         ]
-        assert out[:total].tolist() == [slot for slots in expected for slot in slots], seed
+        assert merged.tolist() == [slot for slots in expected for slot in slots], seed
         assert counts.tolist() == [len(slots) for slots in expected]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from je_tools.formats.je import walk as w
-from je_tools.formats.je.reader import COLUMN_NAMES
 from je_tools.formats.je.resync import SUMS_KEPT, Cursor, read_damaged
 from je_tools.formats.kernels import compiled
 from tests.builders.logs import random_log
@@ -57,7 +56,7 @@ def outputs(rng: random.Random, size: int) -> list[Any]:
     sums = np.full((SUMS_KEPT, 2), w.NO_OFFSET, np.int64)
     failed = np.zeros(size // 8 + 1, np.uint8)
     places = [np.zeros((gaps, 3), np.int64), np.zeros((breaks, 4), np.int64)]
-    return [sums, failed, *places, *(np.zeros(rows, w.ROW_DTYPE[name]) for name in COLUMN_NAMES)]
+    return [sums, failed, *places, *(np.zeros(rows, w.ROW_DTYPE[name]) for name in w.COLUMN_NAMES)]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -20,8 +20,6 @@ from tests.builders.logs import CREATED_MS, LogFile
 from tests.corpus import Environment, corpus, environment, log_files
 from tests.formats.logs import log_rows
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
-
 FILE_HEADER_SIZE = 38
 FILE_MAX = 1_000_000
 TRACE_NO, BIN_NO = 24, 13
@@ -86,8 +84,7 @@ def end_of(path: Path) -> int:
 class Copied:
     """A log of an engine, put together anew from its items."""
 
-    def __init__(self, fast: bool) -> None:
-        self.fast = fast
+    def __init__(self) -> None:
         self.flips = 0
         self.files = 0
         self.log: Log | None = None
@@ -103,7 +100,7 @@ class Copied:
             self.log = Log(file_no, FILE_HEADER_SIZE)
             tail = Tail(file_no, FILE_HEADER_SIZE, 0, version)
             appender = self.appender = Appender(
-                tail, file_max=FILE_MAX, created_ms=CREATED_MS, emit=self.log, fast=self.fast
+                tail, file_max=FILE_MAX, created_ms=CREATED_MS, emit=self.log, fast=True
             )
             self.expected[file_no] = data[FILE_HEADER_SIZE:]
         else:
@@ -129,10 +126,9 @@ def is_made_whole(path: Path) -> bool:
     return version >= WRITTEN_MIN and not any((r.type == ERASED_NO).any() for r in log_rows(path))
 
 
-@FORMS
-def test_the_log_of_an_engine_comes_out_the_same(environment: Environment, fast: bool) -> None:
+def test_the_log_of_an_engine_comes_out_the_same(environment: Environment) -> None:
     """Also where it begins a new file."""
-    copied = Copied(fast)
+    copied = Copied()
     for path in log_files(environment.home):
         if is_made_whole(path):
             copied.add(path)
@@ -140,7 +136,7 @@ def test_the_log_of_an_engine_comes_out_the_same(environment: Environment, fast:
 
 
 def test_the_engine_began_files_where_we_do() -> None:
-    copied = Copied(fast=True)
+    copied = Copied()
     for path in log_files(environment("v17-mixed" if corpus() else "v8-cleaned").home):
         copied.add(path)
     assert copied.flips
@@ -163,17 +159,16 @@ class Beside:
         return file.no << 32 | file.add(type_no, item, flags=flags, vlsn=vlsn).start
 
 
-@FORMS
 @pytest.mark.parametrize("version", [8, 17, 26])
 @pytest.mark.parametrize("file_max", [100, 5_000, 3 * PIECE_SIZE])
-def test_files_are_as_if_put_together_one_by_one(version: int, file_max: int, fast: bool) -> None:
+def test_files_are_as_if_put_together_one_by_one(version: int, file_max: int) -> None:
     rng = random.Random(f"{version}/{file_max}")
     sizes = [0, 1, 30, 200, 4_000, 6_000] + [PIECE_SIZE - 14, PIECE_SIZE, PIECE_SIZE + 9] * (
         file_max > PIECE_SIZE
     )
     log, beside = Log(3, FILE_HEADER_SIZE), Beside(version, file_max)
     tail = Tail(3, FILE_HEADER_SIZE, 0, version)
-    appender = Appender(tail, file_max=file_max, created_ms=CREATED_MS, emit=log, fast=fast)
+    appender = Appender(tail, file_max=file_max, created_ms=CREATED_MS, emit=log, fast=True)
     bytes_of = Counter[str]()
     for _ in range(30):
         pieces = [rng.randbytes(rng.choice(sizes)) for _ in range(rng.randint(0, 12))]
@@ -207,11 +202,10 @@ def test_files_are_as_if_put_together_one_by_one(version: int, file_max: int, fa
     }
 
 
-@FORMS
-def test_pieces_are_of_a_bounded_size(fast: bool) -> None:
+def test_pieces_are_of_a_bounded_size() -> None:
     log = Log(0, 500)
     tail = Tail(0, 500, 38, 17)
-    appender = Appender(tail, file_max=1 << 30, created_ms=CREATED_MS, emit=log, fast=fast)
+    appender = Appender(tail, file_max=1 << 30, created_ms=CREATED_MS, emit=log, fast=True)
     whole = [bytes(1_000)] * 3_000
     appender.append_items(BIN_NO, items_of([*whole, bytes(2 * PIECE_SIZE), *whole]), flags=0x80)
     size = 6_001 * 14 + 6_000_000 + 2 * PIECE_SIZE

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from je_tools.environment import open_environment
 from je_tools.formats.je.reader import RangeReader, Rows
@@ -38,7 +38,7 @@ def write_over(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         yield from real(self)
         if self.lend and count:
             written.append(count)
-            for array in self._columns.values():
+            for array in astuple(self._columns):
                 array[:count] = 0x5A
 
     monkeypatch.setattr(RangeReader, "_flush", flush)

@@ -1,0 +1,219 @@
+"""The extension that formats/native builds: loops over bytes, compiled ahead.
+
+Arrays are contiguous; the int64 arrays and the columns of `Spans` below `walk` and `check_sums` are
+copied where they are not. Those that a function fills are writable and were allocated by the
+caller. The interpreter lock is released. A wrong dtype or length is a TypeError or a ValueError;
+bytes of a log never raise.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.image import Image
+from je_tools.formats.je.column_writer import Part
+from je_tools.formats.je.fingerprints import Known, Printing
+from je_tools.formats.je.nodes import Slots, States
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.walk import HeaderColumns, HeaderRules
+from je_tools.formats.je.writer import Tail
+from je_tools.formats.spans import Spans
+
+_Bytes = npt.NDArray[np.uint8]
+_U32s = npt.NDArray[np.uint32]
+_Ints = npt.NDArray[np.int64]
+_Mask = npt.NDArray[np.bool_]
+_Joined = tuple[_Bytes, _Ints, _Ints]
+"""The fields of `Spans`, whose bytes are behind each other and read-only."""
+
+def declared() -> dict[str, int]:
+    """Return the numbers that a Python module declares as well, by their names below `formats`."""
+
+def encode_packed(value: int) -> bytes:
+    """Return the shortest packed form of a signed 64-bit `value`."""
+
+def read_packed(data: bytes) -> tuple[int, int] | None:
+    """Return the packed integer at the start of `data` and its size, or None if there is none."""
+
+def walk(
+    data: _Bytes,
+    *,
+    base: int,
+    at: int,
+    limit: int,
+    expected_prev: int,
+    shift: int,
+    rules: HeaderRules,
+    columns: HeaderColumns,
+    survey: _Ints | None,
+) -> tuple[int, int, int]:
+    """Step over entries from offset `at` while they begin before `limit`, filling `columns`.
+
+    With a survey, each entry but the last is summed when the one after it has been taken, as its
+    bytes are in the core's cache then; before that its size may be wild.
+
+    Args:
+        data: bytes [base, base + len(data)) of the file.
+        base: offset in the file of the first byte of `data`.
+        at: offset in the file of an entry.
+        limit: first offset at which no entry is begun.
+        expected_prev: what the first header's prevOffset must be, or NO_OFFSET for anything.
+        shift: how much further back than they are entries name the ones before them; not 0 where
+            bytes were inserted or are missing.
+        rules: how the headers of the file are read.
+        columns: filled from the front; `checksum` only with a survey, and not of the last entry.
+        survey: int64 (SURVEY_SIZE,), to which the summed entries are added: how many there are of
+            each type, how many are BAD, the flags that any has.
+
+    Returns:
+        Entries found, offset of the first entry not taken, a `Stop`.
+    """
+
+def check_sums(
+    data: _Bytes, *, base: int, rules: HeaderRules, offsets: _U32s, states: _Bytes
+) -> None:
+    """Fill `states` with the `Checksum` of the entries at `offsets`; BAD if not inside `data`."""
+
+# Keys: see `je/keysort.py` and `je/node_checks.py`.
+
+def group_keys(keys: Spans, *, two_part: bool) -> tuple[_Ints, _Mask]:
+    """Return the ascending order of keys, stable, and where in it other bytes begin."""
+
+def equal_keys(ones: Spans, others: Spans) -> _Mask:
+    """Return where two columns of one length have the same bytes; null is only like null."""
+
+def search_sorted(keys: Spans, needles: Spans, *, two_part: bool) -> _Ints:
+    """Return for each needle how many of the ascending `keys` are less."""
+
+def descents(keys: Spans, first: _Ints, *, two_part: bool) -> _Mask:
+    """Return which slots have a key that is not greater than that before, in their node."""
+
+def holders(keys: Spans, first: _Ints, wanted: Spans) -> _Mask:
+    """Return which nodes have a slot with the bytes of the key that is wanted in them."""
+
+# Entries at LSNs: see `je/fetch.py` and `je/fingerprints.py`.
+
+def fetch_entries(
+    image: Image, lsns: _Ints, *, rules: Sequence[HeaderRules], check: bool, room_size: int
+) -> tuple[dict[str, Any], _Bytes | None]:
+    """Read the headers of entries at LSNs, and with `check` sum the entries.
+
+    Args:
+        image: the log.
+        lsns: of the entries, in any order.
+        rules: by log version; newer ones are as the last. `file_size` is not looked at.
+        check: whether a wrong checksum is `Found.BAD`.
+        room_size: bytes that copies of the good entries may take.
+
+    Returns:
+        The columns of `Entries` by name, and the copies, if all good entries had room: then
+        positions are those in the copies, and NOWHERE for the others.
+    """
+
+def fingerprints_of(
+    rows: Rows, *, firsts: _Ints, lasts: _Ints, steps: _Ints, printing: Printing
+) -> tuple[_U32s, _Ints]:
+    """Return the offsets and the fingerprints of the records whose checksum is right.
+
+    Args:
+        rows: entries of a part of a file, whose bytes they have.
+        firsts, lasts, steps: see `steps.programs`; the last flattened.
+        printing: how fingerprints are made.
+    """
+
+def note_lsns(lsns: _Ints, bits: _Bytes) -> None:
+    """Set the bits of LSNs in a filter, whose size is a power of two."""
+
+def doubtful_slots(
+    slots: Slots, rows: _Ints, known: Known, *, db_id: int, printing: Printing, asks_noted: bool
+) -> _Mask:
+    """Return of which rows of slots it is not certain that they name a record as they should."""
+
+# Nodes: see `je/nodes.py`. The slots of node i are [first[i], first[i + 1]).
+
+def join_keys(first: _Ints, prefixes: Spans, rests: Spans) -> _Joined:
+    """Return the prefix of each slot's node and the rest of its key, behind each other."""
+
+def merge_slots(
+    keys: Spans,
+    first: _Ints,
+    full_first: _Ints,
+    full_last: _Ints,
+    *,
+    ordered: bool,
+    two_part: bool,
+) -> tuple[_Ints, _Ints]:
+    """Return the slots of nodes and of their full versions, and how many each node has then.
+
+    Of two slots with one key the full version's is left out. Where keys are not `ordered` by their
+    bytes, a slot of a node takes the place of the first one of the full version that has the same
+    bytes, or a place behind the node's slot before it.
+
+    Args:
+        keys: of all slots.
+        first: int64 (nodes + 1,).
+        full_first, full_last: int64 (nodes,); slots of the full version of each.
+        ordered: whether keys are ordered by their bytes.
+        two_part: whether keys are those of a database with duplicates.
+    """
+
+def count_replaced(
+    keys: Spans, first: _Ints, fulls: States, rows: _Ints, alive: _Mask, *, ascending: bool
+) -> int:
+    """Return how many slots of `fulls` are alive and have the key of a slot of their delta.
+
+    Args:
+        keys, first: slots of the deltas.
+        fulls: full nodes.
+        rows: int64 (deltas,); the place in `fulls` of the full version of each.
+        alive: of the slots of `fulls`.
+        ascending: keys are in the order of bytes, so that none need be looked at twice.
+    """
+
+def within(keys: Spans, first: _Ints, low: Spans, high: Spans, *, two_part: bool) -> _Mask:
+    """Return which slots have a key from their node's lower bound on and below its upper one."""
+
+# What is written: see `je/column_writer.py`, `je/node_writer.py` and `je/writer.py`.
+
+def encode_parts(types: _Bytes, head: Part, slots: Part, tail: Part) -> _Joined:
+    """Return the payloads of entries: head, slots and tail of each, behind each other."""
+
+def prefix_sizes(keys: Spans, first: _Ints) -> _Ints:
+    """Return how many bytes all keys of each node begin with, -1 where there are less than two."""
+
+def join_rests(keys: Spans, data: Spans, first: _Ints, prefixes: _Ints) -> _Joined:
+    """Return what slots have of their keys behind the prefix, with their data if it is not null."""
+
+def append_rows(
+    items: Spans,
+    *,
+    row: int,
+    flags: _Ints,
+    type_no: int,
+    tail: Tail,
+    file_max: int,
+    summed_flags: int,
+    used: int,
+    piece: _Bytes,
+    lsns: _Ints,
+) -> tuple[int, int, int, int]:
+    """Put entries of one type behind each other as far as they fit into their file and `piece`.
+
+    Args:
+        items: what comes behind the header of each.
+        row: the first one.
+        flags: int64 (items,); none of them says that there is a VLSN.
+        type_no: of all.
+        tail: where the log ends.
+        file_max: bytes that a file may have, if it is to have more than one entry.
+        summed_flags: the flags that the checksum covers.
+        used: bytes of `piece` that are taken.
+        piece: filled from `used` on.
+        lsns: int64 (items,), filled.
+
+    Returns:
+        The first row that did not fit, the `next_offset` and `last_offset` of the tail, and the
+        bytes of `piece` that are taken.
+    """

@@ -1,0 +1,267 @@
+//! Columns to payloads, by the programs that `formats/je/programs.py` makes of the layout.
+
+use crate::je::nodes::Joined;
+use crate::packed;
+
+/// The coding of one byte.
+pub const U8: i64 = 0;
+/// The coding of a 64-bit number.
+pub const I64: i64 = 3;
+/// The coding of a packed number.
+pub const PACKED: i64 = 4;
+/// The coding of a packed size, -1 for null, and then bytes.
+pub const BYTES: i64 = 5;
+/// The coding of an LSN as a difference to the node's base file number, and an offset.
+pub const COMPACT_LSN: i64 = 10;
+/// The offset of a compact LSN that is none.
+pub const COMPACT_NULL_OFFSET: i64 = 0xff_ffff;
+
+/// The test that any bit of the operand is set.
+pub const SET: i64 = 0;
+/// The test that no bit of the operand is set.
+pub const CLEAR: i64 = 1;
+
+/// Numbers of an operation before its tests: coding, column, size, base, tests.
+pub const OP_HEAD: usize = 5;
+/// Numbers of a test: column, whether it is the parent's, kind, operand.
+pub const TEST_WIDTH: usize = 4;
+/// Numbers of an operation.
+pub const OP_WIDTH: usize = OP_HEAD + 2 * TEST_WIDTH;
+
+/// Columns of one length, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a> {
+    /// All numbers.
+    pub numbers: &'a [i64],
+    /// How many each column has.
+    pub rows: usize,
+}
+
+impl Table<'_> {
+    #[inline]
+    fn get(&self, column: i64, row: usize) -> Option<i64> {
+        let start = usize::try_from(column).ok()?.checked_mul(self.rows)?;
+        if row >= self.rows {
+            return None;
+        }
+        self.numbers.get(start.checked_add(row)?).copied()
+    }
+}
+
+/// Fields of entries: those before the slots, those of the slots, or those after them.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Of each type the place in `ops` of its first number.
+    pub op_start: &'a [i64],
+    /// Of each type the place in `ops` after its last number.
+    pub op_stop: &'a [i64],
+    /// The operations, [`OP_WIDTH`] numbers each.
+    pub ops: &'a [i64],
+    /// The bytes of byte strings.
+    pub data: &'a [u8],
+    /// Numbers, and where in `data` byte strings begin.
+    pub values: Table<'a>,
+    /// Bytes of byte strings, -1 for null.
+    pub sizes: Table<'a>,
+    /// How many items each entry has.
+    pub counts: &'a [i64],
+    /// Row of the first item of each entry.
+    pub firsts: &'a [i64],
+}
+
+impl<'a> Part<'a> {
+    fn ops_of(&self, type_no: u8) -> Option<&'a [i64]> {
+        let place = |of: &[i64]| usize::try_from(*of.get(usize::from(type_no))?).ok();
+        self.ops.get(place(self.op_start)?..place(self.op_stop)?)
+    }
+
+    /// Append the items of an entry to `out`.
+    #[inline]
+    fn write(&self, row: usize, type_no: u8, parents: &Table<'_>, out: &mut Vec<u8>) -> Option<()> {
+        let ops = self.ops_of(type_no)?;
+        let first = usize::try_from(*self.firsts.get(row)?).ok()?;
+        for item in 0..usize::try_from(*self.counts.get(row)?).ok()? {
+            let item = Item { part: self, parents, row, place: first.checked_add(item)? };
+            for op in ops.chunks_exact(OP_WIDTH) {
+                if item.is_wanted(op)? {
+                    item.write(op, out)?;
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// One item of an entry.
+struct Item<'a> {
+    part: &'a Part<'a>,
+    parents: &'a Table<'a>,
+    row: usize,
+    place: usize,
+}
+
+impl Item<'_> {
+    #[inline]
+    fn is_wanted(&self, op: &[i64]) -> Option<bool> {
+        let tests = usize::try_from(op[4]).ok()?;
+        for test in op[OP_HEAD..].chunks_exact(TEST_WIDTH).take(tests) {
+            let &[column, of_parent, kind, operand] = test else { return None };
+            let value = if of_parent != 0 {
+                self.parents.get(column, self.row)?
+            } else {
+                self.part.values.get(column, self.place)?
+            };
+            let holds = match kind {
+                SET => value & operand != 0,
+                CLEAR => value & operand == 0,
+                _ => value != operand,
+            };
+            if !holds {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    #[inline]
+    fn write(&self, op: &[i64], out: &mut Vec<u8>) -> Option<()> {
+        let &[coding, column, size, base, ..] = op else { return None };
+        let number = self.part.values.get(column, self.place)?;
+        match coding {
+            PACKED => push_packed(out, number),
+            BYTES => {
+                let size = self.part.sizes.get(size, self.place)?;
+                push_packed(out, size);
+                if let Ok(size) = usize::try_from(size) {
+                    let start = usize::try_from(number).ok()?;
+                    out.extend_from_slice(self.part.data.get(start..start.checked_add(size)?)?);
+                }
+            }
+            U8 => out.push(number.to_le_bytes()[0]),
+            I64 => out.extend(number.to_le_bytes()),
+            COMPACT_LSN if number == -1 => {
+                out.extend(&(COMPACT_NULL_OFFSET << 8).to_le_bytes()[..4]);
+            }
+            COMPACT_LSN => {
+                let step = (number >> 32).wrapping_sub(self.parents.get(base, self.row)?);
+                let word = (number & COMPACT_NULL_OFFSET) << 8 | (step & 0xff);
+                out.extend(&word.to_le_bytes()[..4]);
+            }
+            _ => out.extend(&number.to_le_bytes()[..4]),
+        }
+        Some(())
+    }
+}
+
+#[inline]
+fn push_packed(out: &mut Vec<u8>, number: i64) {
+    let (bytes, size) = packed::encode(number);
+    out.extend_from_slice(&bytes[..size]);
+}
+
+/// Return the payloads of entries: head, slots and tail of each, behind each other.
+///
+/// Return `None` if the columns do not have what the programs ask for.
+pub fn encode(types: &[u8], head: Part<'_>, slots: Part<'_>, tail: Part<'_>) -> Option<Joined> {
+    let mut out = Joined::with_capacity(types.len(), 0);
+    for (row, &type_no) in types.iter().enumerate() {
+        let start = out.data.len();
+        for part in [&head, &slots, &tail] {
+            part.write(row, type_no, &head.values, &mut out.data)?;
+        }
+        out.end_row(start);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NONE: Part<'_> = Part {
+        op_start: &[0, 0],
+        op_stop: &[0, 0],
+        ops: &[],
+        data: &[],
+        values: Table { numbers: &[], rows: 0 },
+        sizes: Table { numbers: &[], rows: 0 },
+        counts: &[0, 0],
+        firsts: &[0, 0],
+    };
+
+    fn op(coding: i64, column: i64, size: i64, tests: &[[i64; TEST_WIDTH]]) -> Vec<i64> {
+        let mut op = vec![coding, column, size, 1, tests.len() as i64];
+        op.extend(tests.concat());
+        op.resize(OP_WIDTH, 0);
+        op
+    }
+
+    #[test]
+    fn fields_of_every_coding() {
+        let head = [op(U8, 0, -1, &[]), op(1, 1, -1, &[]), op(I64, 0, -1, &[[0, 0, SET, 4]])];
+        let head = head.concat();
+        let slots = [
+            op(PACKED, 0, -1, &[]),
+            op(BYTES, 1, 0, &[[0, 1, CLEAR, 0x200]]),
+            op(COMPACT_LSN, 2, -1, &[[0, 0, 2, 300]]),
+        ]
+        .concat();
+        let size = head.len() as i64;
+        let head = Part {
+            op_stop: &[0, size],
+            ops: &head,
+            values: Table { numbers: &[0x1ff, 4, -2, 7], rows: 2 },
+            counts: &[1, 1],
+            firsts: &[0, 1],
+            ..NONE
+        };
+        let values = [300, -1, 5, 0, 1, 1, 8 << 32 | 0x123, 9, -1];
+        let size = slots.len() as i64;
+        let slots = Part {
+            op_stop: &[0, size],
+            ops: &slots,
+            data: b"xyz",
+            values: Table { numbers: &values, rows: 3 },
+            sizes: Table { numbers: &[0, 2, -1], rows: 3 },
+            counts: &[1, 2],
+            firsts: &[0, 1],
+            ..NONE
+        };
+        let found = encode(&[1, 1], head, slots, NONE).unwrap();
+        // The first entry's number forbids the LSN.
+        let first = [&[0xff, 0xfe, 0xff, 0xff, 0xff][..], &0x1ff_i64.to_le_bytes(), b"\x78\xb5\0"];
+        let second = [4, 7, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0];
+        let rows = [&[0xff, 2, b'y', b'z', 0xf9, 9, 0, 0][..], &[5, 0xff, 0, 0xff, 0xff, 0xff]];
+        assert_eq!(found.data, [first.concat(), second.to_vec(), rows.concat()].concat());
+        assert_eq!((found.starts, found.sizes), (vec![0, 16], vec![16, 27]));
+    }
+
+    #[test]
+    fn columns_that_are_missing_are_none() {
+        let ops = op(U8, 1, -1, &[]);
+        let head = Part { op_stop: &[13, 13], ops: &ops, counts: &[1], ..NONE };
+        assert!(encode(&[0], head, NONE, NONE).is_none());
+        assert!(encode(&[7], NONE, NONE, NONE).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_program_ends(
+            ops in proptest::collection::vec(-1_i64..12, 0..3 * OP_WIDTH),
+            numbers in proptest::collection::vec(any::<i64>(), 6),
+            counts in proptest::collection::vec(-1_i64..4, 2),
+        ) {
+            let size = ops.len() as i64;
+            let values = Table { numbers: &numbers, rows: 2 };
+            let stops = [size, size];
+            let part = Part {
+                op_stop: &stops, ops: &ops, data: b"abc", values, sizes: values, counts: &counts,
+                firsts: &[0, 1], ..NONE
+            };
+            if let Some(found) = encode(&[0, 1], part, part, NONE) {
+                prop_assert_eq!(found.sizes.iter().sum::<i64>(), found.data.len() as i64);
+            }
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! Fingerprints of records: a number of 62 bits for each, made by a scan and again of each slot.
+//!
+//! The number is a polynomial over database, expiration and key, at two places that are chosen at
+//! random for each run, in remainders of a prime.
+//!
+//! Source: BtreeVerifier.verifyLSN, verifyDataRecord, JE 25.3.17.
+
+use crate::je::fetch::Log;
+use crate::je::keys::Keys;
+use crate::je::walk::Checksum;
+use crate::packed;
+
+/// Longer keys have no fingerprint.
+pub const KEY_SIZE_MAX: usize = 1 << 12;
+
+/// What expires later, in hours since 1970, has no fingerprint.
+pub const HOURS_MAX: i64 = 1_000_000;
+
+/// Bytes of a page of a file are these low bits of an offset.
+pub const PAGE_SHIFT: u32 = 12;
+
+/// Bit of the state of a slot that holds its record.
+pub const EMBEDDED: i64 = 0x10;
+
+const IN_PAGE: usize = (1 << PAGE_SHIFT) - 1;
+const PRIME: u64 = (1 << PRIME_BITS) - 1;
+const PRIME_BITS: u32 = 31;
+const ID_MAX: i64 = 1 << 24;
+const HOUR_MS: i64 = 3_600_000;
+const DAY_HOURS: i64 = 24;
+
+/// Where the polynomial is taken: numbers below 1 << 30, so that no step leaves 63 bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Polynomial {
+    /// One place.
+    pub one: u64,
+    /// The other.
+    pub other: u64,
+}
+
+/// A number of 63 bits, of which 32 are left, by the same remainder: two powers are the same.
+#[inline]
+fn step(number: u64) -> u64 {
+    (number & PRIME) + (number >> PRIME_BITS)
+}
+
+impl Polynomial {
+    /// Return the fingerprint of a record; `None` if it has none.
+    #[inline]
+    pub fn fingerprint(self, key: &[u8], db_id: i64, hours: i64) -> Option<i64> {
+        let sound = (-ID_MAX..ID_MAX).contains(&db_id) && (0..=HOURS_MAX).contains(&hours);
+        if !sound || key.len() > KEY_SIZE_MAX {
+            return None;
+        }
+        let mut state = [(db_id + ID_MAX) as u64; 2];
+        let mut add = |number: u64| {
+            state = [
+                step(state[0].wrapping_mul(self.one).wrapping_add(number)),
+                step(state[1].wrapping_mul(self.other).wrapping_add(number)),
+            ];
+        };
+        add(hours as u64);
+        add(key.len() as u64);
+        let threes = key.chunks_exact(3);
+        let rest = threes.remainder();
+        for three in threes {
+            add(u64::from(three[0]) | u64::from(three[1]) << 8 | u64::from(three[2]) << 16);
+        }
+        for &byte in rest {
+            add(u64::from(byte));
+        }
+        let [high, low] = state.map(|number| number % PRIME);
+        Some((high << PRIME_BITS | low) as i64)
+    }
+
+    /// Return the fingerprint of the record in a payload; `None` for a deletion and what is none.
+    #[inline]
+    fn of_payload(self, payload: &[u8], steps: &[[i64; 3]]) -> Option<i64> {
+        let (mut flags, mut db_id, mut hours, mut at) = (0_i64, 0, 0, 0);
+        let (mut key, mut has_data) = (None, false);
+        for &[action, role, mask] in steps {
+            if mask != 0 && flags & mask == 0 {
+                continue;
+            }
+            let size = match Action::of(action)? {
+                Action::Rest => payload.len() - at,
+                Action::Flags => {
+                    flags |= i64::from(*payload.get(at)?).checked_shl(role.try_into().ok()?)?;
+                    at += 1;
+                    continue;
+                }
+                Action::Packed => {
+                    let number;
+                    (number, at) = packed::read(payload, at, payload.len())?;
+                    match role {
+                        DB_ID => db_id = number,
+                        EXPIRATION => hours = hours_of(number),
+                        _ => (),
+                    }
+                    continue;
+                }
+                Action::Bytes => {
+                    let size;
+                    (size, at) = packed::read(payload, at, payload.len())?;
+                    if size == -1 {
+                        // Null: a deletion has such data.
+                        match role {
+                            KEY => key = None,
+                            DATA => has_data = false,
+                            _ => (),
+                        }
+                        continue;
+                    }
+                    usize::try_from(size).ok()?
+                }
+            };
+            let bytes = payload.get(at..at.checked_add(size)?)?;
+            match role {
+                KEY => key = Some(bytes),
+                DATA => has_data = true,
+                _ => (),
+            }
+            at += size;
+        }
+        self.fingerprint(key.filter(|_| has_data)?, db_id, hours)
+    }
+}
+
+/// Hours of an expiration as logged: days, or negative hours; what is wild is too late.
+#[inline]
+fn hours_of(logged: i64) -> i64 {
+    let logged = logged.clamp(-HOURS_MAX - 1, HOURS_MAX);
+    if logged < 0 { -logged } else { logged * DAY_HOURS }
+}
+
+/// What a step over a field does; the numbers of other actions mean that there is no fingerprint.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// One byte more of flags.
+    Flags = 0,
+    /// A packed number.
+    Packed = 2,
+    /// A packed size, then bytes.
+    Bytes = 3,
+    /// All other bytes.
+    Rest = 4,
+}
+
+impl Action {
+    #[inline]
+    fn of(number: i64) -> Option<Self> {
+        [Self::Flags, Self::Packed, Self::Bytes, Self::Rest]
+            .into_iter()
+            .find(|action| *action as i64 == number)
+    }
+}
+
+/// The role of a field that is the key.
+pub const KEY: i64 = 0;
+/// The role of a field that is the data.
+pub const DATA: i64 = 1;
+/// The role of a field that is the database's id.
+pub const DB_ID: i64 = 3;
+/// The role of a field that says when the record expires.
+pub const EXPIRATION: i64 = 4;
+
+/// Entries of a part of a file, in columns of one length.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// The bytes of these entries.
+    pub data: &'a [u8],
+    /// Offset in the file of the first of them.
+    pub base: u64,
+    /// Offset in the file of each.
+    pub offset: &'a [u32],
+    /// Numbers of their types.
+    pub type_no: &'a [u8],
+    /// Bytes of their headers.
+    pub header_size: &'a [u8],
+    /// Bytes after the header.
+    pub item_size: &'a [i32],
+    /// A `Checksum` of each.
+    pub checksum: &'a [u8],
+}
+
+/// The steps over the fields of each type: (action, role, flags of which one is set).
+#[derive(Clone, Copy, Debug)]
+pub struct Steps<'a> {
+    /// Of each type the first step.
+    pub firsts: &'a [i64],
+    /// Of each type the step after its last.
+    pub lasts: &'a [i64],
+    /// All steps.
+    pub steps: &'a [[i64; 3]],
+}
+
+impl<'a> Steps<'a> {
+    #[inline]
+    fn of(&self, type_no: u8) -> &'a [[i64; 3]] {
+        let place = |of: &[i64]| usize::try_from(*of.get(usize::from(type_no))?).ok();
+        let range = || Some(place(self.firsts)?..place(self.lasts)?);
+        range().and_then(|range| self.steps.get(range)).unwrap_or_default()
+    }
+}
+
+/// Fingerprints by where in a file their records begin.
+#[derive(Debug, Default)]
+pub struct Prints {
+    /// Offset of each record.
+    pub offsets: Vec<u32>,
+    /// Its fingerprint.
+    pub prints: Vec<i64>,
+}
+
+/// Return the fingerprints of the records whose checksum is right.
+pub fn of_rows(rows: Rows<'_>, steps: Steps<'_>, polynomial: Polynomial) -> Prints {
+    let mut out = Prints::default();
+    for (row, &offset) in rows.offset.iter().enumerate() {
+        let print = || {
+            let steps = steps.of(*rows.type_no.get(row)?);
+            if steps.is_empty() || *rows.checksum.get(row)? != Checksum::Ok as u8 {
+                return None;
+            }
+            let at = u64::from(offset).checked_sub(rows.base)?;
+            let start =
+                usize::try_from(at).ok()?.checked_add((*rows.header_size.get(row)?).into())?;
+            let size = usize::try_from(*rows.item_size.get(row)?).ok()?;
+            let payload = rows.data.get(start..start.checked_add(size)?)?;
+            polynomial.of_payload(payload, steps)
+        };
+        if let Some(print) = print() {
+            out.offsets.push(offset);
+            out.prints.push(print);
+        }
+    }
+    // They are kept as long as the log is read.
+    out.offsets.shrink_to_fit();
+    out.prints.shrink_to_fit();
+    out
+}
+
+// Neighbouring LSNs differ in their low bits, which are those of a remainder.
+const SPREAD: i64 = 40503;
+const SPREAD_FILES: i64 = 2_654_435_761;
+
+/// Return the bit of a filter that an LSN has; others have it too.
+#[inline]
+fn bit_of(lsn: i64, bits: &[u8]) -> Option<(usize, u8)> {
+    let number = (lsn & 0xffff_ffff)
+        .wrapping_mul(SPREAD)
+        .wrapping_add((lsn >> 32).wrapping_mul(SPREAD_FILES));
+    let mask = bits.len().checked_mul(8)?.checked_sub(1)?;
+    let bit = number as usize & mask;
+    Some((bit >> 3, 1 << (bit & 7)))
+}
+
+/// Set the bits of LSNs in a filter, whose size is a power of two.
+pub fn note(lsns: &[i64], bits: &mut [u8]) {
+    for &lsn in lsns {
+        let Some((byte, bit)) = bit_of(lsn, bits) else { return };
+        if let Some(byte) = bits.get_mut(byte) {
+            *byte |= bit;
+        }
+    }
+}
+
+/// What slots are compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The log.
+    pub log: Log<'a>,
+    /// By place in `log`, files whose slots are all in doubt.
+    pub reserved: &'a [bool],
+    /// Of each page of the log the first record. Nothing is known of pages after.
+    pub page_first: &'a [i32],
+    /// Where in its page each record begins.
+    pub low: &'a [u16],
+    /// Fingerprint of each record.
+    pub prints: &'a [i64],
+    /// Ascending LSNs that are in doubt where the record is not in its slot.
+    pub noted: &'a [i64],
+    /// Filter of these; see [`note`].
+    pub noted_bits: &'a [u8],
+}
+
+/// Slots of BINs in columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Slots<'a> {
+    /// Whole keys.
+    pub key: Keys<'a>,
+    /// What each names.
+    pub lsn: &'a [i64],
+    /// Bits of the state.
+    pub state: &'a [i64],
+    /// When it expires, in milliseconds since 1970; 0 for never.
+    pub expires_ms: &'a [i64],
+}
+
+/// Slots that are looked at together, so that the core waits for many places of memory at once.
+const AT_ONCE: usize = 64;
+
+impl Known<'_> {
+    /// Return whether an LSN was noted; most others are told by the filter.
+    #[inline]
+    fn is_noted(&self, lsn: i64) -> bool {
+        bit_of(lsn, self.noted_bits)
+            .is_some_and(|(byte, bit)| self.noted_bits.get(byte).is_some_and(|it| it & bit != 0))
+            && self.noted.binary_search(&lsn).is_ok()
+    }
+
+    /// Return where in its page what an LSN names begins, and the records of that page.
+    #[inline]
+    fn page_of(&self, lsn: i64) -> Option<(u16, usize, usize)> {
+        let place = self.log.place(lsn)?;
+        if self.reserved.get(place.file) != Some(&false) {
+            return None;
+        }
+        let page = place.at >> PAGE_SHIFT;
+        let first = usize::try_from(*self.page_first.get(page)?).ok()?;
+        let last = usize::try_from(*self.page_first.get(page.checked_add(1)?)?).ok()?;
+        Some(((place.at & IN_PAGE) as u16, first, last))
+    }
+
+    /// Fill `found` with the fingerprints of what LSNs name, `None` where there is none.
+    ///
+    /// Each step is taken for all before the next one; what the second one loads is in the cache
+    /// when the third comes to it.
+    fn find(&self, lsns: impl Iterator<Item = Option<i64>>, found: &mut [Option<i64>; AT_ONCE]) {
+        let mut pages = [None; AT_ONCE];
+        for (page, lsn) in pages.iter_mut().zip(lsns) {
+            *page = lsn.and_then(|lsn| self.page_of(lsn));
+        }
+        let loads = pages.iter().flatten().map(|&(_, first, _)| {
+            let low = self.low.get(first).copied().unwrap_or(0);
+            i64::from(low) ^ self.prints.get(first).copied().unwrap_or(0)
+        });
+        std::hint::black_box(loads.fold(0, |sum, number| sum ^ number));
+        for (found, page) in found.iter_mut().zip(&pages) {
+            *found = page.and_then(|(low, first, last)| {
+                let at = self.low.get(first..last)?.iter().position(|&other| other == low)?;
+                self.prints.get(first + at).copied()
+            });
+        }
+    }
+}
+
+/// Return of which slots it is not certain that they name a record as it should be.
+///
+/// `rows` says which slots, of a database; with `asks_noted`, LSNs that were noted are in doubt.
+pub fn doubtful(
+    slots: Slots<'_>,
+    rows: &[i64],
+    known: Known<'_>,
+    db_id: i64,
+    polynomial: Polynomial,
+    asks_noted: bool,
+) -> Vec<bool> {
+    let mut out = Vec::with_capacity(rows.len());
+    let mut found = [None; AT_ONCE];
+    let column = |of: &[i64], row: i64| of.get(usize::try_from(row).ok()?).copied();
+    for some in rows.chunks(AT_ONCE) {
+        known.find(some.iter().map(|&row| column(slots.lsn, row)), &mut found);
+        out.extend(some.iter().zip(&found).map(|(&row, &found)| {
+            let is_certain = || {
+                let expires_ms = column(slots.expires_ms, row)?;
+                let key = slots.key.find(usize::try_from(row).ok()?)?;
+                let own = polynomial.fingerprint(key, db_id, expires_ms.div_euclid(HOUR_MS))?;
+                let same = own == found? && expires_ms.rem_euclid(HOUR_MS) == 0;
+                let asked = asks_noted && column(slots.state, row)? & EMBEDDED == 0;
+                Some(same && !(asked && known.is_noted(column(slots.lsn, row)?)))
+            };
+            !is_certain().unwrap_or(false)
+        }));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::je::keys::tests::Owned;
+    use proptest::prelude::*;
+
+    const POLYNOMIAL: Polynomial = Polynomial { one: (1 << 30) - 1, other: (1 << 30) - 3 };
+
+    /// A byte of flags, database, key, data, and an expiration if a flag says so.
+    const STEPS: [[i64; 3]; 5] =
+        [[0, 0, 0], [2, DB_ID, 0], [3, KEY, 0], [2, EXPIRATION, 0x80], [3, DATA, 0]];
+
+    #[test]
+    fn the_record_of_a_payload() {
+        let same = |payload: &[u8], key: &[u8], db_id, hours| {
+            let expected = POLYNOMIAL.fingerprint(key, db_id, hours);
+            assert!(expected.is_some());
+            assert_eq!(POLYNOMIAL.of_payload(payload, &STEPS), expected);
+        };
+        same(b"\x00\x05\x02ab\x01v", b"ab", 5, 0);
+        same(b"\x80\x05\x02ab\x03\x01v", b"ab", 5, 72);
+        same(b"\x80\xfb\x00\xfd\x00", b"", -5, 3);
+        for none in [&b""[..], b"\x00\x05\x02ab\xff", b"\x00\x05\xff\x00", b"\x00\x05\x02ab\x01"] {
+            assert_eq!(POLYNOMIAL.of_payload(none, &STEPS), None);
+        }
+        assert_eq!(POLYNOMIAL.of_payload(b"\x00\x05", &[[1, 2, 0]]), None);
+    }
+
+    #[test]
+    fn noted_lsns_are_known() {
+        let noted = [3, 1 << 32 | 77, 9 << 32];
+        let mut bits = [0; 128];
+        note(&noted, &mut bits);
+        let known = Known { noted: &noted, noted_bits: &bits, ..nothing() };
+        assert!(noted.iter().all(|&lsn| known.is_noted(lsn)));
+        assert!((0..5_000).all(|lsn| !known.is_noted(lsn << 20 | 5)));
+        note(&noted, &mut []);
+        assert!(!nothing().is_noted(3));
+    }
+
+    fn nothing() -> Known<'static> {
+        let log =
+            Log { bytes: &[], file_nos: &[], starts: &[], stops: &[], versions: &[], rules: &[] };
+        Known {
+            log,
+            reserved: &[],
+            page_first: &[],
+            low: &[],
+            prints: &[],
+            noted: &[],
+            noted_bits: &[],
+        }
+    }
+
+    #[test]
+    fn slots_beside_records() {
+        let print = POLYNOMIAL.fingerprint(b"k", 7, 2).unwrap();
+        let bytes = vec![0; 9_000];
+        let log = Log {
+            bytes: &bytes,
+            file_nos: &[4, 6],
+            starts: &[0, 4096],
+            stops: &[100, 9_000],
+            ..nothing().log
+        };
+        let known = Known {
+            log,
+            reserved: &[true, false],
+            page_first: &[0, 1, 3],
+            low: &[10, 10, 20],
+            prints: &[print, print + 1, print],
+            ..nothing()
+        };
+        let lsns = [6 << 32 | 20, 6 << 32 | 10, 6 << 32 | 21, 4 << 32 | 10, 6 << 32 | 5_000, -1];
+        let keys = Owned::new(&["k"; 6]);
+        let slots = |expires_ms| {
+            doubtful(
+                Slots { key: keys.lend(), lsn: &lsns, state: &[0; 6], expires_ms },
+                &[5, 0, 1, 2, 3, 4, 0, -1, 6],
+                known,
+                7,
+                POLYNOMIAL,
+                true,
+            )
+        };
+        let told = slots(&[2 * HOUR_MS; 6]);
+        assert_eq!(told, [true, false, true, true, true, true, false, true, true]);
+        assert_eq!(slots(&[2 * HOUR_MS + 1; 6]), [true; 9]);
+    }
+
+    proptest! {
+        #[test]
+        fn different_records_differ(
+            records in proptest::collection::hash_set(
+                (proptest::collection::vec(any::<u8>(), 0..40), -ID_MAX..ID_MAX, 0..=HOURS_MAX),
+                2..6,
+            ),
+        ) {
+            let prints: std::collections::HashSet<_> = records
+                .iter()
+                .map(|(key, db_id, hours)| POLYNOMIAL.fingerprint(key, *db_id, *hours).unwrap())
+                .collect();
+            prop_assert_eq!(prints.len(), records.len());
+            prop_assert!(prints.iter().all(|&print| (0..1 << 62).contains(&print)));
+        }
+
+        #[test]
+        fn any_bytes_are_read_inside_the_rows(
+            data in proptest::collection::vec(any::<u8>(), 0..60),
+            offset in proptest::collection::vec(0_u32..80, 4),
+            item_size in proptest::collection::vec(-2_i32..60, 4),
+            steps in proptest::collection::vec(any::<[i64; 3]>(), 0..4),
+            ends in (0_i64..8, 0_i64..8),
+            base in 0_u64..20,
+        ) {
+            let steps: Vec<_> = STEPS
+                .into_iter()
+                .chain(steps.into_iter().map(|[a, b, c]| [a % 6, b % 70, c]))
+                .collect();
+            let rows = Rows {
+                data: &data,
+                base,
+                offset: &offset,
+                type_no: &[0; 4],
+                header_size: &[14, 22, 0, 14],
+                item_size: &item_size,
+                checksum: &[1; 4],
+            };
+            let steps = Steps { firsts: &[ends.0], lasts: &[ends.1], steps: &steps };
+            let found = of_rows(rows, steps, POLYNOMIAL);
+            prop_assert!(found.offsets.len() == found.prints.len() && found.prints.len() <= 4);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The end of a log that grows: entries behind each other, as the engine puts them there.
+//!
+//! Source: LogManager.serialLogWork, FileManager.shouldFlipFile and advanceLsn, JE 7.5.11.
+
+use crate::adler;
+use crate::je::header::{MIN_SIZE, SUMMED_FROM};
+use crate::je::keys::Keys;
+
+/// Bytes of the entry at the start of every file.
+pub const FILE_HEADER_SIZE: u64 = 38;
+
+/// Entries of one type, without VLSNs.
+#[derive(Clone, Copy, Debug)]
+pub struct Items<'a> {
+    /// What comes behind the header of each.
+    pub items: Keys<'a>,
+    /// Flags of each.
+    pub flags: &'a [i64],
+    /// Number of the type of all.
+    pub type_no: u8,
+}
+
+/// Where a log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// Number of its last file.
+    pub file_no: u32,
+    /// Where in it the next entry comes.
+    pub next_offset: u64,
+    /// Offset of the last entry of this file.
+    pub last_offset: u64,
+}
+
+/// What entries are put into.
+#[derive(Debug)]
+pub struct Piece<'a> {
+    /// The bytes.
+    pub bytes: &'a mut [u8],
+    /// How many of them are taken.
+    pub used: usize,
+}
+
+/// Put entries from `row` on behind each other, as far as they fit into their file and the piece.
+///
+/// Say in `lsns` where they are, and return the first row that did not fit. A file has `file_max`
+/// bytes at most, if it is to have more than one entry. `summed_flags` are those that the checksum
+/// covers.
+pub fn append(
+    items: Items<'_>,
+    mut row: usize,
+    tail: &mut Tail,
+    file_max: u64,
+    summed_flags: u8,
+    piece: &mut Piece<'_>,
+    lsns: &mut [i64],
+) -> usize {
+    while let (Some(item), Some(&flags), Some(lsn)) =
+        (items.items.find(row), items.flags.get(row), lsns.get_mut(row))
+    {
+        let size = MIN_SIZE.saturating_add(item.len());
+        let after = tail.next_offset.saturating_add(size as u64);
+        if after > file_max && tail.next_offset > FILE_HEADER_SIZE {
+            break;
+        }
+        let free = piece.bytes.get_mut(piece.used..).unwrap_or_default();
+        let Some(entry) = free.get_mut(..size) else { break };
+        entry[4] = items.type_no;
+        entry[5] = flags.to_le_bytes()[0];
+        entry[6..10].copy_from_slice(&tail.last_offset.to_le_bytes()[..4]);
+        entry[10..14].copy_from_slice(&(item.len() as u64).to_le_bytes()[..4]);
+        entry[MIN_SIZE..].copy_from_slice(item);
+        let sum = adler::of_masked(&entry[SUMMED_FROM..], summed_flags);
+        entry[..4].copy_from_slice(&sum.to_le_bytes());
+        *lsn = i64::from(tail.file_no) << 32 | (tail.next_offset & 0xffff_ffff) as i64;
+        tail.last_offset = tail.next_offset;
+        tail.next_offset = after;
+        piece.used += size;
+        row += 1;
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::je::header::Rules;
+    use crate::je::keys::tests::Owned;
+    use crate::je::walk::{Checksum, Window, check_sums};
+    use proptest::prelude::*;
+
+    const TAIL: Tail = Tail { file_no: 3, next_offset: 38, last_offset: 0 };
+
+    fn appended(items: &[Vec<u8>], file_max: u64, size: usize) -> (usize, Tail, Vec<u8>, Vec<i64>) {
+        let (owned, flags) = (Owned::new(items), vec![0x90; items.len()]);
+        let mut bytes = vec![0; size];
+        let mut lsns = vec![-1; items.len()];
+        let mut tail = TAIL;
+        let mut piece = Piece { bytes: &mut bytes, used: 0 };
+        let items = Items { items: owned.lend(), flags: &flags, type_no: 13 };
+        let row = append(items, 0, &mut tail, file_max, 0xef, &mut piece, &mut lsns);
+        let used = piece.used;
+        bytes.truncate(used);
+        (row, tail, bytes, lsns)
+    }
+
+    #[test]
+    fn entries_follow_each_other() {
+        let items = [vec![1; 6], vec![], vec![2; 100]];
+        let (row, tail, bytes, lsns) = appended(&items, 1_000, 1_000);
+        assert_eq!((row, tail.next_offset, tail.last_offset), (3, 38 + 148, 72));
+        assert_eq!(lsns, [3 << 32 | 38, 3 << 32 | 58, 3 << 32 | 72]);
+        let rules =
+            Rules { vlsn_mask: 0x28, summed_flags: 0xef, erased_type: None, file_size: 1_000 };
+        let mut states = [9; 3];
+        let window = Window { bytes: &bytes, base: 38 };
+        check_sums(window, &rules, &[38, 58, 72], &mut states);
+        assert_eq!(states, [Checksum::Ok as u8; 3]);
+        assert_eq!(bytes[20..34][4..], [13, 0x90, 38, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left() {
+        let items = [vec![1; 6], vec![2; 6]];
+        assert_eq!(appended(&items, 77, 100).0, 1);
+        assert_eq!(appended(&items, 78, 100).0, 2);
+        assert_eq!(appended(&items, 10, 100).0, 1);
+        assert_eq!(appended(&items, 100, 39).0, 1);
+        assert_eq!(appended(&items, 100, 19).0, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_piece_is_overrun(
+            items in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..50), 0..9),
+            file_max in prop_oneof![0_u64..300, Just(u64::MAX)],
+            size in 0_usize..300,
+        ) {
+            let (row, tail, bytes, lsns) = appended(&items, file_max, size);
+            prop_assert!(row <= items.len() && bytes.len() <= size);
+            prop_assert_eq!(tail.next_offset, 38 + bytes.len() as u64);
+            prop_assert!(lsns[..row].iter().all(|&lsn| lsn >= 3 << 32));
+            prop_assert!(lsns[row..].iter().all(|&lsn| lsn == -1));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Arrays and columns of byte strings, as Python lends them and takes them.
+
+use je_tools_core::je::keys::Keys;
+use je_tools_core::je::nodes::Joined;
+use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// An array of one dimension; copied where its elements do not follow each other.
+pub struct Column<'py, T: Element>(PyReadonlyArray1<'py, T>);
+
+pub type Ints<'py> = Column<'py, i64>;
+
+impl<'a, 'py, T: Element + 'a> FromPyObject<'a, 'py> for Column<'py, T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let array: PyReadonlyArray1<'py, T> = object.extract()?;
+        if array.is_contiguous() {
+            return Ok(Self(array));
+        }
+        Ok(Self(object.call_method0("copy")?.extract()?))
+    }
+}
+
+impl<T: Element> Column<'_, T> {
+    pub fn slice(&self) -> PyResult<&[T]> {
+        Ok(self.0.as_slice()?)
+    }
+}
+
+/// `spans.Spans`.
+#[derive(FromPyObject)]
+pub struct PySpans<'py> {
+    data: Column<'py, u8>,
+    starts: Ints<'py>,
+    sizes: Ints<'py>,
+}
+
+impl PySpans<'_> {
+    pub fn keys(&self) -> PyResult<Keys<'_>> {
+        let (starts, sizes) = (self.starts.slice()?, self.sizes.slice()?);
+        same_length(starts.len(), sizes.len())?;
+        Ok(Keys { data: self.data.slice()?, starts, sizes })
+    }
+}
+
+/// Refuse columns of two lengths.
+pub fn same_length(one: usize, other: usize) -> PyResult<()> {
+    if one == other { Ok(()) } else { Err(PyValueError::new_err("columns differ in length")) }
+}
+
+pub type PyBytes1<'py> = Bound<'py, PyArray1<u8>>;
+pub type PyInts<'py> = Bound<'py, PyArray1<i64>>;
+pub type PyMask<'py> = Bound<'py, PyArray1<bool>>;
+
+/// Byte strings behind each other, as the fields of `spans.Spans`; their bytes are read-only.
+pub type PyJoined<'py> = (PyBytes1<'py>, PyInts<'py>, PyInts<'py>);
+
+pub fn joined(py: Python<'_>, joined: Joined) -> PyResult<PyJoined<'_>> {
+    let data = read_only(joined.data.into_pyarray(py))?;
+    Ok((data, joined.starts.into_pyarray(py), joined.sizes.into_pyarray(py)))
+}
+
+pub fn read_only(array: PyBytes1<'_>) -> PyResult<PyBytes1<'_>> {
+    array.getattr("flags")?.setattr("writeable", false)?;
+    Ok(array)
+}

@@ -1,0 +1,70 @@
+//! `formats/je/column_writer.py`.
+
+use crate::arrays::{Column, Ints, PyJoined, joined};
+use je_tools_core::je::column_writer::{self, Part, Table};
+use numpy::{PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+pub const DECLARED: crate::Declared = &[
+    ("je.layout.COMPACT_NULL_OFFSET", column_writer::COMPACT_NULL_OFFSET),
+    ("je.programs.U8", column_writer::U8),
+    ("je.programs.I64", column_writer::I64),
+    ("je.programs.PACKED", column_writer::PACKED),
+    ("je.programs.BYTES", column_writer::BYTES),
+    ("je.programs.COMPACT_LSN", column_writer::COMPACT_LSN),
+    ("je.programs.SET", column_writer::SET),
+    ("je.programs.CLEAR", column_writer::CLEAR),
+    ("je.programs.OP_HEAD", column_writer::OP_HEAD as i64),
+    ("je.programs.TEST_WIDTH", column_writer::TEST_WIDTH as i64),
+    ("je.programs.OP_WIDTH", column_writer::OP_WIDTH as i64),
+];
+
+/// `programs.Program`.
+#[derive(FromPyObject)]
+pub struct PyWrittenProgram<'py> {
+    op_start: Ints<'py>,
+    op_stop: Ints<'py>,
+    ops: Ints<'py>,
+}
+
+/// `column_writer.Part`.
+#[derive(FromPyObject)]
+pub struct PyPart<'py> {
+    program: PyWrittenProgram<'py>,
+    data: Column<'py, u8>,
+    values: PyReadonlyArray2<'py, i64>,
+    sizes: PyReadonlyArray2<'py, i64>,
+    counts: Ints<'py>,
+    firsts: Ints<'py>,
+}
+
+impl PyPart<'_> {
+    fn part(&self) -> PyResult<Part<'_>> {
+        Ok(Part {
+            op_start: self.program.op_start.slice()?,
+            op_stop: self.program.op_stop.slice()?,
+            ops: self.program.ops.slice()?,
+            data: self.data.slice()?,
+            values: Table { numbers: self.values.as_slice()?, rows: self.values.shape()[1] },
+            sizes: Table { numbers: self.sizes.as_slice()?, rows: self.sizes.shape()[1] },
+            counts: self.counts.slice()?,
+            firsts: self.firsts.slice()?,
+        })
+    }
+}
+
+#[pyfunction]
+pub fn encode_parts<'py>(
+    py: Python<'py>,
+    types: Column<'py, u8>,
+    head: PyPart<'py>,
+    slots: PyPart<'py>,
+    tail: PyPart<'py>,
+) -> PyResult<PyJoined<'py>> {
+    let (types, head, slots, tail) = (types.slice()?, head.part()?, slots.part()?, tail.part()?);
+    match py.detach(|| column_writer::encode(types, head, slots, tail)) {
+        Some(found) => joined(py, found),
+        None => Err(PyValueError::new_err("columns do not have what their program asks for")),
+    }
+}

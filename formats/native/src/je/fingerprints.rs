@@ -1,0 +1,169 @@
+//! `formats/je/fingerprints.py`.
+
+use crate::arrays::{Column, Ints, PyInts, PyMask, PySpans, same_length};
+use crate::je::fetch::PyImage;
+use je_tools_core::je::fingerprints::{
+    self, Action, DATA, DB_ID, EMBEDDED, EXPIRATION, HOURS_MAX, KEY, KEY_SIZE_MAX, Known,
+    Polynomial, Rows, Slots, Steps,
+};
+use numpy::{IntoPyArray, PyArray1, PyReadwriteArray1};
+use pyo3::prelude::*;
+
+pub const DECLARED: crate::Declared = &[
+    ("je.fingerprints.HOURS_MAX", HOURS_MAX),
+    ("je.fingerprints.KEY_SIZE_MAX", KEY_SIZE_MAX as i64),
+    ("je.fingerprints.PAGE_SHIFT", fingerprints::PAGE_SHIFT as i64),
+    ("je.layout.SLOT_EMBEDDED", EMBEDDED),
+];
+
+/// Actions and roles of `steps.py`; it has others as well, which no record with a fingerprint has.
+pub const STEPS: crate::Declared = &[
+    ("je.steps.Action.FLAGS", Action::Flags as i64),
+    ("je.steps.Action.FIXED", 1),
+    ("je.steps.Action.PACKED", Action::Packed as i64),
+    ("je.steps.Action.BYTES", Action::Bytes as i64),
+    ("je.steps.Action.REST", Action::Rest as i64),
+    ("je.steps.Action.BYTES_I32", 5),
+    ("je.steps.Role.KEY", KEY),
+    ("je.steps.Role.DATA", DATA),
+    ("je.steps.Role.OTHER", 2),
+    ("je.steps.Role.DB_ID", DB_ID),
+    ("je.steps.Role.EXPIRATION", EXPIRATION),
+];
+
+/// `fingerprints.Printing`.
+#[derive(FromPyObject)]
+pub struct PyPrinting {
+    one: u64,
+    other: u64,
+}
+
+impl From<PyPrinting> for Polynomial {
+    fn from(printing: PyPrinting) -> Self {
+        Self { one: printing.one, other: printing.other }
+    }
+}
+
+/// `reader.Rows`.
+#[derive(FromPyObject)]
+pub struct PyRows<'py> {
+    data: Column<'py, u8>,
+    base: u64,
+    offset: Column<'py, u32>,
+    #[pyo3(attribute("type"))]
+    type_no: Column<'py, u8>,
+    header_size: Column<'py, u8>,
+    item_size: Column<'py, i32>,
+    checksum: Column<'py, u8>,
+}
+
+impl PyRows<'_> {
+    fn rows(&self) -> PyResult<Rows<'_>> {
+        let rows = Rows {
+            data: self.data.slice()?,
+            base: self.base,
+            offset: self.offset.slice()?,
+            type_no: self.type_no.slice()?,
+            header_size: self.header_size.slice()?,
+            item_size: self.item_size.slice()?,
+            checksum: self.checksum.slice()?,
+        };
+        let lengths =
+            [rows.type_no.len(), rows.header_size.len(), rows.item_size.len(), rows.checksum.len()];
+        for length in lengths {
+            same_length(rows.offset.len(), length)?;
+        }
+        Ok(rows)
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (rows, *, firsts, lasts, steps, printing))]
+pub fn fingerprints_of<'py>(
+    py: Python<'py>,
+    rows: PyRows<'py>,
+    firsts: Ints<'py>,
+    lasts: Ints<'py>,
+    steps: Ints<'py>,
+    printing: PyPrinting,
+) -> PyResult<(Bound<'py, PyArray1<u32>>, PyInts<'py>)> {
+    let rows = rows.rows()?;
+    let threes: Vec<[i64; 3]> =
+        steps.slice()?.chunks_exact(3).map(|step| [step[0], step[1], step[2]]).collect();
+    let steps = Steps { firsts: firsts.slice()?, lasts: lasts.slice()?, steps: &threes };
+    let found = py.detach(|| fingerprints::of_rows(rows, steps, printing.into()));
+    Ok((found.offsets.into_pyarray(py), found.prints.into_pyarray(py)))
+}
+
+#[pyfunction]
+pub fn note_lsns(lsns: Ints<'_>, mut bits: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
+    fingerprints::note(lsns.slice()?, bits.as_slice_mut()?);
+    Ok(())
+}
+
+/// `nodes.Slots`.
+#[derive(FromPyObject)]
+pub struct PySlots<'py> {
+    key: PySpans<'py>,
+    lsn: Ints<'py>,
+    state: Ints<'py>,
+    expires_ms: Ints<'py>,
+}
+
+impl PySlots<'_> {
+    fn slots(&self) -> PyResult<Slots<'_>> {
+        let slots = Slots {
+            key: self.key.keys()?,
+            lsn: self.lsn.slice()?,
+            state: self.state.slice()?,
+            expires_ms: self.expires_ms.slice()?,
+        };
+        for length in [slots.key.len(), slots.state.len(), slots.expires_ms.len()] {
+            same_length(slots.lsn.len(), length)?;
+        }
+        Ok(slots)
+    }
+}
+
+/// `fingerprints.Known`.
+#[derive(FromPyObject)]
+pub struct PyKnown<'py> {
+    image: PyImage<'py>,
+    reserved: Column<'py, bool>,
+    page_first: Column<'py, i32>,
+    low: Column<'py, u16>,
+    prints: Ints<'py>,
+    noted: Ints<'py>,
+    noted_bits: Column<'py, u8>,
+}
+
+impl PyKnown<'_> {
+    fn known(&self) -> PyResult<Known<'_>> {
+        Ok(Known {
+            log: self.image.log(&[])?,
+            reserved: self.reserved.slice()?,
+            page_first: self.page_first.slice()?,
+            low: self.low.slice()?,
+            prints: self.prints.slice()?,
+            noted: self.noted.slice()?,
+            noted_bits: self.noted_bits.slice()?,
+        })
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (slots, rows, known, *, db_id, printing, asks_noted))]
+pub fn doubtful_slots<'py>(
+    py: Python<'py>,
+    slots: PySlots<'py>,
+    rows: Ints<'py>,
+    known: PyKnown<'py>,
+    db_id: i64,
+    printing: PyPrinting,
+    asks_noted: bool,
+) -> PyResult<PyMask<'py>> {
+    let (slots, rows, known) = (slots.slots()?, rows.slice()?, known.known()?);
+    let told = py
+        .detach(|| fingerprints::doubtful(slots, rows, known, db_id, printing.into(), asks_noted));
+    Ok(told.into_pyarray(py))
+}

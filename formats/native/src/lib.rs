@@ -1,0 +1,65 @@
+//! The extension `je_tools.formats._native`.
+//!
+//! Each file here serves the Python module of its name: it borrows arrays, calls `core` with the
+//! interpreter lock released, and gives back numbers and arrays. `formats/_native.pyi` says what
+//! Python sees.
+
+#![deny(unsafe_code)]
+
+mod arrays;
+mod je;
+mod packed;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Numbers that a Python module declares as well: its name below `formats`, and the value.
+type Declared = &'static [(&'static str, i64)];
+
+/// Return the numbers that both the crate and a Python module declare; a test compares them.
+#[pyfunction]
+fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    let declared = [
+        packed::DECLARED,
+        je::walk::DECLARED,
+        // Entries at LSNs, nodes and keys, and what is written.
+        je::column_writer::DECLARED,
+        je::fetch::DECLARED,
+        je::fingerprints::DECLARED,
+        je::fingerprints::STEPS,
+        je::writer::DECLARED,
+    ];
+    for (name, value) in declared.into_iter().flatten() {
+        all.set_item(name, value)?;
+    }
+    Ok(all)
+}
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::declared;
+    #[pymodule_export]
+    use super::je::walk::{check_sums, walk};
+    #[pymodule_export]
+    use super::packed::{encode_packed, read_packed};
+
+    // Entries at LSNs, nodes and keys, and what is written.
+    #[pymodule_export]
+    use super::je::column_writer::encode_parts;
+    #[pymodule_export]
+    use super::je::fetch::fetch_entries;
+    #[pymodule_export]
+    use super::je::fingerprints::{doubtful_slots, fingerprints_of, note_lsns};
+    #[pymodule_export]
+    use super::je::keysort::{equal_keys, group_keys, search_sorted};
+    #[pymodule_export]
+    use super::je::node_checks::{descents, holders};
+    #[pymodule_export]
+    use super::je::node_writer::{join_rests, prefix_sizes};
+    #[pymodule_export]
+    use super::je::nodes::{count_replaced, join_keys, merge_slots, within};
+    #[pymodule_export]
+    use super::je::writer::append_rows;
+}
