@@ -6,8 +6,11 @@
 
 #![deny(unsafe_code)]
 
+mod arrays;
 mod je;
 mod packed;
+mod spans;
+mod thrift;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,7 +22,15 @@ type Declared = &'static [(&'static str, i64)];
 #[pyfunction]
 fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
-    for (name, value) in [packed::DECLARED, je::walk::DECLARED].into_iter().flatten() {
+    let modules = [
+        packed::DECLARED,
+        je::walk::DECLARED,
+        je::columns::DECLARED,
+        je::identity::DECLARED,
+        je::slots::DECLARED,
+        thrift::DECLARED,
+    ];
+    for (name, value) in modules.into_iter().flatten() {
         all.set_item(name, value)?;
     }
     Ok(all)
@@ -33,4 +44,17 @@ mod _native {
     use super::je::walk::{check_sums, walk};
     #[pymodule_export]
     use super::packed::{encode_packed, read_packed};
+
+    #[pymodule_export]
+    use super::je::columns::{Program, decode_columns};
+    #[pymodule_export]
+    use super::je::identity::{identify, mark_newest};
+    #[pymodule_export]
+    use super::je::slots::split_keys;
+    #[pymodule_export]
+    use super::je::summaries::read_summaries;
+    #[pymodule_export]
+    use super::spans::{contains, gather, gather_hex, gather_printable, lsn_texts, starts_with};
+    #[pymodule_export]
+    use super::thrift::{fill_thrift, open_thrift};
 }

@@ -12,3 +12,6 @@ pub mod adler;
 pub mod bytes;
 pub mod je;
 pub mod packed;
+pub mod spans;
+pub mod text;
+pub mod thrift;

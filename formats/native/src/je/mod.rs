@@ -1,3 +1,7 @@
 //! Berkeley DB Java Edition logs.
 
+pub mod columns;
+pub mod identity;
+pub mod slots;
+pub mod summaries;
 pub mod walk;
