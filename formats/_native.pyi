@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from je_tools.formats.je.columns import Items, ListPrograms
 from je_tools.formats.je.walk import HeaderColumns, HeaderRules
+from je_tools.formats.rows import Table
 from je_tools.formats.spans import Spans
 
 _Bytes = npt.NDArray[np.uint8]
@@ -146,6 +147,16 @@ def starts_with(spans: Spans, needle: bytes, *, whole: bool) -> _Mask:
 
 def contains(spans: Spans, needle: bytes) -> _Mask:
     """Return which byte strings hold `needle` somewhere."""
+
+def rows_bound(table: Table) -> int | None:
+    """Return a size that the text of all rows does not pass; None if no number holds it."""
+
+def write_rows(table: Table, out: _Bytes, ends: _Ints | None) -> int:
+    """Write the text of all rows, and where each ends; return where the last one does.
+
+    Raises:
+        ValueError: `out` does not have SLACK bytes more than they take.
+    """
 
 def open_thrift(
     data: _Bytes, *, at: int, kind: int, count: int, rules: _Ints, state: int

@@ -9,6 +9,7 @@
 mod arrays;
 mod je;
 mod packed;
+mod rows;
 mod spans;
 mod thrift;
 
@@ -28,6 +29,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         je::columns::DECLARED,
         je::identity::DECLARED,
         je::slots::DECLARED,
+        rows::DECLARED,
         thrift::DECLARED,
     ];
     for (name, value) in modules.into_iter().flatten() {
@@ -53,6 +55,8 @@ mod _native {
     use super::je::slots::split_keys;
     #[pymodule_export]
     use super::je::summaries::read_summaries;
+    #[pymodule_export]
+    use super::rows::{rows_bound, write_rows};
     #[pymodule_export]
     use super::spans::{contains, gather, gather_hex, gather_printable, lsn_texts, starts_with};
     #[pymodule_export]

@@ -12,6 +12,7 @@ pub mod adler;
 pub mod bytes;
 pub mod je;
 pub mod packed;
+pub mod rows;
 pub mod spans;
 pub mod text;
 pub mod thrift;
