@@ -68,6 +68,14 @@ def check_sums(
 ) -> None:
     """Fill `states` with the `Checksum` of the entries at `offsets`; BAD if not inside `data`."""
 
+def distinct(column: _Ints) -> tuple[_Ints, _Ints, _Ints]:
+    """Return the different numbers of a column, of which there should be few.
+
+    Returns:
+        The numbers in the order in which they come first; the rows in which they do; of each row,
+        which of the numbers it holds.
+    """
+
 class Program:
     """A program of `programs.Program`, parsed and checked.
 

@@ -7,6 +7,7 @@ byte of them once.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -143,20 +144,23 @@ def lines_of(cells: Sequence[Cell], room: Room | None = None) -> Bytes:
     return write_rows(Table(len(values), cells), room)
 
 
-def write_rows(table: Table, room: Room | None = None, *, ends: Ints | None = None) -> Bytes:
+def write_rows(
+    table: Table, room: Room | None = None, *, ends: Ints | None = None, most: int = sys.maxsize
+) -> Bytes:
     """Return the rows one after the other: uint8, read-only.
 
     Args:
         table: the rows.
         room: where they may be written, so that they last until it is used again.
         ends: int64 (rows,), filled with where each row ends.
+        most: bytes that they may come to.
 
     Raises:
-        TooLongError: there is no memory for them.
+        TooLongError: they might come to more.
     """
     bound = _native.rows_bound(table)
-    if bound is None:
-        raise TooLongError("more bytes than there is memory for")
+    if bound is None or bound > most:
+        raise TooLongError(f"more than {most:,} bytes")
     out = (room or Room()).of(bound + SLACK)
     return read_only(out[: _native.write_rows(table, out, ends)])
 
@@ -167,16 +171,8 @@ def row_texts(table: Table) -> tuple[Ints, Bytes]:
     Raises:
         TooLongError: they might come to more than GATHERED_MAX bytes.
     """
-    check_length(table)
     ends = np.zeros(table.rows + 1, np.int64)
-    return ends, write_rows(table, ends=ends[1:])
-
-
-def check_length(table: Table) -> None:
-    """Raise TooLongError if the rows might come to more than GATHERED_MAX bytes."""
-    bound = _native.rows_bound(table)
-    if bound is None or bound > GATHERED_MAX:
-        raise TooLongError(f"more than {GATHERED_MAX:,} bytes")
+    return ends, write_rows(table, ends=ends[1:], most=GATHERED_MAX)
 
 
 def read_only(data: Bytes) -> Bytes:

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from je_tools.entries import ROW_FIELDS, EntryTable, FamilyPart
+from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.header import PROVISIONAL_NAMES, lsn_text
@@ -23,13 +24,12 @@ from je_tools.formats.rows import (
     Form,
     Items,
     Table,
-    check_length,
     row_texts,
     words,
     write_rows,
 )
 from je_tools.formats.source import Bytes
-from je_tools.formats.spans import Spans
+from je_tools.formats.spans import GATHERED_MAX, Spans
 from je_tools.masking import KEY_FIELDS, DataMode, Masking
 from je_tools.plain import clean_text, is_lsn
 
@@ -74,8 +74,7 @@ def json_lines(
             Cell(Form.NOTHING, before=b"}\n"),
         ],
     )
-    check_length(lines)
-    return write_rows(lines)
+    return write_rows(lines, most=GATHERED_MAX)
 
 
 def entry_objects(table: EntryTable, masking: Masking) -> tuple[Ints, Bytes]:
@@ -106,28 +105,28 @@ def _bytes(label: str, values: Spans, masking: Masking | None = None) -> Cell:
 
 def _kinds_and_marks(rows: Rows) -> tuple[list[bytes], list[bytes], Ints]:
     """Return what follows from type, flags and checksum, once for each that occurs."""
-    codes = rows.type.astype(np.int32) | rows.flags.astype(np.int32) << 8
-    codes |= rows.checksum.astype(np.int32) << 16
-    _, first, choice = np.unique(codes, return_index=True, return_inverse=True)
+    codes = rows.type | rows.flags.astype(np.int64) << 8
+    codes |= rows.checksum.astype(np.int64) << 16
+    _, first, choice = _native.distinct(codes)
     like = rows.take(first)
-    kinds, marks = [], []
-    for i in range(len(first)):
-        kinds.append(
-            f'{json.dumps(type_name(int(like.type[i])))},"version":{rows.version},'
-            f'"header_size":{like.header_size[i]}'.encode("ascii")
+    kinds = [
+        f'{json.dumps(type_name(no))},"version":{rows.version},"header_size":{size}'.encode("ascii")
+        for no, size in zip(like.type.tolist(), like.header_size.tolist(), strict=True)
+    ]
+    columns = (like.provisional, like.replicated, like.invisible, like.checksum)
+    marks = [
+        f'"{PROVISIONAL_NAMES[provisional]}","replicated":{json.dumps(replicated)},'
+        f'"invisible":{json.dumps(invisible)},"checksum":"{CHECKSUM_NAMES[checksum]}"'.encode()
+        for provisional, replicated, invisible, checksum in zip(
+            *(column.tolist() for column in columns), strict=True
         )
-        marks.append(
-            f'"{PROVISIONAL_NAMES[like.provisional[i]]}",'
-            f'"replicated":{json.dumps(bool(like.replicated[i]))},'
-            f'"invisible":{json.dumps(bool(like.invisible[i]))},'
-            f'"checksum":"{CHECKSUM_NAMES[like.checksum[i]]}"'.encode("ascii")
-        )
+    ]
     return kinds, marks, choice
 
 
 def _db_name(table: EntryTable, names: Mapping[int, str]) -> Cell:
-    ids, choice = np.unique(table.db_id, return_inverse=True)
-    known = [names.get(int(id_)) for id_ in ids]
+    ids, _, choice = _native.distinct(table.db_id)
+    known = [names.get(id_) for id_ in ids.tolist()]
     texts = [None if name is None else json_string(name).encode("ascii") for name in known]
     label = b',"db_name":'
     chosen = words(texts, choice)

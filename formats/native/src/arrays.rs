@@ -1,10 +1,11 @@
-//! Arrays that are borrowed from Python.
+//! Arrays that are borrowed from Python, and `formats/arrays.py`.
 
 use numpy::{Element, PyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::{Borrowed, FromPyObject};
 
+use je_tools_core::arrays::{self, Distinct};
 use je_tools_core::spans::{Outside, Spans};
 
 /// A column of numbers; one whose elements do not lie one after the other is copied.
@@ -68,4 +69,14 @@ pub fn table<'py, T: Element>(
 /// Return numbers as an array, without a copy.
 pub fn array<T: Element>(py: Python<'_>, numbers: Vec<T>) -> Bound<'_, PyArray1<T>> {
     PyArray::from_vec(py, numbers)
+}
+
+type PyDistinct<'py> =
+    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+
+#[pyfunction]
+pub fn distinct<'py>(py: Python<'py>, column: Column<'py, i64>) -> PyResult<PyDistinct<'py>> {
+    let column = column.as_slice()?;
+    let Distinct { values, first, choice } = py.detach(|| arrays::distinct(column));
+    Ok((array(py, values), array(py, first), array(py, choice)))
 }

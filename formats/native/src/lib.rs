@@ -48,6 +48,8 @@ mod _native {
     use super::packed::{encode_packed, read_packed};
 
     #[pymodule_export]
+    use super::arrays::distinct;
+    #[pymodule_export]
     use super::je::columns::{Program, decode_columns};
     #[pymodule_export]
     use super::je::identity::{identify, mark_newest};

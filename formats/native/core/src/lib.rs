@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adler;
+pub mod arrays;
 pub mod bytes;
 pub mod je;
 pub mod packed;

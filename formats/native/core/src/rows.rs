@@ -236,8 +236,8 @@ impl Out<'_> {
             }
             Values::Decimal(numbers) => {
                 self.put_label(&cell.before, opened)?;
-                let (digits, start) = text::decimal(numbers[row]);
-                self.put(&digits[start..])?;
+                let (digits, size) = text::decimal(numbers[row]);
+                self.put_block(&digits, size)?;
             }
             Values::Lsn(lsns) => {
                 self.put_label(&cell.before, opened)?;

@@ -79,12 +79,14 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Return a decimal number at the end of the characters, and where it begins.
+/// Return a decimal number, and how many of the characters it has.
 #[inline]
 pub fn decimal(number: i64) -> ([u8; DECIMAL_MAX], usize) {
-    let mut out = [0; DECIMAL_MAX];
-    let mut at = DECIMAL_MAX;
+    let mut out = [b'-'; DECIMAL_MAX];
     let mut rest = number.unsigned_abs();
+    let digits = rest.checked_ilog10().unwrap_or(0) as usize + 1;
+    let size = digits + usize::from(number < 0);
+    let mut at = size;
     while rest >= 100 {
         at -= 2;
         out[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
@@ -97,11 +99,7 @@ pub fn decimal(number: i64) -> ([u8; DECIMAL_MAX], usize) {
         at -= 1;
         out[at] = b'0' + rest as u8;
     }
-    if number < 0 {
-        at -= 1;
-        out[at] = b'-';
-    }
-    (out, at)
+    (out, size)
 }
 
 /// The characters that DbDump prints for each byte, and how many they are.
@@ -143,8 +141,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn decimal_text(number: i64) -> String {
-        let (out, at) = decimal(number);
-        String::from_utf8(out[at..].to_vec()).unwrap()
+        let (out, size) = decimal(number);
+        String::from_utf8(out[..size].to_vec()).unwrap()
     }
 
     fn lsn_text(number: i64) -> String {
