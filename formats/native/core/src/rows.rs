@@ -236,13 +236,11 @@ impl Out<'_> {
             }
             Values::Decimal(numbers) => {
                 self.put_label(&cell.before, opened)?;
-                let (digits, size) = text::decimal(numbers[row]);
-                self.put_block(&digits, size)?;
+                self.at += text::put_decimal(numbers[row], self.block()?);
             }
             Values::Lsn(lsns) => {
                 self.put_label(&cell.before, opened)?;
-                let (digits, size) = text::lsn(lsns[row]);
-                self.put_block(&digits, size)?;
+                self.at += text::put_lsn(lsns[row], self.block()?);
             }
             Values::List(first, table) => {
                 self.put_label(&cell.before, opened)?;
@@ -278,11 +276,17 @@ impl Out<'_> {
         Ok(())
     }
 
+    /// Return the next bytes to write to.
+    #[inline]
+    fn block<const N: usize>(&mut self) -> Result<&mut [u8; N], Failure> {
+        let rest = self.bytes.get_mut(self.at..).ok_or(Failure::Full)?;
+        rest.first_chunk_mut().ok_or(Failure::Full)
+    }
+
     /// Write the first `size` bytes of a block, whose size the compiler knows.
     #[inline]
     fn put_block<const N: usize>(&mut self, block: &[u8; N], size: usize) -> Result<(), Failure> {
-        let rest = self.bytes.get_mut(self.at..).ok_or(Failure::Full)?;
-        *rest.first_chunk_mut().ok_or(Failure::Full)? = *block;
+        *self.block()? = *block;
         self.at += size;
         Ok(())
     }

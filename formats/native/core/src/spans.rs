@@ -137,7 +137,8 @@ pub fn lsn_texts(lsns: &[i64], most: usize) -> Option<Strings> {
     let mut out = Vec::with_capacity(lsns.len().saturating_mul(text::LSN_MAX));
     offsets.push(0);
     for &lsn in lsns {
-        let (digits, size) = text::lsn(lsn);
+        let mut digits = [0; text::LSN_ROOM];
+        let size = text::put_lsn(lsn, &mut digits);
         out.extend_from_slice(&digits[..size]);
         offsets.push(i32::try_from(out.len()).ok().filter(|_| out.len() <= most)?);
     }

@@ -47,19 +47,22 @@ const fn digit(value: u8) -> u8 {
     value + b'0' + if value > 9 { b'a' - b'0' - 10 } else { 0 }
 }
 
-/// Return an LSN as `0x3/0x1a2f`, and how many of the characters it has.
+/// Bytes that [`put_lsn`] may write to.
+pub const LSN_ROOM: usize = 24;
+
+/// Write an LSN as `0x3/0x1a2f`, and return how many characters it has.
+///
+/// It is written in its place: a copy as one block would wait for the single bytes.
 #[inline]
-pub fn lsn(lsn: i64) -> ([u8; LSN_MAX + 3], usize) {
-    let mut out = [0; LSN_MAX + 3];
+pub fn put_lsn(lsn: i64, out: &mut [u8; LSN_ROOM]) -> usize {
     let bits = lsn as u64;
-    let at = put_number(&mut out, 0, (bits >> 32) as u32);
+    let at = put_number(out, 0, (bits >> 32) as u32);
     out[at] = b'/';
-    let size = put_number(&mut out, at + 1, bits as u32);
-    (out, size)
+    put_number(out, at + 1, bits as u32)
 }
 
 #[inline]
-fn put_number(out: &mut [u8; LSN_MAX + 3], at: usize, number: u32) -> usize {
+fn put_number(out: &mut [u8; LSN_ROOM], at: usize, number: u32) -> usize {
     let size = (8 - number.leading_zeros() as usize / 4).max(1);
     out[at] = b'0';
     out[at + 1] = b'x';
@@ -79,10 +82,10 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Return a decimal number, and how many of the characters it has.
+/// Write a decimal number, and return how many characters it has.
 #[inline]
-pub fn decimal(number: i64) -> ([u8; DECIMAL_MAX], usize) {
-    let mut out = [b'-'; DECIMAL_MAX];
+pub fn put_decimal(number: i64, out: &mut [u8; DECIMAL_MAX]) -> usize {
+    out[0] = b'-';
     let mut rest = number.unsigned_abs();
     let digits = rest.checked_ilog10().unwrap_or(0) as usize + 1;
     let size = digits + usize::from(number < 0);
@@ -99,7 +102,7 @@ pub fn decimal(number: i64) -> ([u8; DECIMAL_MAX], usize) {
         at -= 1;
         out[at] = b'0' + rest as u8;
     }
-    (out, size)
+    size
 }
 
 /// The characters that DbDump prints for each byte, and how many they are.
@@ -141,12 +144,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn decimal_text(number: i64) -> String {
-        let (out, size) = decimal(number);
+        let mut out = [0; DECIMAL_MAX];
+        let size = put_decimal(number, &mut out);
         String::from_utf8(out[..size].to_vec()).unwrap()
     }
 
     fn lsn_text(number: i64) -> String {
-        let (out, size) = lsn(number);
+        let mut out = [0; LSN_ROOM];
+        let size = put_lsn(number, &mut out);
         String::from_utf8(out[..size].to_vec()).unwrap()
     }
 

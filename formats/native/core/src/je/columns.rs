@@ -93,7 +93,6 @@ pub enum Ask {
 #[derive(Clone, Copy, Debug)]
 struct Test {
     column: usize,
-    of_parent: bool,
     ask: Ask,
     operand: i64,
 }
@@ -116,7 +115,10 @@ struct Op {
     column: Option<usize>,
     size: Option<usize>,
     base: usize,
-    tests: Vec<Test>,
+    /// Tests of columns of its own item.
+    own: Vec<Test>,
+    /// Tests of columns of the parent.
+    of_parent: Vec<Test>,
 }
 
 /// Tables of numbers that are no program: a bug of the caller.
@@ -185,22 +187,25 @@ impl Program {
             self.parents = self.parents.max(base + 1);
         }
         let count = below(numbers[OP_TESTS], (OP_WIDTH - OP_HEAD) / TEST_WIDTH + 1)?;
-        let tests = numbers[OP_HEAD..].chunks_exact(TEST_WIDTH).take(count.unwrap_or(0));
-        let tests = tests.map(|numbers| self.test(numbers)).collect::<Result<_, _>>()?;
-        Ok(Op { coding, column, size, base, tests })
+        let mut op = Op { coding, column, size, base, own: Vec::new(), of_parent: Vec::new() };
+        for numbers in numbers[OP_HEAD..].chunks_exact(TEST_WIDTH).take(count.unwrap_or(0)) {
+            let of_parent = numbers[TEST_PARENT] != 0;
+            let test = self.test(numbers, of_parent)?;
+            if of_parent { op.of_parent.push(test) } else { op.own.push(test) }
+        }
+        Ok(op)
     }
 
-    fn test(&mut self, numbers: &[i64]) -> Result<Test, NotAProgram> {
+    fn test(&mut self, numbers: &[i64], of_parent: bool) -> Result<Test, NotAProgram> {
         let asks = [Ask::Set, Ask::Clear, Ask::Not];
         let ask = asks.into_iter().find(|&ask| ask as i64 == numbers[TEST_OP]);
-        let of_parent = numbers[TEST_PARENT] != 0;
         let most = if of_parent { COLUMNS_MAX } else { self.columns };
         let column = below(numbers[TEST_COLUMN], most)?.ok_or(NotAProgram("test of no column"))?;
         if of_parent {
             self.parents = self.parents.max(column + 1);
         }
         let ask = ask.ok_or(NotAProgram("unknown test"))?;
-        Ok(Test { column, of_parent, ask, operand: numbers[TEST_OPERAND] })
+        Ok(Test { column, ask, operand: numbers[TEST_OPERAND] })
     }
 
     /// Return how many columns of numbers it fills.
@@ -446,12 +451,11 @@ impl Run<'_> {
     ) {
         let mut bits = 0_u64;
         for op in ops {
-            let own = op.tests.iter().filter(|test| !test.of_parent);
             let wanted = |test: &Test| {
                 let value = self.values.get(test.column * self.rows + row);
                 value.is_some_and(|&value| test.holds(value))
             };
-            if !own.clone().all(wanted) {
+            if !op.own.iter().all(wanted) {
                 continue;
             }
             let Some((number, size)) = cursor.read(op.coding, base(op)) else {
@@ -603,8 +607,8 @@ fn length_of(count: i64, most: usize, cursor: &mut Cursor<'_>) -> usize {
 
 /// Return the operations of a type whose tests of the parent hold: they hold for all its items.
 fn active_ops(program: &Program, type_no: u8, parent: impl Fn(usize) -> i64) -> Vec<&Op> {
-    let holds = |test: &Test| !test.of_parent || test.holds(parent(test.column));
-    program.of_type(type_no).iter().filter(|op| op.tests.iter().all(holds)).collect()
+    let holds = |op: &&Op| op.of_parent.iter().all(|test| test.holds(parent(test.column)));
+    program.of_type(type_no).iter().filter(holds).collect()
 }
 
 #[cfg(test)]
