@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.errors import JeToolsError, StoppedError
-from je_tools.formats.cells import Room
+from je_tools.formats.rows import Room
 from je_tools.formats.source import Bytes
 
 if TYPE_CHECKING:

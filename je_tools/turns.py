@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct, field
 
 from je_tools.forks import CAN_FORK, Step, Task, forked
-from je_tools.formats.cells import Room
+from je_tools.formats.rows import Room
 from je_tools.formats.source import Bytes
 
 AHEAD = 2

@@ -1,7 +1,7 @@
 """Payloads as programs: `layout` of a family and log version turned into tables of numbers.
 
-`columns` reads by them, and `column_writer` writes: so the declaration is the only place that
-knows a field.
+The extension reads by them (`columns`), and `column_writer` writes: so the declaration is the only
+place that knows a field.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec import Struct
 
+from je_tools.formats import _native
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.layout import Coding, Field, Op, layout
 from je_tools.formats.je.types import ENTRY_TYPES, Family
@@ -19,7 +20,7 @@ from je_tools.formats.je.types import ENTRY_TYPES, Family
 U8, I32, I64 = int(Coding.U8), int(Coding.I32), int(Coding.I64)
 PACKED, BYTES, REST = int(Coding.PACKED), int(Coding.BYTES), int(Coding.REST)
 COMPACT_LSN, BYTES_I32 = int(Coding.COMPACT_LSN), int(Coding.BYTES_I32)
-SET, CLEAR = int(Op.SET), int(Op.CLEAR)
+SET, CLEAR, NOT = int(Op.SET), int(Op.CLEAR), int(Op.NOT)
 
 # One operation of a program: these, then for each test TEST_WIDTH more.
 OP_CODING, OP_COLUMN, OP_SIZE, OP_BASE, OP_TESTS, OP_HEAD = range(6)
@@ -29,12 +30,16 @@ OP_WIDTH = OP_HEAD + _MAX_TESTS * TEST_WIDTH
 
 
 class Program(Struct, frozen=True, dict=True):
-    """The fields of a family in one log version, as numbers for kernels.
+    """The fields of a family in one log version, as numbers.
 
     Attributes:
         names: columns, in the order of their numbers.
         sized: for each column its row in `sizes`, or -1 where it holds a number.
-        op_start, op_stop, ops: see `columns.decode_fields`.
+        op_start, op_stop: int64 (256,); each type's operations in `ops`.
+        ops: int64 (OP_WIDTH k,); for each operation its coding, value column or -1, size column
+            or -1, the parent's column with the base file of compact LSNs, number of tests, and
+            two tests of (column, whether it is the parent's, operation, operand), those of
+            parents last.
     """
 
     names: tuple[str, ...]
@@ -42,6 +47,17 @@ class Program(Struct, frozen=True, dict=True):
     op_start: Ints
     op_stop: Ints
     ops: Ints
+
+    @functools.cached_property
+    def native(self) -> _native.Program:
+        """The program as the extension runs it."""
+        return _native.Program(
+            op_start=self.op_start,
+            op_stop=self.op_stop,
+            ops=self.ops,
+            columns=len(self.names),
+            sized=max(self.sized, default=-1) + 1,
+        )
 
     @functools.cached_property
     def asks_parents(self) -> bool:

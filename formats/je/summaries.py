@@ -7,108 +7,20 @@ Source: je-log.md "Utilization"; FileSummaryLN, FileSummary, PackedOffsets, JE 7
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from msgspec import Struct
 
+from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, distinct
 from je_tools.formats.image import Image
 from je_tools.formats.je.fetch import Entries, fetch, fetch_entry
 from je_tools.formats.je.layout import SUMMARY_TOTALS, Field, layout
 from je_tools.formats.je.types import FILE_SUMMARY_NO, Family
-from je_tools.formats.kernels import compiled, kernel
-from je_tools.formats.packed_kernels import load_i32, read_packed
-from je_tools.formats.source import as_plain
 
 _KEY_SIZE = 8
 _FILE_NO_SIZE = 4
 _KEY_LAST_SINCE = 8
 _KEY_FIRST_SINCE = 19
-_GROUPS_MAX = 4
-
-
-@kernel
-def _measure(
-    buf: Any,
-    n: int,
-    at: Any,
-    stops: Any,
-    skipped: int,
-    width: int,
-    totals: Any,
-    counts: Any,
-    ends: Any,
-) -> None:
-    """Read the numbers in front of the offsets, and how many offsets there are.
-
-    Args:
-        buf: the bytes.
-        n: number of summaries.
-        at: int64 (n,); behind the data of each, moved to its offsets.
-        stops: int64 (n,); where its entry ends.
-        skipped: packed numbers that come first.
-        width: how many counts it has.
-        totals: int64 (n, width) output.
-        counts: int64 (n,) output; -1 for what is no summary.
-        ends: int64 (n,) output; where the offsets end.
-    """
-    for row in range(n):
-        counts[row] = -1
-        cursor = at[row]
-        stop = stops[row]
-        for _ in range(skipped):
-            if cursor >= 0:
-                _, cursor = read_packed(buf, cursor, stop)
-        if cursor < 0 or cursor + 4 * width > stop:
-            continue
-        for i in range(width):
-            totals[row, i] = load_i32(buf, cursor + 4 * i)
-        count, cursor = read_packed(buf, cursor + 4 * width, stop)
-        if cursor < 0:
-            continue
-        shorts, cursor = read_packed(buf, cursor, stop)
-        if cursor < 0 or shorts < 0 or shorts > (stop - cursor) >> 1:
-            continue
-        found = 0
-        groups = 0
-        for i in range(shorts):
-            groups += 1
-            if groups > _GROUPS_MAX:
-                break
-            if buf[cursor + 2 * i + 1] < 128:
-                found += 1
-                groups = 0
-        if groups == 0 and found == count:
-            counts[row] = count
-            at[row] = cursor
-            ends[row] = cursor + 2 * shorts
-
-
-@kernel
-def _unpack(buf: Any, n: int, at: Any, ends: Any, file_nos: Any, keys: Any, out: Any) -> None:
-    """The numbers of the files in keys, and the LSNs of all offsets behind each other.
-
-    Source: PackedOffsets, JE 7.5.11: differences in groups of 15 bits, the low one first; one that
-    another follows is stored as -1 less it.
-    """
-    place = 0
-    for row in range(n):
-        key = keys[row]
-        file_no = buf[key] * 16777216 + buf[key + 1] * 65536 + buf[key + 2] * 256 + buf[key + 3]
-        file_nos[row] = file_no
-        offset = 0
-        shift = 0
-        for cursor in range(at[row], ends[row], 2):
-            short = (buf[cursor] - 0) + (buf[cursor + 1] - 0) * 256
-            if short < 32768:
-                offset += short << shift
-                out[place] = file_no << 32 | offset
-                place += 1
-                shift = 0
-            else:
-                offset += (65535 - short) << shift
-                shift += 15
 
 
 class Summaries(Struct, frozen=True):
@@ -176,26 +88,17 @@ def _in_columns(entries: Entries, rows: Ints, version: int, *, fast: bool) -> Su
         if has_key_first:
             key_starts[at], key_sizes = decoded.fields.span("key")
             whole[at] &= key_sizes == _KEY_SIZE
-    rows, starts, stops, key_starts = (
-        column[whole] for column in (rows, starts, stops, key_starts)
-    )
-    data = entries.image.data if fast else as_plain(entries.image.data)
     names = [each.name for each in _summary_fields(version)]
-    totals = np.zeros((len(rows), len(names)), np.int64)
-    counts, ends = np.empty(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    run: Any = compiled(_measure) if fast else _measure
-    skipped = int(has_key_first)
-    run(data, len(rows), starts, stops, skipped, len(names), totals, counts, ends)
-    if not has_key_first:
-        key_starts = ends
-    fits = (counts >= 0) & (ends + (0 if has_key_first else _KEY_SIZE) == stops)
-    file_nos = np.empty(np.count_nonzero(fits), np.int64)
-    obsolete = np.empty(int(counts[fits].sum()), np.int64)
-    run = compiled(_unpack) if fast else _unpack
-    run(data, len(file_nos), starts[fits], ends[fits], file_nos, key_starts[fits], obsolete)
+    fits, file_nos, totals, obsolete = _native.read_summaries(
+        entries.image.data,
+        starts[whole],
+        stops[whole],
+        key_starts[whole] if has_key_first else None,
+        width=len(names),
+    )
     every = np.zeros((len(file_nos), len(SUMMARY_TOTALS)), np.int64)
-    every[:, [SUMMARY_TOTALS.index(name) for name in names]] = totals[fits]
-    return Summaries(rows[fits], file_nos, every, obsolete)
+    every[:, [SUMMARY_TOTALS.index(name) for name in names]] = totals
+    return Summaries(rows[whole][fits], file_nos, every, obsolete)
 
 
 def _summary_fields(version: int) -> tuple[Field, ...]:

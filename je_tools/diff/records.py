@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.cells import Cell, Spelling, lines_of
 from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
 from je_tools.formats.je.nodes import joined_spans
 from je_tools.formats.packed import encode_packed
+from je_tools.formats.rows import Cell, Form, lines_of
 from je_tools.formats.spans import Spans
 from je_tools.records import Records, no_records
 
@@ -121,8 +121,7 @@ class Comparison(Struct, frozen=True):
         ends = np.cumsum([0, *map(len, texts)])
         table = np.frombuffer(b"".join(texts), np.uint8)
         length = Spans(table, ends[:-1][place], np.diff(ends)[place])
-        cells = [Cell(key, Spelling.TEXT), Cell(data, Spelling.TEXT), Cell(length, Spelling.WORD)]
-        whole = lines_of(cells, fast=self.fast)
+        whole = lines_of([Cell(Form.TEXT, column) for column in (key, data, length)])
         sizes = key.sizes + np.maximum(data.sizes, 0) + length.sizes
         starts = np.cumsum(sizes) - sizes
         return replace(

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
-from je_tools.formats.je.identity import identities, new_seed
+from je_tools.formats.je.identity import Seed, identities, new_seed
 from je_tools.formats.je.keys import join_two_part
 from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.reader import Rows
@@ -138,7 +138,7 @@ class Content(Struct, frozen=True):
     kept: Solid
     undecodable: int
     states: tuple[FileState, ...]
-    seed: Ints
+    seed: Seed
 
 
 class _Seen(Struct, frozen=True):
@@ -237,7 +237,7 @@ class _Look(Struct, frozen=True):
     """
 
     codes: _Codes
-    seed: Ints
+    seed: Seed
     fast: bool
     duplicates: frozenset[int]
     internal: bool

@@ -13,10 +13,10 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from je_tools.environment import Environment, LogFile, Misnamed
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.cells import Cell, Spelling, lines_of
+from je_tools.formats.arrays import Mask
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.types import type_name
+from je_tools.formats.rows import Cell, Form, lines_of, words
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 from je_tools.masking import DataMode, Masking
@@ -184,7 +184,7 @@ def _lost_names(salvaged: Salvage) -> Iterator[dict[str, Any]]:
 def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
     """Lost keys of a database, then the records that are unsure, then what is left out."""
     yield from _lost_lines(salvaged, one, masking)
-    line = _Line(one, masking, salvaged.fast)
+    line = _Line(one, masking)
     for batch in salvaged.named_batches(one):
         yield line.of("record", batch)
     choice = salvaged.choice
@@ -197,59 +197,47 @@ def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterat
 class _Line:
     """Lines about records of one database."""
 
-    def __init__(self, one: Described, masking: Masking, fast: bool) -> None:
+    def __init__(self, one: Described, masking: Masking) -> None:
         self.front = f'"db":{json.dumps(one.database.shown)},"key":'
         self.masking = masking
-        self.fast = fast
 
     def key_cell(self, kind: str, key: Spans) -> Cell:
         """What every line begins with."""
         is_shown = self.masking.mode is DataMode.SHOW
         front = f'{{"kind":"{kind}",{self.front}'.encode()
-        spelling = Spelling.HEX if is_shown else Spelling.TEXT
-        return Cell(masked(key, self.masking), spelling, front + b'"', b'"', front + b"null")
+        form = Form.HEX if is_shown else Form.TEXT
+        return Cell(form, masked(key, self.masking), front + b'"', b'"', front + b"null")
 
     def of(self, kind: str, records: Graded) -> Bytes:
         """Where each record comes from, and how sure it is."""
-        labels = [grade.label.encode() for grade in Confidence]
-        sizes = np.array([len(label) for label in labels], np.int64)
-        starts = np.cumsum(sizes) - sizes
-        codes = records.confidence
-        table = np.frombuffer(b"".join(labels), np.uint8)
+        labels = words([grade.label.encode() for grade in Confidence], records.confidence)
         cells = [
             self.key_cell(kind, records.key),
-            Cell(records.lsn, Spelling.LSN, b',"lsn":"', b'"'),
-            Cell(
-                Spans(table, starts[codes], sizes[codes]),
-                Spelling.WORD,
-                b',"confidence":"',
-                b'"}\n',
-            ),
+            Cell(Form.LSN, records.lsn, b',"lsn":"', b'"'),
+            Cell(Form.TEXT, labels, b',"confidence":"', b'"}\n'),
         ]
-        return lines_of(cells, fast=self.fast)
+        return lines_of(cells)
 
 
 def _lost_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
-    lost, line = salvaged.lost, _Line(one, masking, salvaged.fast)
+    lost, line = salvaged.lost, _Line(one, masking)
     index = np.flatnonzero(~lost.comes_back & (lost.named.db_id == one.database.db_id))
     for first in range(0, len(index), PIECE_ROWS):
         some = index[first : first + PIECE_ROWS]
         named = lost.named.take(some)
         cells = [
             line.key_cell("lost-key", named.records.key),
-            Cell(named.records.lsn, Spelling.LSN, b',"lsn":"', b'"'),
-            Cell(named.by, Spelling.LSN, b',"named_by":"', b'"'),
+            Cell(Form.LSN, named.records.lsn, b',"lsn":"', b'"'),
+            Cell(Form.LSN, named.by, b',"named_by":"', b'"'),
             _choice(named.by_slot, b',"by":"slot"', b',"by":"transaction"'),
             _choice(named.gone, b',"deletion":true', b',"deletion":false'),
             _choice(lost.has_older[some], b',"older":true}\n', b',"older":false}\n'),
         ]
-        yield lines_of(cells, fast=salvaged.fast)
+        yield lines_of(cells)
 
 
 def _choice(mask: Mask, yes: bytes, no: bytes) -> Cell:
-    starts: Ints = np.where(mask, 0, len(yes)).astype(np.int64)
-    sizes: Ints = np.where(mask, len(yes), len(no)).astype(np.int64)
-    return Cell(Spans(np.frombuffer(yes + no, np.uint8), starts, sizes), Spelling.WORD)
+    return Cell(Form.TEXT, words([no, yes], mask.astype(np.int64)))
 
 
 def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Output) -> str:

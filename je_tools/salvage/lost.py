@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.cells import read_only
 from je_tools.formats.je.identity import identities, newest_of
+from je_tools.formats.rows import read_only
 from je_tools.names import FIXED_NAMES
 from je_tools.salvage.choice import Choice, Confidence, Mode
 from je_tools.salvage.content import Content

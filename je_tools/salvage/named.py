@@ -15,7 +15,6 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.cells import Cell, Spelling, lines_of, read_only
 from je_tools.formats.je.columns import Columns, Decoded, decode
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.header import NULL_LSN
@@ -25,6 +24,7 @@ from je_tools.formats.je.layout import NODE_HAS_PREFIX
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_embedded, split_two_part_keys
 from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
+from je_tools.formats.rows import Cell, Form, lines_of, read_only
 from je_tools.formats.spans import Spans, gather
 from je_tools.records import NO_TIME, NO_VLSN, Records, no_records
 from je_tools.salvage.batches import joined
@@ -193,20 +193,24 @@ class FindNamed(Struct, frozen=True):
 
     def _whole_keys(self, fields: Columns, suffix: Spans, node: Ints) -> Spans:
         """Keys with the prefix of their node in front, in a buffer of their own."""
-        cells = [Cell(suffix, Spelling.TEXT)]
+        columns = [suffix]
         sizes = suffix.sizes
         if fields.has("key_prefix"):
             starts, lengths = fields.span("key_prefix")
             has_prefix = fields.number("booleans") & NODE_HAS_PREFIX != 0
             lengths = np.where(has_prefix, np.maximum(lengths, 0), 0)
             prefix = Spans(fields.data, starts[node], lengths[node])
-            cells.insert(0, Cell(prefix, Spelling.TEXT))
+            columns.insert(0, prefix)
             sizes = sizes + prefix.sizes
         sizes = np.where(suffix.sizes < 0, -1, sizes)
         if (suffix.sizes < 0).any():
-            cells = [Cell(cell.values.take(suffix.sizes >= 0), Spelling.TEXT) for cell in cells]
+            columns = [column.take(suffix.sizes >= 0) for column in columns]
         ends = np.cumsum(np.maximum(sizes, 0))
-        return Spans(lines_of(cells, fast=self.fast), ends - np.maximum(sizes, 0), sizes)
+        return Spans(
+            lines_of([Cell(Form.TEXT, column) for column in columns]),
+            ends - np.maximum(sizes, 0),
+            sizes,
+        )
 
     def _identities(
         self, key: Spans, data: Spans, db_id: Ints, is_old_duplicate: Mask

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.cells import Cell, Room, Spelling, lines_of
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.rows import Cell, Form, Room, lines_of, words
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 from je_tools.masking import DataMode, Masking
@@ -67,12 +67,8 @@ class Marks(Struct, frozen=True):
 
     def cell(self, records: Records, before: str, after: str) -> Cell:
         """The labels as a cell."""
-        words = [label.encode() for label in self.labels]
-        sizes = np.array([len(word) for word in words], np.int64)
-        starts = np.cumsum(sizes) - sizes
-        codes = self.of(records)
-        spans = Spans(np.frombuffer(b"".join(words), np.uint8), starts[codes], sizes[codes])
-        return Cell(spans, Spelling.WORD, before.encode(), after.encode())
+        labels = words([label.encode() for label in self.labels], self.of(records))
+        return Cell(Form.TEXT, labels, before.encode(), after.encode())
 
 
 class LineForm(Struct, frozen=True):
@@ -103,7 +99,7 @@ def dump_form(masking: Masking, *, is_print: bool, fast: bool) -> LineForm:
         is_print: `-p`, visible characters as they are; else hexadecimal throughout.
         fast: use compiled kernels.
     """
-    lines = partial(_dump_lines, masking, Spelling.PRINT if is_print else Spelling.HEX, fast)
+    lines = partial(_dump_lines, masking, Form.PRINT if is_print else Form.HEX, fast)
     # What is masked is no database any more, and a format of this name is one that DbLoad refuses.
     is_shown = masking.mode is DataMode.SHOW
     form = "print" if is_print else "bytevalue"
@@ -149,76 +145,74 @@ def _dump_header(form: str, database: Named) -> bytes:
 
 
 def _dump_lines(
-    masking: Masking, spelling: Spelling, fast: bool, database: Named, records: Records, room: Room
+    masking: Masking, form: Form, fast: bool, database: Named, records: Records, room: Room
 ) -> Bytes:
     columns = (masked(records.key, masking), masked(records.data, masking))
-    cells = [Cell(values, spelling, b" ", b"\n", b" \n") for values in columns]
-    return lines_of(cells, room, fast=fast)
+    cells = [Cell(form, values, b" ", b"\n", b" \n") for values in columns]
+    return lines_of(cells, room)
 
 
 def _json_lines(
     masking: Masking, marks: Marks | None, fast: bool, database: Named, records: Records, room: Room
 ) -> Bytes:
-    text = _spelling(masking)
+    form = _form(masking)
     key, data = masked(records.key, masking), masked(records.data, masking)
     front = f'{{"db":{json.dumps(database.shown)},"key":'.encode()
     cells = [
-        Cell(key, text, front + b'"', b'"', front + b"null"),
-        Cell(data, text, b',"data":"', b'"', b',"data":null'),
+        Cell(form, key, front + b'"', b'"', front + b"null"),
+        Cell(form, data, b',"data":"', b'"', b',"data":null'),
     ]
     columns = time_columns(records)
     cells += [_number_cell(columns[name], f',"{name}":'.encode()) for name in TIMES]
-    cells.append(Cell(_words(records.tombstone, b',"tombstone":true', b""), Spelling.WORD))
+    cells.append(_choice(records.tombstone, b',"tombstone":true', b""))
     cells.append(_number_cell(columns["vlsn"], b',"vlsn":'))
     lsn, has_lsn = columns["lsn"]
     # An object has keys of an application in it, as those of a range that it gave up.
     typed = database.typed if masking.mode is DataMode.SHOW else None
     end = b"" if marks or typed else b"}\n"
-    cells.append(Cell(lsn, Spelling.LSN, b',"lsn":"', b'"' + end, end, has_lsn))
+    cells.append(Cell(Form.LSN, lsn, b',"lsn":"', b'"' + end, end, has_lsn))
     if marks:
         end = b"" if typed else b"}\n"
         cells.append(marks.cell(records, f',"{marks.name}":"', '"' + end.decode()))
     if typed is not None:
         objects = spans_of(typed(records))
-        cells.append(Cell(objects, Spelling.WORD, b',"record":', b"}\n", b"}\n"))
-    return lines_of(cells, room, fast=fast)
+        cells.append(Cell(Form.TEXT, objects, b',"record":', b"}\n", b"}\n"))
+    return lines_of(cells, room)
 
 
 def _csv_lines(
     masking: Masking, marks: Marks | None, fast: bool, database: Named, records: Records, room: Room
 ) -> Bytes:
-    text = _spelling(masking)
+    form = _form(masking)
     name = safe_cell(database.shown).replace('"', '""')
     front = f'"{name}",'.encode()
     cells = [
-        Cell(masked(records.key, masking), text, front + b'"', b'",', front + b","),
-        Cell(masked(records.data, masking), text, b'"', b'",', b","),
+        Cell(form, masked(records.key, masking), front + b'"', b'",', front + b","),
+        Cell(form, masked(records.data, masking), b'"', b'",', b","),
     ]
     columns = time_columns(records)
     cells += [_number_cell(columns[each], b"", b",", b",") for each in TIMES]
-    cells.append(Cell(_words(records.tombstone, b"true,", b"false,"), Spelling.WORD))
+    cells.append(_choice(records.tombstone, b"true,", b"false,"))
     cells.append(_number_cell(columns["vlsn"], b"", b",", b","))
     lsn, has_lsn = columns["lsn"]
     end = b"," if marks else b"\n"
-    cells.append(Cell(lsn, Spelling.LSN, b'"', b'"' + end, end, has_lsn))
+    cells.append(Cell(Form.LSN, lsn, b'"', b'"' + end, end, has_lsn))
     if marks:
         cells.append(marks.cell(records, '"', '"\n'))
-    return lines_of(cells, room, fast=fast)
+    return lines_of(cells, room)
 
 
-def _spelling(masking: Masking) -> Spelling:
-    return Spelling.HEX if masking.mode is DataMode.SHOW else Spelling.TEXT
+def _form(masking: Masking) -> Form:
+    return Form.HEX if masking.mode is DataMode.SHOW else Form.TEXT
 
 
 def _number_cell(
     column: tuple[Ints, Mask], before: bytes, after: bytes = b"", instead: bytes = b""
 ) -> Cell:
     numbers, valid = column
-    return Cell(numbers, Spelling.DECIMAL, before, after, instead, valid)
+    return Cell(Form.DECIMAL, numbers, before, after, instead, valid)
 
 
-def _words(mask: Mask, yes: bytes, no: bytes) -> Spans:
-    """One of two words for each row."""
-    starts = np.where(mask, 0, len(yes)).astype(np.int64)
-    sizes = np.where(mask, len(yes), len(no)).astype(np.int64)
-    return Spans(np.frombuffer(yes + no, np.uint8), starts, sizes)
+def _choice(mask: Mask, yes: bytes, no: bytes) -> Cell:
+    """Return one of two words for each row."""
+    return Cell(Form.TEXT, words([no, yes], mask.astype(np.int64)))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from je_tools.forks import Step
-from je_tools.formats.cells import Room
+from je_tools.formats.rows import Room
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans, gather
 from je_tools.masking import Masking

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from je_tools.errors import UsageError
 from je_tools.forks import Step
-from je_tools.formats.cells import Room
+from je_tools.formats.rows import Room
 from je_tools.formats.source import Bytes
 from je_tools.masking import Masking
 from je_tools.records import (

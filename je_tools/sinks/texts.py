@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from je_tools.entries import EntryTable
+from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.source import Bytes
-from je_tools.formats.spans import Offsets, gather, gather_hex, spell_lsns
+from je_tools.formats.spans import Offsets, gather_hex, spell_lsns
 from je_tools.masking import DataMode, Masking
 from je_tools.plain import clean_text as clean_text
 from je_tools.plain import is_lsn as is_lsn
@@ -73,8 +74,8 @@ def data_texts(
 
 def entry_texts(table: EntryTable, masking: Masking, *, fast: bool) -> pa.StringArray:
     """The payload of each entry as a JSON object."""
-    starts, sizes, texts = entry_objects(table, masking, fast=fast)
-    return string_array(*gather(texts, starts, sizes, fast=fast))
+    ends, texts = entry_objects(table, masking)
+    return string_array(ends.astype(np.int32), texts)
 
 
 def choice_texts(codes: npt.NDArray[np.uint8], texts: Mapping[int, str]) -> pa.StringArray:
@@ -87,9 +88,9 @@ def choice_texts(codes: npt.NDArray[np.uint8], texts: Mapping[int, str]) -> pa.S
 
 def id_texts(ids: Ints, valid: Mask, texts: Mapping[int, str]) -> pa.StringArray:
     """The text of each id, null where the id has none or is not valid."""
-    unique, inverse = np.unique(ids, return_inverse=True)
-    known = pa.array([texts.get(int(i)) for i in unique], pa.string())
-    return known.take(number_array(inverse.astype(np.int32), valid))
+    unique, _, choice = _native.distinct(ids)
+    known = pa.array([texts.get(i) for i in unique.tolist()], pa.string())
+    return known.take(number_array(choice.astype(np.int32), valid))
 
 
 def joined(*pieces: str | pa.StringArray) -> pa.StringArray:

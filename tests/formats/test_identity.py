@@ -1,54 +1,34 @@
-"""Identities of records: both forms of the kernel agree, and the newest of each is found."""
+"""Identities of records: those that differ have others, and the newest of each is found."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from je_tools.formats.je.identity import identify, identities, new_seed, newest_of
+from je_tools.formats.je.identity import identities, new_seed, newest_of
 from tests.builders.records import spans_of
 
-KEYS = st.lists(
-    st.tuples(st.none() | st.binary(max_size=13), st.integers(-(1 << 63), (1 << 63) - 1)),
-    min_size=1,
-)
 
-
-@given(KEYS)
-def test_the_kernel_as_plain_python(rows: list[tuple[bytes | None, int]]) -> None:
-    keys = spans_of([key for key, _ in rows])
-    db_ids = np.array([db_id for _, db_id in rows], np.int64)
-    seed = new_seed()
-    fast = identities(keys.data, keys.starts, keys.sizes, db_ids, seed, fast=True)
-    plain = ([0] * len(rows), [0] * len(rows))
-    lists = (keys.starts.tolist(), keys.sizes.tolist(), db_ids.tolist())
-    identify(memoryview(keys.data.tobytes()), *lists, len(rows), seed.tolist(), *plain)
-    assert [column.tolist() for column in fast] == list(plain)
-
-
-@pytest.mark.parametrize("fast", [False, True])
-def test_what_differs_has_another_identity(fast: bool) -> None:
+def test_what_differs_has_another_identity() -> None:
     """Keys of all lengths of zeros, and the same key in other databases."""
     keys: list[bytes | None] = [bytes(size) for size in range(300)]
     keys += [b"key"] * 300
     column = spans_of(keys)
     db_ids = np.array([5] * 300 + [(i - 150) << 26 for i in range(300)], np.int64)
     seed = new_seed()
-    first, second = identities(column.data, column.starts, column.sizes, db_ids, seed, fast=fast)
+    first, second = identities(column.data, column.starts, column.sizes, db_ids, seed)
     assert len(set(first.tolist())) == len(set(second.tolist())) == 600
     assert min(first.min(), second.min()) >= 0
-    again = identities(column.data, column.starts, column.sizes, db_ids, new_seed(), fast=fast)
+    again = identities(column.data, column.starts, column.sizes, db_ids, new_seed())
     assert not set(again[0].tolist()) & set(first.tolist())
 
 
-@pytest.mark.parametrize("fast", [False, True])
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2), st.booleans())), st.integers(1, 5))
-def test_newest(fast: bool, rows: list[tuple[int, int, bool]], threads: int) -> None:
+def test_newest(rows: list[tuple[int, int, bool]], threads: int) -> None:
     first = np.array([row[0] for row in rows], np.int64)
     second = np.array([row[1] for row in rows], np.int64)
     wanted = np.array([row[2] for row in rows], np.bool_)
     last = {row[:2]: i for i, row in enumerate(rows) if row[2]}
-    found = newest_of(first, second, wanted, threads, fast=fast)
+    found = newest_of(first, second, wanted, threads)
     assert np.flatnonzero(found).tolist() == sorted(last.values())

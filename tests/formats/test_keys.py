@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from je_tools.formats import _native
 from je_tools.formats.je.keys import (
     NotTwoPartError,
     join_two_part,
@@ -14,8 +15,7 @@ from je_tools.formats.je.keys import (
     slot_parts,
     split_two_part,
 )
-from je_tools.formats.je.slots import _split
-from je_tools.formats.kernels import compiled
+from je_tools.formats.spans import Spans
 
 EMBEDDED, NO_DATA = 0x10, 0x20
 LONG_KEYS = st.integers(0, 70000).map(lambda size: b"k" * size)
@@ -87,14 +87,10 @@ def test_a_damaged_slot_keeps_its_bytes_as_the_key() -> None:
 @given(st.lists(st.tuples(st.binary(max_size=300) | LONG_KEYS, st.integers(0, 255)), max_size=6))
 @example([(join_two_part(b"k" * 400, b"v"), EMBEDDED)])
 def test_slots_in_columns_are_split_like_single_ones(slots: list[tuple[bytes, int]]) -> None:
-    """The kernel in both forms, on any bytes, beside the plain function for one slot."""
-    data = np.frombuffer(b"".join(key for key, _ in slots) + b"\0", np.uint8)
-    sizes = np.array([len(key) for key, _ in slots], np.int64)
-    starts = np.cumsum(sizes) - sizes
+    """On any bytes, beside the plain function for one slot."""
+    keys = Spans.of([key for key, _ in slots])
     states = np.array([state for _, state in slots], np.int64)
     expected = [slot_parts({"key": key, "state": state}) for key, state in slots]
-    for split, buf in ((_split, memoryview(data)), (compiled(_split), data)):
-        keys, values = np.empty_like(sizes), np.empty_like(sizes)
-        split(buf, starts, sizes, states, len(slots), keys, values)
-        assert keys.tolist() == [len(key) for key, _ in expected]
-        assert values.tolist() == [-1 if value is None else len(value) for _, value in expected]
+    sizes, values = _native.split_keys(keys, states)
+    assert sizes.tolist() == [len(key) for key, _ in expected]
+    assert values.tolist() == [-1 if value is None else len(value) for _, value in expected]

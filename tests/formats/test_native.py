@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 
 from je_tools.formats import _native
+from je_tools.formats.je import programs as p
 from je_tools.formats.je import walk as w
 from tests.corpus import ROOT
 
@@ -20,13 +21,20 @@ RULES = w.HeaderRules.of(17, 1 << 32)
 
 
 def _stub() -> dict[str, list[str]]:
-    """The functions of the stub, and the names of their parameters."""
+    """The functions and classes of the stub, and the names of their parameters."""
     tree = ast.parse((ROOT / "formats" / "_native.pyi").read_text(encoding="utf-8"))
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return {
-        node.name: [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
-        for node in functions
-    }
+    made = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            made[node.name] = _parameters(node)
+        elif isinstance(node, ast.ClassDef):
+            named = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+            made[node.name] = _parameters(named["__new__"])[1:]
+    return made
+
+
+def _parameters(node: ast.FunctionDef) -> list[str]:
+    return [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
 
 
 def test_the_stub_has_every_function_and_its_parameters() -> None:
@@ -96,3 +104,37 @@ def test_an_output_that_is_read_only_is_refused() -> None:
     columns.flags.flags.writeable = False
     with pytest.raises((TypeError, ValueError)):
         _walk(columns)
+
+
+def _program(**changed: Any) -> _native.Program:
+    ops = np.array([p.U8, 0, -1, 0, 0, *[0] * 8], np.int64)
+    tables = {"op_start": np.zeros(256, np.int64), "op_stop": np.full(256, p.OP_WIDTH, np.int64)}
+    return _native.Program(**{**tables, "ops": ops, "columns": 1, "sized": 0, **changed})
+
+
+@pytest.mark.parametrize(
+    ("at", "number"),
+    [
+        (p.OP_CODING, 2),
+        (p.OP_COLUMN, 1),
+        (p.OP_COLUMN, -2),
+        (p.OP_SIZE, 0),
+        (p.OP_BASE, -1),
+        (p.OP_TESTS, 3),
+    ],
+)
+def test_numbers_that_are_no_program_are_refused(at: int, number: int) -> None:
+    ops = np.array([p.U8, 0, -1, 0, 1, *[0] * 8], np.int64)
+    _program(ops=ops)
+    ops[at] = number
+    with pytest.raises(ValueError, match=r"column|coding|sizes|base"):
+        _program(ops=ops)
+
+
+def test_operations_that_are_not_there_are_refused() -> None:
+    with pytest.raises(ValueError, match="not there"):
+        _program(op_stop=np.full(256, 2 * p.OP_WIDTH, np.int64))
+    with pytest.raises(ValueError, match="wrong lengths"):
+        _program(ops=np.zeros(3, np.int64))
+    with pytest.raises(ValueError, match="too many columns"):
+        _program(columns=64)

@@ -22,7 +22,7 @@ import pytest
 from je_tools import forks, turns
 from je_tools.errors import StoppedError
 from je_tools.forks import Step, Task, forked
-from je_tools.formats.cells import Room
+from je_tools.formats.rows import Room
 from je_tools.formats.source import Bytes
 from je_tools.masking import Masking
 from je_tools.records import Coming, Note, Records

@@ -19,9 +19,11 @@ import pytest
 
 from je_tools import dump as dump_module
 from je_tools import parts, scan
-from je_tools.formats import spans, spelling
+from je_tools.formats import rows as rows_of_text
+from je_tools.formats import spans
 from je_tools.formats.je import reader
 from je_tools.formats.je.types import ENTRY_TYPES
+from je_tools.sinks import jsonl
 from je_tools.sinks.entries import ParquetSink
 from tests.builders.logs import LogFile, packed, write_log
 from tests.builders.planted import VERSIONS, planted_log
@@ -364,7 +366,7 @@ def test_an_empty_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_entry_too_long_for_the_output_is_named(
     form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for counts in (spans, spelling):
+    for counts in (spans, rows_of_text, jsonl):
         monkeypatch.setattr(counts, "GATHERED_MAX", 100)
     done = je_tools("dump", FIXTURES / "v17-basic/env", "--format", form, "--type", "INS_LN_TX")
     assert done.code == 4

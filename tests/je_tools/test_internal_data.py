@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from je_tools.formats.cells import Room
 from je_tools.formats.je.entries import Entry, encode_entry, read_header
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.internal import (
@@ -21,6 +20,7 @@ from je_tools.formats.je.internal import (
     RecordExtinction,
     ReservedFile,
 )
+from je_tools.formats.rows import Room
 from je_tools.formats.spans import Spans
 from je_tools.masking import DataMode, Masking
 from je_tools.records import Records, no_records

@@ -1,8 +1,13 @@
-//! Arrays and columns of byte strings, as Python lends them and takes them.
+//! Arrays and columns of byte strings, as Python lends them and takes them, and `formats/arrays.py`.
 
+use je_tools_core::arrays::{self, Distinct};
 use je_tools_core::je::keys::Keys;
 use je_tools_core::je::nodes::Joined;
-use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
+use je_tools_core::spans::{Outside, Spans};
+use numpy::{
+    Element, IntoPyArray, PyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1,
+    PyUntypedArrayMethods,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -24,7 +29,7 @@ impl<'a, 'py, T: Element + 'a> FromPyObject<'a, 'py> for Column<'py, T> {
 }
 
 impl<T: Element> Column<'_, T> {
-    pub fn slice(&self) -> PyResult<&[T]> {
+    pub fn as_slice(&self) -> PyResult<&[T]> {
         Ok(self.0.as_slice()?)
     }
 }
@@ -39,9 +44,14 @@ pub struct PySpans<'py> {
 
 impl PySpans<'_> {
     pub fn keys(&self) -> PyResult<Keys<'_>> {
-        let (starts, sizes) = (self.starts.slice()?, self.sizes.slice()?);
+        let (starts, sizes) = (self.starts.as_slice()?, self.sizes.as_slice()?);
         same_length(starts.len(), sizes.len())?;
-        Ok(Keys { data: self.data.slice()?, starts, sizes })
+        Ok(Keys { data: self.data.as_slice()?, starts, sizes })
+    }
+
+    pub fn borrow(&self) -> PyResult<Spans<'_>> {
+        Spans::new(self.data.as_slice()?, self.starts.as_slice()?, self.sizes.as_slice()?)
+            .map_err(outside)
     }
 }
 
@@ -65,4 +75,34 @@ pub fn joined(py: Python<'_>, joined: Joined) -> PyResult<PyJoined<'_>> {
 pub fn read_only(array: PyBytes1<'_>) -> PyResult<PyBytes1<'_>> {
     array.getattr("flags")?.setattr("writeable", false)?;
     Ok(array)
+}
+
+/// The error for spans that do not lie in their buffer: a bug of the caller.
+pub fn outside(_: Outside) -> PyErr {
+    PyValueError::new_err("a span outside of its buffer, or columns that differ in length")
+}
+
+/// Return columns that lie one after the other as an array (columns, rows).
+pub fn table<'py, T: Element>(
+    py: Python<'py>,
+    numbers: Vec<T>,
+    columns: usize,
+    rows: usize,
+) -> PyResult<Bound<'py, PyArray2<T>>> {
+    PyArray::from_vec(py, numbers).reshape([columns, rows])
+}
+
+/// Return numbers as an array, without a copy.
+pub fn array<T: Element>(py: Python<'_>, numbers: Vec<T>) -> Bound<'_, PyArray1<T>> {
+    PyArray::from_vec(py, numbers)
+}
+
+type PyDistinct<'py> =
+    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+
+#[pyfunction]
+pub fn distinct<'py>(py: Python<'py>, column: Column<'py, i64>) -> PyResult<PyDistinct<'py>> {
+    let column = column.as_slice()?;
+    let Distinct { values, first, choice } = py.detach(|| arrays::distinct(column));
+    Ok((array(py, values), array(py, first), array(py, choice)))
 }

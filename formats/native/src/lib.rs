@@ -9,6 +9,9 @@
 mod arrays;
 mod je;
 mod packed;
+mod rows;
+mod spans;
+mod thrift;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -23,6 +26,12 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let declared = [
         packed::DECLARED,
         je::walk::DECLARED,
+        // Columns and text.
+        je::columns::DECLARED,
+        je::identity::DECLARED,
+        je::slots::DECLARED,
+        rows::DECLARED,
+        thrift::DECLARED,
         // Entries at LSNs, nodes and keys, and what is written.
         je::column_writer::DECLARED,
         je::fetch::DECLARED,
@@ -44,6 +53,24 @@ mod _native {
     use super::je::walk::{check_sums, walk};
     #[pymodule_export]
     use super::packed::{encode_packed, read_packed};
+
+    // Columns and text.
+    #[pymodule_export]
+    use super::arrays::distinct;
+    #[pymodule_export]
+    use super::je::columns::{Program, decode_columns};
+    #[pymodule_export]
+    use super::je::identity::{identify, mark_newest};
+    #[pymodule_export]
+    use super::je::slots::split_keys;
+    #[pymodule_export]
+    use super::je::summaries::read_summaries;
+    #[pymodule_export]
+    use super::rows::{rows_bound, write_rows};
+    #[pymodule_export]
+    use super::spans::{contains, gather, gather_hex, gather_printable, lsn_texts, starts_with};
+    #[pymodule_export]
+    use super::thrift::{fill_thrift, open_thrift};
 
     // Entries at LSNs, nodes and keys, and what is written.
     #[pymodule_export]

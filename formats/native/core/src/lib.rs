@@ -9,6 +9,11 @@
 #![forbid(unsafe_code)]
 
 pub mod adler;
+pub mod arrays;
 pub mod bytes;
 pub mod je;
 pub mod packed;
+pub mod rows;
+pub mod spans;
+pub mod text;
+pub mod thrift;

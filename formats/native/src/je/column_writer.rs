@@ -42,14 +42,14 @@ pub struct PyPart<'py> {
 impl PyPart<'_> {
     fn part(&self) -> PyResult<Part<'_>> {
         Ok(Part {
-            op_start: self.program.op_start.slice()?,
-            op_stop: self.program.op_stop.slice()?,
-            ops: self.program.ops.slice()?,
-            data: self.data.slice()?,
+            op_start: self.program.op_start.as_slice()?,
+            op_stop: self.program.op_stop.as_slice()?,
+            ops: self.program.ops.as_slice()?,
+            data: self.data.as_slice()?,
             values: Table { numbers: self.values.as_slice()?, rows: self.values.shape()[1] },
             sizes: Table { numbers: self.sizes.as_slice()?, rows: self.sizes.shape()[1] },
-            counts: self.counts.slice()?,
-            firsts: self.firsts.slice()?,
+            counts: self.counts.as_slice()?,
+            firsts: self.firsts.as_slice()?,
         })
     }
 }
@@ -62,7 +62,7 @@ pub fn encode_parts<'py>(
     slots: PyPart<'py>,
     tail: PyPart<'py>,
 ) -> PyResult<PyJoined<'py>> {
-    let (types, head, slots, tail) = (types.slice()?, head.part()?, slots.part()?, tail.part()?);
+    let (types, head, slots, tail) = (types.as_slice()?, head.part()?, slots.part()?, tail.part()?);
     match py.detach(|| column_writer::encode(types, head, slots, tail)) {
         Some(found) => joined(py, found),
         None => Err(PyValueError::new_err("columns do not have what their program asks for")),

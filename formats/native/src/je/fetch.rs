@@ -30,11 +30,11 @@ pub struct PyImage<'py> {
 impl PyImage<'_> {
     pub fn log<'a>(&'a self, rules: &'a [Rules]) -> PyResult<Log<'a>> {
         let log = Log {
-            bytes: self.data.slice()?,
-            file_nos: self.file_nos.slice()?,
-            starts: self.starts.slice()?,
-            stops: self.stops.slice()?,
-            versions: self.versions.slice()?,
+            bytes: self.data.as_slice()?,
+            file_nos: self.file_nos.as_slice()?,
+            starts: self.starts.as_slice()?,
+            stops: self.stops.as_slice()?,
+            versions: self.versions.as_slice()?,
             rules,
         };
         for column in [log.starts, log.stops, log.versions] {
@@ -55,7 +55,7 @@ pub fn fetch_entries<'py>(
     room_size: usize,
 ) -> PyResult<(Bound<'py, PyDict>, Option<PyBytes1<'py>>)> {
     let rules: Vec<Rules> = rules.into_iter().map(Rules::from).collect();
-    let (log, lsns) = (image.log(&rules)?, lsns.slice()?);
+    let (log, lsns) = (image.log(&rules)?, lsns.as_slice()?);
     let found = py.detach(|| fetch::fetch(log, lsns, check, room_size));
     let columns = PyDict::new(py);
     let numbers: [(&str, PyInts<'py>); 4] = [

@@ -60,13 +60,13 @@ pub struct PyRows<'py> {
 impl PyRows<'_> {
     fn rows(&self) -> PyResult<Rows<'_>> {
         let rows = Rows {
-            data: self.data.slice()?,
+            data: self.data.as_slice()?,
             base: self.base,
-            offset: self.offset.slice()?,
-            type_no: self.type_no.slice()?,
-            header_size: self.header_size.slice()?,
-            item_size: self.item_size.slice()?,
-            checksum: self.checksum.slice()?,
+            offset: self.offset.as_slice()?,
+            type_no: self.type_no.as_slice()?,
+            header_size: self.header_size.as_slice()?,
+            item_size: self.item_size.as_slice()?,
+            checksum: self.checksum.as_slice()?,
         };
         let lengths =
             [rows.type_no.len(), rows.header_size.len(), rows.item_size.len(), rows.checksum.len()];
@@ -89,15 +89,15 @@ pub fn fingerprints_of<'py>(
 ) -> PyResult<(Bound<'py, PyArray1<u32>>, PyInts<'py>)> {
     let rows = rows.rows()?;
     let threes: Vec<[i64; 3]> =
-        steps.slice()?.chunks_exact(3).map(|step| [step[0], step[1], step[2]]).collect();
-    let steps = Steps { firsts: firsts.slice()?, lasts: lasts.slice()?, steps: &threes };
+        steps.as_slice()?.chunks_exact(3).map(|step| [step[0], step[1], step[2]]).collect();
+    let steps = Steps { firsts: firsts.as_slice()?, lasts: lasts.as_slice()?, steps: &threes };
     let found = py.detach(|| fingerprints::of_rows(rows, steps, printing.into()));
     Ok((found.offsets.into_pyarray(py), found.prints.into_pyarray(py)))
 }
 
 #[pyfunction]
 pub fn note_lsns(lsns: Ints<'_>, mut bits: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
-    fingerprints::note(lsns.slice()?, bits.as_slice_mut()?);
+    fingerprints::note(lsns.as_slice()?, bits.as_slice_mut()?);
     Ok(())
 }
 
@@ -114,9 +114,9 @@ impl PySlots<'_> {
     fn slots(&self) -> PyResult<Slots<'_>> {
         let slots = Slots {
             key: self.key.keys()?,
-            lsn: self.lsn.slice()?,
-            state: self.state.slice()?,
-            expires_ms: self.expires_ms.slice()?,
+            lsn: self.lsn.as_slice()?,
+            state: self.state.as_slice()?,
+            expires_ms: self.expires_ms.as_slice()?,
         };
         for length in [slots.key.len(), slots.state.len(), slots.expires_ms.len()] {
             same_length(slots.lsn.len(), length)?;
@@ -141,12 +141,12 @@ impl PyKnown<'_> {
     fn known(&self) -> PyResult<Known<'_>> {
         Ok(Known {
             log: self.image.log(&[])?,
-            reserved: self.reserved.slice()?,
-            page_first: self.page_first.slice()?,
-            low: self.low.slice()?,
-            prints: self.prints.slice()?,
-            noted: self.noted.slice()?,
-            noted_bits: self.noted_bits.slice()?,
+            reserved: self.reserved.as_slice()?,
+            page_first: self.page_first.as_slice()?,
+            low: self.low.as_slice()?,
+            prints: self.prints.as_slice()?,
+            noted: self.noted.as_slice()?,
+            noted_bits: self.noted_bits.as_slice()?,
         })
     }
 }
@@ -162,7 +162,7 @@ pub fn doubtful_slots<'py>(
     printing: PyPrinting,
     asks_noted: bool,
 ) -> PyResult<PyMask<'py>> {
-    let (slots, rows, known) = (slots.slots()?, rows.slice()?, known.known()?);
+    let (slots, rows, known) = (slots.slots()?, rows.as_slice()?, known.known()?);
     let told = py
         .detach(|| fingerprints::doubtful(slots, rows, known, db_id, printing.into(), asks_noted));
     Ok(told.into_pyarray(py))

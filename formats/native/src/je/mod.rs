@@ -1,5 +1,9 @@
 //! Berkeley DB Java Edition logs.
 
+pub mod columns;
+pub mod identity;
+pub mod slots;
+pub mod summaries;
 pub mod walk;
 
 // Entries at LSNs, nodes and keys, and what is written.

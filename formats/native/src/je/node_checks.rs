@@ -13,7 +13,7 @@ pub fn descents<'py>(
     first: Ints<'py>,
     two_part: bool,
 ) -> PyResult<PyMask<'py>> {
-    let (keys, first) = (keys.keys()?, first.slice()?);
+    let (keys, first) = (keys.keys()?, first.as_slice()?);
     Ok(py.detach(|| node_checks::descents(keys, first, two_part)).into_pyarray(py))
 }
 
@@ -24,6 +24,6 @@ pub fn holders<'py>(
     first: Ints<'py>,
     wanted: PySpans<'py>,
 ) -> PyResult<PyMask<'py>> {
-    let (keys, first, wanted) = (keys.keys()?, first.slice()?, wanted.keys()?);
+    let (keys, first, wanted) = (keys.keys()?, first.as_slice()?, wanted.keys()?);
     Ok(py.detach(|| node_checks::holders(keys, first, wanted)).into_pyarray(py))
 }

@@ -11,7 +11,7 @@ pub fn prefix_sizes<'py>(
     keys: PySpans<'py>,
     first: Ints<'py>,
 ) -> PyResult<PyInts<'py>> {
-    let (keys, first) = (keys.keys()?, first.slice()?);
+    let (keys, first) = (keys.keys()?, first.as_slice()?);
     Ok(py.detach(|| node_writer::prefix_sizes(keys, first)).into_pyarray(py))
 }
 
@@ -24,7 +24,7 @@ pub fn join_rests<'py>(
     prefixes: Ints<'py>,
 ) -> PyResult<PyJoined<'py>> {
     let (keys, data) = (keys.keys()?, data.keys()?);
-    let (first, prefixes) = (first.slice()?, prefixes.slice()?);
+    let (first, prefixes) = (first.as_slice()?, prefixes.as_slice()?);
     same_length(keys.len(), data.len())?;
     same_length(first.len(), prefixes.len() + 1)?;
     joined(py, py.detach(|| node_writer::join_rests(keys, data, first, prefixes)))

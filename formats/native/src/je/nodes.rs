@@ -12,7 +12,7 @@ pub fn join_keys<'py>(
     prefixes: PySpans<'py>,
     rests: PySpans<'py>,
 ) -> PyResult<PyJoined<'py>> {
-    let (first, prefixes, rests) = (first.slice()?, prefixes.keys()?, rests.keys()?);
+    let (first, prefixes, rests) = (first.as_slice()?, prefixes.keys()?, rests.keys()?);
     joined(py, py.detach(|| nodes::join_keys(first, prefixes, rests)))
 }
 
@@ -29,9 +29,9 @@ pub fn merge_slots<'py>(
 ) -> PyResult<(PyInts<'py>, PyInts<'py>)> {
     let deltas = Deltas {
         keys: keys.keys()?,
-        first: first.slice()?,
-        full_first: full_first.slice()?,
-        full_last: full_last.slice()?,
+        first: first.as_slice()?,
+        full_first: full_first.as_slice()?,
+        full_last: full_last.as_slice()?,
     };
     same_length(deltas.full_first.len(), deltas.full_last.len())?;
     let found = py.detach(|| {
@@ -59,12 +59,12 @@ pub fn count_replaced<'py>(
     alive: Column<'py, bool>,
     ascending: bool,
 ) -> PyResult<u64> {
-    let (keys, first, rows) = (keys.keys()?, first.slice()?, rows.slice()?);
+    let (keys, first, rows) = (keys.keys()?, first.as_slice()?, rows.as_slice()?);
     let fulls = Fulls {
-        first: fulls.first.slice()?,
+        first: fulls.first.as_slice()?,
         prefix: fulls.prefix.keys()?,
         rest: fulls.rest.keys()?,
-        alive: alive.slice()?,
+        alive: alive.as_slice()?,
     };
     same_length(fulls.rest.len(), fulls.alive.len())?;
     Ok(py.detach(|| nodes::count_replaced(keys, first, fulls, rows, ascending)))
@@ -80,7 +80,7 @@ pub fn within<'py>(
     high: PySpans<'py>,
     two_part: bool,
 ) -> PyResult<PyMask<'py>> {
-    let (keys, first) = (keys.keys()?, first.slice()?);
+    let (keys, first) = (keys.keys()?, first.as_slice()?);
     let (low, high) = (low.keys()?, high.keys()?);
     same_length(low.len(), high.len())?;
     Ok(py.detach(|| nodes::within(keys, first, low, high, two_part)).into_pyarray(py))

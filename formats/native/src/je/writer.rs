@@ -31,7 +31,7 @@ pub fn append_rows(
     mut piece: PyReadwriteArray1<'_, u8>,
     mut lsns: PyReadwriteArray1<'_, i64>,
 ) -> PyResult<(usize, u64, u64, usize)> {
-    let items = Items { items: items.keys()?, flags: flags.slice()?, type_no };
+    let items = Items { items: items.keys()?, flags: flags.as_slice()?, type_no };
     let PyTail { file_no, next_offset, last_offset } = tail;
     let mut tail = Tail { file_no, next_offset, last_offset };
     let (bytes, lsns) = (piece.as_slice_mut()?, lsns.as_slice_mut()?);

@@ -1,0 +1,191 @@
+//! Utilization summaries of files: their totals, and the offsets of obsolete entries.
+//!
+//! Source: FileSummaryLN, FileSummary, PackedOffsets, JE 7.5.11.
+
+use crate::bytes;
+use crate::packed;
+
+/// Most shorts of one difference of offsets.
+const GROUPS_MAX: usize = 4;
+/// Bytes of a key; the first four are the number of the file.
+const KEY_SIZE: usize = 8;
+
+/// How the summaries of one log version are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// Packed numbers that come first.
+    pub skipped: usize,
+    /// Totals.
+    pub width: usize,
+}
+
+/// Summaries that hold nothing but what every summary does.
+#[derive(Debug, Default)]
+pub struct Summaries {
+    /// Which of those that were given.
+    pub rows: Vec<i64>,
+    /// Of which file each is.
+    pub file_nos: Vec<i64>,
+    /// The totals of each, one after the other.
+    pub totals: Vec<i64>,
+    /// LSNs of obsolete entries, of all of them.
+    pub obsolete: Vec<i64>,
+}
+
+/// Read summaries that begin at `starts` and whose entries end at `stops`.
+///
+/// Their keys are at `keys`; without these they are the last bytes of the entries.
+pub fn read(
+    data: &[u8],
+    starts: &[i64],
+    stops: &[i64],
+    keys: Option<&[i64]>,
+    form: Form,
+) -> Summaries {
+    let mut found = Summaries::default();
+    for (row, (&start, &stop)) in starts.iter().zip(stops).enumerate() {
+        let key = keys.map(|keys| keys.get(row).copied().unwrap_or(-1));
+        let summary = read_one(data, start, stop, key, form, &mut found.totals);
+        let Some((file_no, shorts)) = summary else {
+            found.totals.truncate(found.rows.len() * form.width);
+            continue;
+        };
+        found.rows.push(row as i64);
+        found.file_nos.push(file_no);
+        unpack(file_no, shorts, &mut found.obsolete);
+    }
+    found
+}
+
+/// Append the totals of one summary; return its file, and its offsets as they are packed.
+fn read_one<'a>(
+    data: &'a [u8],
+    start: i64,
+    stop: i64,
+    key: Option<i64>,
+    form: Form,
+    totals: &mut Vec<i64>,
+) -> Option<(i64, &'a [u8])> {
+    let (mut at, stop) = (usize::try_from(start).ok()?, usize::try_from(stop).ok()?);
+    let entry = data.get(..stop)?;
+    for _ in 0..form.skipped {
+        (_, at) = packed::read(entry, at, stop)?;
+    }
+    for _ in 0..form.width {
+        totals.push(bytes::i32_at(entry, at)?.into());
+        at += 4;
+    }
+    let (count, at) = packed::read(entry, at, stop)?;
+    let (size, at) = packed::read(entry, at, stop)?;
+    let size = usize::try_from(size).ok()?.checked_mul(2)?;
+    let (shorts, rest) = entry.get(at..)?.split_at_checked(size)?;
+    if lengths_of(shorts)? != count {
+        return None;
+    }
+    let key = match key {
+        Some(_) if !rest.is_empty() => return None,
+        Some(key) => data.get(usize::try_from(key).ok()?..)?.first_chunk::<4>()?,
+        None => rest.first_chunk::<4>().filter(|_| rest.len() == KEY_SIZE)?,
+    };
+    Some((u32::from_be_bytes(*key).into(), shorts))
+}
+
+/// Return how many offsets there are; `None` if one is cut short or has too many shorts.
+fn lengths_of(shorts: &[u8]) -> Option<i64> {
+    let mut found = 0;
+    let mut groups = 0;
+    for short in shorts.chunks_exact(2) {
+        groups += 1;
+        if groups > GROUPS_MAX {
+            return None;
+        }
+        if short[1] < 128 {
+            found += 1;
+            groups = 0;
+        }
+    }
+    (groups == 0).then_some(found)
+}
+
+/// Append the LSNs of offsets.
+///
+/// They are differences in groups of 15 bits, the low one first; one that another follows is
+/// stored as -1 less it.
+fn unpack(file_no: i64, shorts: &[u8], out: &mut Vec<i64>) {
+    let mut offset = 0_i64;
+    let mut shift = 0;
+    for short in shorts.chunks_exact(2) {
+        let short = i64::from(short[0]) | i64::from(short[1]) << 8;
+        if short < 0x8000 {
+            offset = offset.wrapping_add(short.wrapping_shl(shift));
+            out.push(file_no << 32 | offset);
+            shift = 0;
+        } else {
+            offset = offset.wrapping_add((0xffff - short).wrapping_shl(shift));
+            shift += 15;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FIRST: Form = Form { skipped: 1, width: 2 };
+    const LAST: Form = Form { skipped: 0, width: 2 };
+    const KEY: [u8; KEY_SIZE] = [0, 0, 0, 5, 9, 9, 9, 9];
+
+    fn body(count: u8, shorts: &[u16]) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend(7_i32.to_le_bytes());
+        out.extend((-1_i32).to_le_bytes());
+        out.extend([count, shorts.len() as u8]);
+        out.extend(shorts.iter().flat_map(|short| short.to_le_bytes()));
+        out
+    }
+
+    fn read_whole(entry: &[u8], form: Form) -> Summaries {
+        let keys = (form.skipped > 0).then_some(&[0][..]);
+        read(entry, &[8], &[entry.len() as i64], keys, form)
+    }
+
+    #[test]
+    fn keys_come_first_or_last() {
+        let shorts = [100, 0xffff - 3, 2];
+        let entry = [&KEY[..], &[99], &body(2, &shorts)].concat();
+        let found = read_whole(&entry, FIRST);
+        assert_eq!((found.rows, found.file_nos), (vec![0], vec![5]));
+        assert_eq!(found.totals, [7, -1]);
+        assert_eq!(found.obsolete, [5 << 32 | 100, 5 << 32 | (103 + (2 << 15))]);
+        let entry = [&[0; 8], &body(2, &shorts)[..], &KEY].concat();
+        assert_eq!(read_whole(&entry, LAST).obsolete.len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_summary_is_left_out() {
+        for (count, shorts) in [(2, &[1][..]), (1, &[0xffff]), (1, &[0xffff; 5])] {
+            let entry = [&[0; 8], &body(count, shorts)[..], &KEY].concat();
+            let found = read_whole(&entry, LAST);
+            assert!(found.rows.is_empty() && found.totals.is_empty());
+        }
+        let entry = [&[0; 8], &body(1, &[1])[..], &KEY].concat();
+        for size in 8..entry.len() {
+            assert!(read_whole(&entry[..size], LAST).rows.is_empty());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(
+            data in proptest::collection::vec(any::<u8>(), 0..60),
+            (start, stop, key) in (-1_i64..60, -1_i64..62, -1_i64..62),
+        ) {
+            for (form, keys) in [(FIRST, Some(&[key][..])), (LAST, None)] {
+                let found = read(&data, &[start], &[stop], keys, form);
+                prop_assert_eq!(found.totals.len(), found.rows.len() * form.width);
+                prop_assert!(found.obsolete.len() <= data.len());
+            }
+        }
+    }
+}

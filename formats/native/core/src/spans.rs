@@ -1,0 +1,241 @@
+//! Columns of byte strings: spans of a buffer, copied one after the other, and searched.
+
+use memchr::memmem::Finder;
+
+use crate::text;
+
+/// A span does not lie in its buffer, or columns differ in length: a bug of the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outside;
+
+/// Byte strings as a column: spans of one buffer; a size below 0 is null.
+#[derive(Clone, Copy, Debug)]
+pub struct Spans<'a> {
+    data: &'a [u8],
+    starts: &'a [i64],
+    sizes: &'a [i64],
+}
+
+impl<'a> Spans<'a> {
+    /// Return the column; `starts` and `sizes` must have one length.
+    pub fn new(data: &'a [u8], starts: &'a [i64], sizes: &'a [i64]) -> Result<Self, Outside> {
+        if starts.len() == sizes.len() { Ok(Self { data, starts, sizes }) } else { Err(Outside) }
+    }
+
+    /// Return how many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// Return whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sizes.is_empty()
+    }
+
+    /// Return the size of each; below 0 is null.
+    pub fn sizes(&self) -> &'a [i64] {
+        self.sizes
+    }
+
+    /// Return one of them; `None` is null.
+    #[inline]
+    pub fn get(&self, row: usize) -> Result<Option<&'a [u8]>, Outside> {
+        let (Some(&start), Some(&size)) = (self.starts.get(row), self.sizes.get(row)) else {
+            return Err(Outside);
+        };
+        let Ok(size) = usize::try_from(size) else {
+            return Ok(None);
+        };
+        let start = usize::try_from(start).map_err(|_| Outside)?;
+        let value = self.data.get(start..).and_then(|rest| rest.get(..size));
+        value.map(Some).ok_or(Outside)
+    }
+
+    /// Return all of them in order.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Option<&'a [u8]>, Outside>> + '_ {
+        (0..self.len()).map(|row| self.get(row))
+    }
+}
+
+/// How [`gather`] writes a byte string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As it is.
+    Plain,
+    /// Each byte as two lower-case hexadecimal digits.
+    Hex,
+    /// At most so many bytes, `.` for what is not printable ASCII, `~` where it was cut.
+    Printable(usize),
+}
+
+/// Offsets of strings, one more than there are strings, and their bytes.
+pub type Strings = (Vec<i32>, Vec<u8>);
+
+/// Return the strings one after the other; `None` if they come to more than `most` bytes.
+pub fn gather(spans: &Spans<'_>, form: Form, most: usize) -> Result<Option<Strings>, Outside> {
+    let Some(offsets) = offsets_of(spans.sizes, form, most) else {
+        return Ok(None);
+    };
+    let total = offsets.last().map_or(0, |&end| end as usize);
+    let mut out = Vec::new();
+    if form == Form::Hex {
+        out.resize(total, 0);
+    } else {
+        out.reserve_exact(total);
+    }
+    let mut at = 0;
+    for value in spans.iter() {
+        let Some(value) = value? else { continue };
+        match form {
+            Form::Plain => out.extend_from_slice(value),
+            Form::Hex => {
+                let after = at + 2 * value.len();
+                text::put_hex(value, out.get_mut(at..after).ok_or(Outside)?);
+                at = after;
+            }
+            Form::Printable(limit) => put_printable(value, limit, &mut out),
+        }
+    }
+    Ok(Some((offsets, out)))
+}
+
+fn put_printable(value: &[u8], limit: usize, out: &mut Vec<u8>) {
+    let shown = value.get(..limit).unwrap_or(value);
+    out.extend(shown.iter().map(|&byte| if (32..127).contains(&byte) { byte } else { b'.' }));
+    if shown.len() < value.len() {
+        if let Some(last) = out.last_mut().filter(|_| !shown.is_empty()) {
+            *last = b'~';
+        }
+    }
+}
+
+/// Return where each string begins when all are written one after the other.
+///
+/// Return `None` if they come to more than `most` bytes, or more than 31 bits count.
+pub fn offsets_of(sizes: &[i64], form: Form, most: usize) -> Option<Vec<i32>> {
+    let most = most.min(i32::MAX as usize);
+    let mut offsets = Vec::with_capacity(sizes.len() + 1);
+    offsets.push(0);
+    let mut at = 0_usize;
+    for &size in sizes {
+        let size = usize::try_from(size).unwrap_or(0);
+        let length = match form {
+            Form::Plain => size,
+            Form::Hex => size.checked_mul(2)?,
+            Form::Printable(limit) => size.min(limit),
+        };
+        at = at.checked_add(length).filter(|&at| at <= most)?;
+        offsets.push(i32::try_from(at).ok()?);
+    }
+    Some(offsets)
+}
+
+/// Return LSNs as `0x3/0x1a2f`, one after the other; `None` if they are too many.
+pub fn lsn_texts(lsns: &[i64], most: usize) -> Option<Strings> {
+    let mut offsets = Vec::with_capacity(lsns.len() + 1);
+    let mut out = Vec::with_capacity(lsns.len().saturating_mul(text::LSN_MAX));
+    offsets.push(0);
+    for &lsn in lsns {
+        let mut digits = [0; text::LSN_ROOM];
+        let size = text::put_lsn(lsn, &mut digits);
+        out.extend_from_slice(&digits[..size]);
+        offsets.push(i32::try_from(out.len()).ok().filter(|_| out.len() <= most)?);
+    }
+    Some((offsets, out))
+}
+
+/// Return which strings begin with `needle`, or with `whole` are equal to it.
+pub fn starts_with(spans: &Spans<'_>, needle: &[u8], whole: bool) -> Result<Vec<bool>, Outside> {
+    let test = |value: &[u8]| if whole { value == needle } else { value.starts_with(needle) };
+    spans.iter().map(|value| Ok(value?.is_some_and(test))).collect()
+}
+
+/// Return which strings hold `needle` somewhere.
+pub fn contains(spans: &Spans<'_>, needle: &[u8]) -> Result<Vec<bool>, Outside> {
+    let finder = Finder::new(needle);
+    spans.iter().map(|value| Ok(value?.is_some_and(|value| finder.find(value).is_some()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DATA: &[u8] = b"abc\x00\x7fdefghabc";
+    const STARTS: &[i64] = &[0, 99, 3, 5, 10];
+    const SIZES: &[i64] = &[3, -1, 2, 0, 3];
+
+    fn spans() -> Spans<'static> {
+        Spans::new(DATA, STARTS, SIZES).unwrap()
+    }
+
+    fn texts((offsets, out): &Strings) -> Vec<String> {
+        let pairs = offsets.windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
+        pairs.map(|range| String::from_utf8_lossy(&out[range]).into_owned()).collect()
+    }
+
+    #[test]
+    fn strings_follow_each_other() {
+        let of = |form| texts(&gather(&spans(), form, 100).unwrap().unwrap());
+        assert_eq!(of(Form::Plain), ["abc", "", "\0\x7f", "", "abc"]);
+        assert_eq!(of(Form::Hex), ["616263", "", "007f", "", "616263"]);
+        assert_eq!(of(Form::Printable(2)), ["a~", "", "..", "", "a~"]);
+        assert_eq!(of(Form::Printable(0)), ["", "", "", "", ""]);
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_begun() {
+        assert_eq!(gather(&spans(), Form::Plain, 8).unwrap().unwrap().0, [0, 3, 3, 5, 5, 8]);
+        assert_eq!(gather(&spans(), Form::Plain, 7), Ok(None));
+        assert_eq!(gather(&spans(), Form::Hex, 15), Ok(None));
+        assert_eq!(offsets_of(&[i64::MAX, i64::MAX], Form::Hex, usize::MAX), None);
+        assert_eq!(offsets_of(&[1 << 31], Form::Plain, usize::MAX), None);
+    }
+
+    #[test]
+    fn a_span_outside_of_the_buffer_is_an_error() {
+        for (start, size) in [(-1, 0), (0, 14), (14, 0), (i64::MAX, i64::MAX)] {
+            let (starts, sizes) = ([start], [size]);
+            assert_eq!(Spans::new(DATA, &starts, &sizes).unwrap().get(0), Err(Outside));
+        }
+        assert!(Spans::new(DATA, &[0], &[]).is_err());
+        assert_eq!(spans().get(5), Err(Outside));
+    }
+
+    #[test]
+    fn lsns() {
+        let found = lsn_texts(&[0, -1, 3 << 32 | 0x1a2f], 100).unwrap();
+        assert_eq!(texts(&found), ["0x0/0x0", "0xffffffff/0xffffffff", "0x3/0x1a2f"]);
+        assert_eq!(lsn_texts(&[0, -1], 27), None);
+    }
+
+    #[test]
+    fn needles() {
+        let of = |needle| contains(&spans(), needle).unwrap();
+        assert_eq!(of(b"bc"), [true, false, false, false, true]);
+        assert_eq!(of(b""), [true, false, true, true, true]);
+        let of = |needle, whole| starts_with(&spans(), needle, whole).unwrap();
+        assert_eq!(of(b"ab", false), [true, false, false, false, true]);
+        assert_eq!(of(b"ab", true), [false; 5]);
+        assert_eq!(of(b"", true), [false, false, false, true, false]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_spans_are_gathered_or_refused(
+            data in proptest::collection::vec(any::<u8>(), 0..40),
+            pairs in proptest::collection::vec((-2_i64..42, -2_i64..42), 0..8),
+            limit in 0_usize..50,
+        ) {
+            let (starts, sizes): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+            let spans = Spans::new(&data, &starts, &sizes).unwrap();
+            for form in [Form::Plain, Form::Hex, Form::Printable(limit)] {
+                if let Ok(Some((offsets, out))) = gather(&spans, form, 100) {
+                    prop_assert_eq!(offsets.last().copied(), Some(out.len() as i32));
+                    prop_assert!(out.len() <= 100);
+                }
+            }
+        }
+    }
+}

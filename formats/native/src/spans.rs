@@ -1,0 +1,86 @@
+//! `formats/spans.py`.
+
+use je_tools_core::spans::{self, Form, Strings};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+
+use crate::arrays::{Column, PySpans, array, outside};
+
+type PyStrings<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<u8>>);
+
+fn strings(py: Python<'_>, (offsets, bytes): Strings) -> PyStrings<'_> {
+    (array(py, offsets), array(py, bytes))
+}
+
+fn gathered<'py>(
+    py: Python<'py>,
+    spans: &PySpans<'py>,
+    form: Form,
+    most: usize,
+) -> PyResult<Option<PyStrings<'py>>> {
+    let spans = spans.borrow()?;
+    let found = py.detach(|| spans::gather(&spans, form, most)).map_err(outside)?;
+    Ok(found.map(|found| strings(py, found)))
+}
+
+#[pyfunction]
+pub fn gather<'py>(
+    py: Python<'py>,
+    spans: PySpans<'py>,
+    most: usize,
+) -> PyResult<Option<PyStrings<'py>>> {
+    gathered(py, &spans, Form::Plain, most)
+}
+
+#[pyfunction]
+pub fn gather_hex<'py>(
+    py: Python<'py>,
+    spans: PySpans<'py>,
+    most: usize,
+) -> PyResult<Option<PyStrings<'py>>> {
+    gathered(py, &spans, Form::Hex, most)
+}
+
+#[pyfunction]
+pub fn gather_printable<'py>(
+    py: Python<'py>,
+    spans: PySpans<'py>,
+    limit: usize,
+    most: usize,
+) -> PyResult<Option<PyStrings<'py>>> {
+    gathered(py, &spans, Form::Printable(limit), most)
+}
+
+#[pyfunction]
+pub fn lsn_texts<'py>(
+    py: Python<'py>,
+    lsns: Column<'py, i64>,
+    most: usize,
+) -> PyResult<Option<PyStrings<'py>>> {
+    let lsns = lsns.as_slice()?;
+    Ok(py.detach(|| spans::lsn_texts(lsns, most)).map(|found| strings(py, found)))
+}
+
+#[pyfunction]
+#[pyo3(signature = (spans, needle, *, whole))]
+pub fn starts_with<'py>(
+    py: Python<'py>,
+    spans: PySpans<'py>,
+    needle: &[u8],
+    whole: bool,
+) -> PyResult<Bound<'py, PyArray1<bool>>> {
+    let spans = spans.borrow()?;
+    let found = py.detach(|| spans::starts_with(&spans, needle, whole)).map_err(outside)?;
+    Ok(array(py, found))
+}
+
+#[pyfunction]
+pub fn contains<'py>(
+    py: Python<'py>,
+    spans: PySpans<'py>,
+    needle: &[u8],
+) -> PyResult<Bound<'py, PyArray1<bool>>> {
+    let spans = spans.borrow()?;
+    let found = py.detach(|| spans::contains(&spans, needle)).map_err(outside)?;
+    Ok(array(py, found))
+}
