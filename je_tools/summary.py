@@ -171,7 +171,7 @@ def _collect(rows: Rows, wanted: Wanted, judge: Judge, fast: bool) -> RangePart:
     named = wanted.databases or wanted.largest is not None
     first_lsn, last_lsn = _ends(rows)
     return RangePart(
-        tally=tally_rows(rows, fast=fast),
+        tally=tally_rows(rows),
         judged=judge.look(rows),
         first_lsn=first_lsn,
         last_lsn=last_lsn,

@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+mod file;
 mod je;
 mod packed;
 
@@ -19,7 +20,14 @@ type Declared = &'static [(&'static str, i64)];
 #[pyfunction]
 fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
-    for (name, value) in [packed::DECLARED, je::walk::DECLARED].into_iter().flatten() {
+    let of_modules = [
+        packed::DECLARED,
+        // Reading logs.
+        je::reader::DECLARED,
+        je::tally::DECLARED,
+        je::walk::DECLARED,
+    ];
+    for (name, value) in of_modules.into_iter().flatten() {
         all.set_item(name, value)?;
     }
     Ok(all)
@@ -29,8 +37,13 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 mod _native {
     #[pymodule_export]
     use super::declared;
+    // Reading logs.
     #[pymodule_export]
-    use super::je::walk::{check_sums, walk};
+    use super::file::File;
+    #[pymodule_export]
+    use super::je::reader::RangeReader;
+    #[pymodule_export]
+    use super::je::tally::tally;
     #[pymodule_export]
     use super::packed::{encode_packed, read_packed};
 }

@@ -2,3 +2,9 @@
 
 pub mod header;
 pub mod walk;
+
+pub mod file;
+pub mod reader;
+pub mod resync;
+pub mod search;
+pub mod tally;
