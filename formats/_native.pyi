@@ -5,6 +5,7 @@ The interpreter lock is released. A wrong dtype or length is a TypeError or a Va
 a log never raise.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -98,3 +99,32 @@ class RangeReader:
 
 def tally(rows: Rows, programs: _Programs | None) -> _Lines:
     """Return the lines of a `Tally`, five numbers each; no sizes without `steps.programs`."""
+
+# Memory maps.
+
+class Maps:
+    """Files mapped behind each other in one stretch of address space: a buffer, read-only.
+
+    A page that cannot be read any more becomes zeros, with all that its file has after it.
+
+    Args:
+        stops: where the pages of each file end, ascending; all but what `map` maps is not to be
+            read.
+
+    Raises:
+        OSError: there is no room.
+    """
+
+    def __new__(cls, stops: Sequence[int]) -> Maps: ...
+    def map(self, file: File, path: str, at: int, size: int) -> None:
+        """Map the first bytes of a file at `at`, before there is any view.
+
+        Raises:
+            OSError: the system refuses; `path` is in it.
+        """
+
+    @property
+    def torn_at(self) -> int:
+        """How far into the stretch a page was that could not be read; -1 where all could."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...

@@ -26,6 +26,11 @@ def _parameters(node: ast.FunctionDef) -> list[str]:
     return [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
 
 
+def _is_method(node: ast.FunctionDef) -> bool:
+    """Whether it is neither a property nor something that Python calls by itself."""
+    return not node.decorator_list and (node.name == "__new__" or not node.name.startswith("__"))
+
+
 def _stub() -> dict[str, list[str]]:
     """The functions and methods of the stub, and the names of their parameters."""
     tree = ast.parse((ROOT / "formats" / "_native.pyi").read_text(encoding="utf-8"))
@@ -35,7 +40,7 @@ def _stub() -> dict[str, list[str]]:
             found[node.name] = _parameters(node)
         elif isinstance(node, ast.ClassDef):
             for method in node.body:
-                if isinstance(method, ast.FunctionDef):
+                if isinstance(method, ast.FunctionDef) and _is_method(method):
                     found[f"{node.name}.{method.name}"] = _parameters(method)[1:]
     return found
 
@@ -44,7 +49,7 @@ def _methods(kind: type) -> dict[str, list[str]]:
     """The methods of a class of the extension; the class itself stands for `__new__`."""
     found = {f"{kind.__name__}.__new__": list(inspect.signature(kind).parameters)}
     for name, value in vars(kind).items():
-        if not name.startswith("__"):
+        if not name.startswith("__") and callable(value):
             found[f"{kind.__name__}.{name}"] = list(inspect.signature(value).parameters)[1:]
     return found
 

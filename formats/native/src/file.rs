@@ -16,7 +16,7 @@ use pyo3::types::PyBytes;
 pub struct File(Mutex<Option<Arc<fs::File>>>);
 
 impl File {
-    fn opened(&self) -> Option<Arc<fs::File>> {
+    pub fn opened(&self) -> Option<Arc<fs::File>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

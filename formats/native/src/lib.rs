@@ -8,6 +8,7 @@
 
 mod file;
 mod je;
+mod maps;
 mod packed;
 
 use pyo3::prelude::*;
@@ -44,6 +45,9 @@ mod _native {
     use super::je::reader::RangeReader;
     #[pymodule_export]
     use super::je::tally::tally;
+    // Memory maps.
+    #[pymodule_export]
+    use super::maps::Maps;
     #[pymodule_export]
     use super::packed::{encode_packed, read_packed};
 }
