@@ -28,6 +28,7 @@ from je_tools.formats.je.types import (
     PAYLOAD_VERSION_MIN,
     RESTORE_REQUIRED_NO,
     Family,
+    mask_of,
 )
 from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.scan import FileState
@@ -255,6 +256,15 @@ class Evidence(Struct, frozen=True):
     ckpt_lsn: int | None
 
 
+EVIDENCE_TYPES = mask_of((FILE_SUMMARY_NO, CKPT_END_NO))
+"""The entries that `evidence` looks at, where it is one."""
+
+
+def is_evidence(file_no: int, missing: Ranges) -> bool:
+    """Return whether a file can say which missing files are needed."""
+    return bool(missing) and file_no > missing[-1][1]
+
+
 def evidence(rows: Rows, missing: Ranges, *, fast: bool) -> Evidence | None:
     """What `rows` say of files that are missing; None where none are, or nothing is said.
 
@@ -266,7 +276,7 @@ def evidence(rows: Rows, missing: Ranges, *, fast: bool) -> Evidence | None:
         missing: `Environment.missing`.
         fast: use compiled kernels.
     """
-    if not missing or rows.file_no <= missing[-1][1]:
+    if not is_evidence(rows.file_no, missing):
         return None
     good = rows.good
     summaries = np.flatnonzero((rows.type == FILE_SUMMARY_NO) & good)

@@ -161,14 +161,14 @@ def test_a_file_that_vanishes_when_it_is_opened(
     """Between listing the directory and opening the file."""
     home = write_log(tmp_path / "env", [log()])
     path = home / "00000000.jdb"
-    real = os.open
+    real = _native.File
 
-    def gone(name: Any, *rest: Any, **named: Any) -> int:
+    def gone(name: Path) -> _native.File:
         if name == path:
             path.unlink(missing_ok=True)
-        return real(name, *rest, **named)
+        return real(name)
 
-    monkeypatch.setattr(os, "open", gone)
+    monkeypatch.setattr(_native, "File", gone)
     outcome = je_tools(command, home)
     assert outcome.code == 5
     assert f"{path}: " in outcome.err
@@ -237,13 +237,18 @@ def test_a_lock_file_that_is_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     home = write_log(tmp_path / "env", [log()])
     os.mkfifo(home / "je.lck")
     opened = []
-    real = os.open
+    real, real_file = os.open, _native.File
 
     def noted(path: Any, *rest: Any, **named: Any) -> int:
         opened.append(Path(path).name)
         return real(path, *rest, **named)
 
+    def noted_file(path: Path) -> _native.File:
+        opened.append(path.name)
+        return real_file(path)
+
     monkeypatch.setattr(os, "open", noted)
+    monkeypatch.setattr(_native, "File", noted_file)
     assert je_tools("verify", home).code == 0
     assert "00000000.jdb" in opened
     assert "je.lck" not in opened
