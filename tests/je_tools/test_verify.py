@@ -19,6 +19,7 @@ from je_tools.environment import open_environment
 from je_tools.errors import InputError, StoppedError
 from je_tools.files import list_files
 from je_tools.following import Reading
+from je_tools.formats import _native
 from je_tools.scan import FileState, Scanner
 from je_tools.verify import UNKNOWN_PROCESS, Totals, lock_holder
 from tests.builders.logs import OLD_DELTA, LogFile, random_log, write_log

@@ -1,13 +1,14 @@
 //! `formats/source.py`.
 
 use std::fs;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use je_tools_core::je::file::Source;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -21,11 +22,18 @@ impl File {
     }
 }
 
+/// Return what Python's own calls raise: with number, words and path.
+fn os_error(error: &io::Error, path: PathBuf) -> PyErr {
+    let words = error.to_string();
+    let words = words.split(" (os error").next().unwrap_or_default().to_owned();
+    PyOSError::new_err((error.raw_os_error().unwrap_or(0), words, path))
+}
+
 #[pymethods]
 impl File {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let file = py.detach(|| fs::File::open(path))?;
+        let file = py.detach(|| fs::File::open(&path)).map_err(|error| os_error(&error, path))?;
         Ok(Self(Mutex::new(Some(Arc::new(file)))))
     }
 
