@@ -130,7 +130,7 @@ def _map_all(
     except OSError as error:
         reason = f"{error.strerror}: {os.strerror(error.errno or 0)}"
         raise SourceError(error.errno, reason, error.filename) from error
-    return np.frombuffer(maps, np.uint8), maps
+    return np.frombuffer(memoryview(maps), np.uint8), maps
 
 
 def _map_file(maps: _native.Maps, part: Part, at: int) -> None:

@@ -344,7 +344,7 @@ class RangeReader:
         reader = self._reader
         buffer = scratch(0)
         columns = _SCRATCH.take(self._capacity)
-        event = Event.ROWS
+        event: int = Event.ROWS
         while event != Event.DONE:
             event, count = reader.step(buffer, columns)
             if event == Event.GROW:

@@ -126,9 +126,8 @@ impl Guarded {
         let flags = NOTHING | libc::MAP_FIXED;
         // SAFETY: [start + at, start + stop) lies inside the stretch, which is ours. mmap is a
         // plain call of the system, which a handler may make.
-        let found = unsafe {
-            libc::mmap(start as *mut c_void, stop - at, libc::PROT_READ, flags, -1, 0)
-        };
+        let found =
+            unsafe { libc::mmap(start as *mut c_void, stop - at, libc::PROT_READ, flags, -1, 0) };
         found != libc::MAP_FAILED
     }
 }
@@ -192,8 +191,8 @@ extern "C" fn on_bus_error(_number: c_int, info: *mut siginfo_t, _context: *mut 
         let size = node.size.load(Ordering::Acquire);
         address.wrapping_sub(node.start.load(Ordering::Relaxed)) < size
     });
-    let is_done = guarded
-        .is_some_and(|node| node.put_zeros(address - node.start.load(Ordering::Relaxed)));
+    let is_done =
+        guarded.is_some_and(|node| node.put_zeros(address - node.start.load(Ordering::Relaxed)));
     if !is_done {
         // What could not be read is read again now.
         hand_on();
@@ -225,8 +224,7 @@ impl Maps {
             return Err(PyValueError::new_err("files end at pages, one after the other"));
         }
         // SAFETY: it is for the system to choose the address, so nothing that is there is lost.
-        let start =
-            unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_NONE, NOTHING, -1, 0) };
+        let start = unsafe { libc::mmap(ptr::null_mut(), size, libc::PROT_NONE, NOTHING, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(failed("a log of this size"));
         }
@@ -257,9 +255,8 @@ impl Maps {
         // SAFETY: [at, at + size) up to the end of its page lies inside the stretch, which is ours
         // and of which nobody has a view. Reading past the end of a file that became shorter is a
         // SIGBUS, which `on_bus_error` answers.
-        let found = unsafe {
-            libc::mmap(address, size, libc::PROT_READ, flags, file.as_raw_fd(), 0)
-        };
+        let found =
+            unsafe { libc::mmap(address, size, libc::PROT_READ, flags, file.as_raw_fd(), 0) };
         if found == libc::MAP_FAILED { Err(failed(path)) } else { Ok(()) }
     }
 

@@ -8,3 +8,6 @@ pub mod reader;
 pub mod resync;
 pub mod search;
 pub mod tally;
+
+#[cfg(test)]
+mod testing;

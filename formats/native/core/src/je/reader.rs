@@ -680,3 +680,170 @@ fn begins_file<S: Source>(file: &mut Stretch<'_, S>) -> Result<bool, S::Error> {
     let size = HEADER.saturating_add(header.item_size.into());
     Ok(header.type_no == FILE_HEADER_TYPE && size == FILE_HEADER_SIZE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::je::testing::{self, FLAGS, Memory, Owned, RULES, random_log};
+    use proptest::prelude::*;
+
+    /// What a range has shown.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Read {
+        /// Start, stop and checksum of each row.
+        rows: Vec<(i64, i64, u8)>,
+        gaps: Vec<Gap>,
+        breaks: Vec<ChainBreak>,
+        place: Place,
+        counts: Vec<i64>,
+        bad: i64,
+    }
+
+    const AT_START: Place =
+        Place { at: 0, last: NO_OFFSET, shift: 0, lost_from: NO_OFFSET, relaxed: false };
+
+    fn range_of(log: &[u8], window: i64, slack: i64) -> Range {
+        let size = log.len() as i64;
+        Range { start: 0, stop: size, size, place: Some(AT_START), check: true, window, slack }
+    }
+
+    fn read(log: &[u8], range: Range, rows: usize, asked: Option<Asked>) -> Read {
+        let rules = Rules { file_size: log.len() as u64, ..RULES };
+        let mut reader = Reader::new(range, rules, asked);
+        let (mut source, mut columns) = (Memory(log), Owned::new(rows));
+        let (mut buffer, mut found, mut survey) = (Vec::new(), Vec::new(), Survey::default());
+        loop {
+            match reader.step(&mut source, &mut buffer, &mut columns.lend()) {
+                Ok(Event::Grow(size)) => buffer.resize(size.max(buffer.len() + 1), 0xa5),
+                Ok(Event::Rows(n)) => {
+                    let lent = columns.lend();
+                    for row in 0..n {
+                        let start = i64::from(lent.offset[row]);
+                        let size =
+                            i64::from(lent.item_size[row]) + i64::from(lent.header_size[row]);
+                        found.push((start, start + size, lent.checksum[row]));
+                    }
+                    survey.add(&reader.survey);
+                }
+                Ok(Event::Done) | Err(()) => break,
+            }
+        }
+        survey.add(&reader.quiet.survey);
+        Read {
+            rows: found,
+            gaps: reader.gaps.clone(),
+            breaks: reader.breaks.clone(),
+            place: reader.place(),
+            counts: survey.counts.to_vec(),
+            bad: survey.bad,
+        }
+    }
+
+    /// Assert that every byte lies in one row, one gap, or the tail.
+    fn assert_covered(log: &[u8], read: &Read) {
+        let mut spans: Vec<_> = read.rows.iter().map(|&(start, stop, _)| (start, stop)).collect();
+        spans.extend(read.gaps.iter().map(|gap| (gap.start, gap.stop)));
+        spans.sort_unstable();
+        let mut at = 0;
+        for (start, stop) in spans {
+            assert_eq!(start, at);
+            assert!(stop > start);
+            at = stop;
+        }
+        let Place { at: next, lost_from, .. } = read.place;
+        let tail = if lost_from == NO_OFFSET { next } else { lost_from };
+        assert_eq!(tail, at);
+        assert!(at <= log.len() as i64);
+    }
+
+    #[test]
+    fn a_log_without_damage_is_rows() {
+        let log = random_log(40, 7);
+        let found = read(&log, range_of(&log, 1 << 20, 65536), 100, None);
+        assert_eq!((found.rows.len(), found.gaps.len(), found.breaks.len()), (41, 0, 0));
+        assert!(found.rows.iter().all(|row| row.2 != 0));
+        assert_covered(&log, &found);
+    }
+
+    #[test]
+    fn a_lost_header_is_a_gap_of_one_entry() {
+        let mut log = random_log(40, 7);
+        let whole = read(&log, range_of(&log, 1 << 20, 65536), 100, None);
+        let (start, stop, _) = whole.rows[20];
+        log[usize::try_from(start).unwrap() + 4] = 0;
+        let found = read(&log, range_of(&log, 1 << 20, 65536), 100, None);
+        assert_eq!(found.gaps, [Gap { start, stop, kind: SINGLE }]);
+        assert_eq!(found.rows.len(), 40);
+        assert_covered(&log, &found);
+    }
+
+    #[test]
+    fn inserted_bytes_are_a_gap_and_move_what_follows() {
+        let log = random_log(40, 7);
+        let whole = read(&log, range_of(&log, 1 << 20, 65536), 100, None);
+        let at = whole.rows[20].0;
+        let (front, rest) = log.split_at(usize::try_from(at).unwrap());
+        let log = [front, &[0x55; 9], rest].concat();
+        // Nothing after the gap fits its place, so that it takes weaker evidence.
+        let range = range_of(&log, 1 << 20, 65536);
+        assert_eq!(read(&log, range, 100, None).place.lost_from, at);
+        let place = Some(Place { relaxed: true, ..AT_START });
+        let found = read(&log, Range { place, ..range }, 100, None);
+        assert_eq!(found.gaps, [Gap { start: at, stop: at + 9, kind: INSERTED }]);
+        assert_eq!(found.breaks.len(), 1);
+        assert_eq!((found.breaks[0].shift, found.place.shift), (9, 9));
+        assert_covered(&log, &found);
+    }
+
+    #[test]
+    fn a_range_that_stands_alone_begins_at_a_certain_entry() {
+        let log = random_log(40, 7);
+        let whole = read(&log, range_of(&log, 1 << 20, 65536), 100, None);
+        let range = Range { start: whole.rows[20].0 + 1, place: None, ..range_of(&log, 100, 22) };
+        assert_eq!(read(&log, range, 100, None).rows, whole.rows[21..]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_damage_leaves_every_byte_in_one_place(
+            entries in 0_usize..30,
+            seed in any::<u32>(),
+            changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..8),
+            (window, slack) in (64_i64..2000, 22_i64..3000),
+            rows in 1_usize..40,
+            check in any::<bool>(),
+            relaxed in any::<bool>(),
+        ) {
+            let mut log = random_log(entries, seed);
+            let size = log.len();
+            for (at, byte) in changes {
+                log[usize::from(at) % size] = byte;
+            }
+            let place = Some(Place { relaxed, ..AT_START });
+            let range = Range { check, place, ..range_of(&log, window, slack) };
+            let found = read(&log, range, rows, None);
+            assert_covered(&log, &found);
+            prop_assert_eq!(found.counts.iter().sum::<i64>(), found.rows.len() as i64);
+            let types = testing::no_types();
+            let asked = Asked { types, flags: FLAGS, programs: Some(testing::programs()) };
+            let some = read(&log, range, rows, Some(asked));
+            prop_assert_eq!((some.counts, some.bad), (found.counts, found.bad));
+            prop_assert_eq!((some.gaps, some.place), (found.gaps, found.place));
+        }
+
+        #[test]
+        fn any_bytes_from_any_place(
+            log in proptest::collection::vec(any::<u8>(), 0..600),
+            (start, stop) in (0_i64..700, 0_i64..700),
+            (at, last, lost_from) in (-1_i64..700, -1_i64..700, -1_i64..700),
+            shift in -(1_i64 << 40)..1 << 40,
+            (alone, relaxed, check) in any::<(bool, bool, bool)>(),
+            (window, slack, rows) in (1_i64..300, 22_i64..300, 1_usize..9),
+        ) {
+            let place = Place { at, last, shift, lost_from, relaxed };
+            let place = (!alone).then_some(place);
+            let range = Range { start, stop, place, check, ..range_of(&log, window, slack) };
+            read(&log, range, rows, None);
+        }
+    }
+}

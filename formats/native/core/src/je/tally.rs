@@ -250,3 +250,88 @@ fn measure(item: &[u8], steps: &[Step]) -> Option<[Option<i64>; 2]> {
     }
     (at <= item.len()).then_some(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn steps(all: &[[i64; 3]]) -> Vec<Step> {
+        let (firsts, mut lasts) = ([0; 256], [0; 256]);
+        lasts[0] = all.len() as i64;
+        Programs::new(&firsts, &lasts, &all.concat()).unwrap().0.swap_remove(0)
+    }
+
+    #[test]
+    fn sizes_of_keys_and_values() {
+        let record = steps(&[[0, 0, 0], [1, 4, 1], [2, 3, 0], [3, 0, 0], [5, 1, 2]]);
+        let bare = [0, 7, 2, 8, 8];
+        assert_eq!(measure(&bare, &record), Some([Some(2), None]));
+        let full = [3, 0, 0, 0, 0, 7, 2, 8, 8, 1, 0, 0, 0, 5];
+        assert_eq!(measure(&full, &record), Some([Some(2), Some(1)]));
+        assert_eq!(measure(&full[..12], &record), None);
+        assert_eq!(measure(&full[..13], &record), None);
+        assert_eq!(measure(&[2, 7, 2, 8, 8, 0xff, 0xff, 0xff, 0xff], &record), None);
+    }
+
+    #[test]
+    fn a_value_that_is_null_has_no_size() {
+        let record = steps(&[[3, 1, 0]]);
+        assert_eq!(measure(&[0xff], &record), Some([None, None]));
+        assert_eq!(measure(&[0xfe], &record), None);
+        assert_eq!(measure(&[0], &record), Some([None, Some(0)]));
+        assert_eq!(measure(&[], &record), None);
+        assert_eq!(measure(&[], &steps(&[[4, 1, 0]])), Some([None, Some(0)]));
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        let (firsts, mut lasts) = ([0; 256], [0; 256]);
+        assert!(Programs::new(&firsts, &lasts, &[]).is_some());
+        assert!(Programs::new(&firsts[..3], &lasts, &[]).is_none());
+        assert!(Programs::new(&firsts, &lasts, &[6, 0, 0]).is_none());
+        assert!(Programs::new(&firsts, &lasts, &[0, 0]).is_none());
+        assert!(Programs::new(&firsts, &lasts, &[0, -1, 0]).is_none());
+        lasts[3] = 1;
+        assert!(Programs::new(&firsts, &lasts, &[]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_item_is_measured_inside_of_it(
+            item in proptest::collection::vec(any::<u8>(), 0..40),
+            all in proptest::collection::vec((0_i64..6, 0_i64..70, 0_i64..4), 0..9),
+        ) {
+            let all: Vec<_> = all.into_iter().map(|(a, b, c)| [a, b, c]).collect();
+            for size in measure(&item, &steps(&all)).into_iter().flatten().flatten() {
+                prop_assert!(size <= item.len() as i64);
+            }
+        }
+
+        #[test]
+        fn any_rows_are_tallied(
+            bytes in proptest::collection::vec(any::<u8>(), 0..60),
+            base in 0_u64..50,
+            rows in proptest::collection::vec(any::<(u8, i32, u8, u8, u8)>(), 0..9),
+        ) {
+            let offset: Vec<_> = rows.iter().map(|row| row.0.into()).collect();
+            let item_size: Vec<_> = rows.iter().map(|row| row.1).collect();
+            let [a, b, c]: [Vec<u8>; 3] =
+                std::array::from_fn(|i| rows.iter().map(|r| [r.2, r.3, r.4][i]).collect());
+            let columns = Columns {
+                offset: &offset,
+                item_size: &item_size,
+                type_no: &a,
+                flags: &b,
+                header_size: &c,
+                checksum: &b,
+            };
+            let mut tally = Tally::default();
+            tally_types(columns, &mut tally.types);
+            let window = Window { bytes: &bytes, base };
+            tally_sizes(window, columns, &crate::je::testing::programs(), &mut tally.sizes);
+            let good = b.iter().filter(|&&state| state != Checksum::Bad as u8).count();
+            prop_assert_eq!(tally.types.iter().map(|line| line[0]).sum::<i64>(), good as i64);
+        }
+    }
+}

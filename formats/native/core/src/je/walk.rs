@@ -273,3 +273,100 @@ fn checksum_of(entry: &[u8], header: &Header, rules: &Rules) -> Checksum {
         Checksum::Bad
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::je::testing::{Owned, RULES, push};
+
+    fn log() -> Vec<u8> {
+        let mut log = Vec::new();
+        push(&mut log, 0, 25, 0, 24, 0);
+        push(&mut log, 0, 1, 0x10, 100, 7);
+        push(&mut log, 38, 1, 0x28, 3, 1);
+        push(&mut log, 152, 43, 0, 50, 9);
+        push(&mut log, 177, 2, 0, 0, 0);
+        log
+    }
+
+    fn walked(bytes: &[u8], rules: &Rules, rows: usize) -> (Walk, Stop, Owned) {
+        let mut columns = Owned::new(rows);
+        let mut walk = Walk::new(0, NO_OFFSET, 0, 0);
+        let window = Window { bytes, base: 0 };
+        let stop = walk.run(window, 1 << 32, rules, &mut columns.lend(), true);
+        (walk, stop, columns)
+    }
+
+    #[test]
+    fn entries_become_rows() {
+        let log = log();
+        let (walk, stop, mut columns) = walked(&log, &RULES, 9);
+        assert_eq!((walk.row, walk.at, stop), (5, 255, Stop::NeedMore));
+        let lent = columns.lend();
+        assert_eq!(lent.offset[..5], [0, 38, 152, 177, 241]);
+        assert_eq!(lent.prev_offset[..5], [0, 0, 38, 152, 177]);
+        assert_eq!(lent.item_size[..5], [24, 100, 3, 50, 0]);
+        assert_eq!(lent.vlsn[..5], [-1, -1, 0x0101_0101_0101_0101, -1, -1]);
+        assert_eq!(lent.header_size[..5], [14, 14, 22, 14, 14]);
+        // The last one is not summed before the one after it has been seen.
+        assert_eq!(lent.checksum[..6], [1, 1, 1, 2, 3, 9]);
+        let survey = Survey::of(&lent, 5);
+        assert_eq!((survey.counts[25], survey.counts[1], survey.counts[43]), (1, 2, 1));
+        assert_eq!((survey.bad, survey.flags, survey.ends), (0, 0x38, Some((0, 241))));
+    }
+
+    #[test]
+    fn a_changed_byte_is_a_bad_sum() {
+        let mut log = log();
+        log[60] ^= 1;
+        let (_, _, mut columns) = walked(&log, &RULES, 9);
+        let lent = columns.lend();
+        assert_eq!(lent.checksum[..4], [1, 0, 1, 2]);
+        assert_eq!(Survey::of(&lent, 4).bad, 1);
+        assert_eq!(checksum_of_entry(&log[38..152], &RULES), Checksum::Bad);
+        assert_eq!(checksum_of_entry(&log[152..177], &RULES), Checksum::Ok);
+        assert_eq!(checksum_of_entry(&log[152..160], &RULES), Checksum::Bad);
+    }
+
+    #[test]
+    fn it_says_why_it_stopped() {
+        let log = log();
+        let stop = |bytes: &[u8], rules: &Rules, rows| walked(bytes, rules, rows).1;
+        assert_eq!(stop(&log, &RULES, 2), Stop::Rows);
+        assert_eq!(stop(&log[..180], &RULES, 9), Stop::NeedMore);
+        assert_eq!(stop(&log, &Rules { file_size: 254, ..RULES }, 9), Stop::BadHeader);
+        for (at, byte, why) in
+            [(42, 0, Stop::BadHeader), (51, 0x80, Stop::BadHeader), (158, 9, Stop::Chain)]
+        {
+            let mut broken = log.clone();
+            broken[at] = byte;
+            assert_eq!(stop(&broken, &RULES, 9), why, "{at}");
+        }
+    }
+
+    #[test]
+    fn it_goes_on_when_there_are_more_bytes() {
+        let log = log();
+        let (_, _, mut whole) = walked(&log, &RULES, 9);
+        let mut columns = Owned::new(9);
+        let mut walk = Walk::new(0, NO_OFFSET, 0, 0);
+        for size in 0..=log.len() {
+            let window = Window { bytes: &log[..size], base: 0 };
+            let stop = walk.run(window, 1 << 32, &RULES, &mut columns.lend(), true);
+            assert_eq!(stop, Stop::NeedMore);
+            assert!(window.needed(walk.at, &RULES) > size);
+        }
+        assert_eq!(walk.row, 5);
+        assert_eq!(columns.lend().checksum, whole.lend().checksum);
+    }
+
+    #[test]
+    fn no_entry_is_begun_at_the_limit() {
+        let log = log();
+        let mut columns = Owned::new(9);
+        let mut walk = Walk::new(0, NO_OFFSET, 0, 0);
+        let window = Window { bytes: &log, base: 0 };
+        let stop = walk.run(window, 152, &RULES, &mut columns.lend(), true);
+        assert_eq!((walk.row, walk.at, stop), (2, 152, Stop::Limit));
+    }
+}
