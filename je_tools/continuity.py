@@ -17,7 +17,6 @@ from msgspec import Struct
 from je_tools.environment import Environment, LogFile, reason_of, reopened
 from je_tools.errors import InputError
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_text
 from je_tools.formats.je.reader import Rows
@@ -328,6 +327,8 @@ def _summaries(rows: Rows, fast: bool) -> _Summaries:
     The key is the last field before v19, and has its length in front of it since. Source:
     je-log.md "Records"; FileSummaryLN.makeFullKey, JE 7.5.11.
     """
+    from je_tools.formats.je.columns import decode
+
     wanted = frozenset({"key", "data"} if rows.version >= _KEY_BEFORE_DATA else {"data"})
     decoded = decode(rows, Family.FILE_SUMMARY_LN, fast=fast, wanted=wanted)
     if rows.version >= _KEY_BEFORE_DATA:

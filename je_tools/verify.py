@@ -13,7 +13,7 @@ import struct
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -41,13 +41,15 @@ from je_tools.damage import (
 from je_tools.environment import Environment, LogFile
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.arrays import Ints
-from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
 from je_tools.formats.je.header import REPLICATED
 from je_tools.formats.je.reader import Asked, Rows
 from je_tools.plain import counted
 from je_tools.scan import FileState, Part, Scanner
 from je_tools.stream import STREAM_TYPES, Runs, Stream, runs_of
 from je_tools.upgrade import OldForm, Upgrade, collect_old_form
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
 
 LOCK_NAME = "je.lck"
 
