@@ -45,7 +45,7 @@ FILE_SIZE_MAX = 1 << 32
 KEPT = 1000
 """Damaged places that are kept with a file; one made of nothing else could have millions."""
 
-SURVEY_WINDOW = 1 << 20
+SURVEY_WINDOW = 2 << 20
 """Bytes that are loaded at once where most rows are not wanted: they stay in the core's cache."""
 
 _SLACK = 64 << 10
@@ -78,7 +78,7 @@ class Survey(Struct, frozen=True):
 class Asked(Struct, frozen=True):
     """Which entries a reader wants as rows; of the others it only wants the survey.
 
-    A megabyte of log or so is looked at together: all rows in it are given when one is wanted or
+    Some megabytes of log are looked at together: all rows in it are given when one is wanted or
     damaged. All others come as `Rows` without a row, whose survey and tally count.
 
     Attributes:

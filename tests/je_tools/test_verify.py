@@ -20,9 +20,10 @@ from je_tools.errors import InputError, StoppedError
 from je_tools.files import list_files
 from je_tools.following import Reading
 from je_tools.formats import _native
+from je_tools.formats.je import reader
 from je_tools.scan import FileState, Scanner
 from je_tools.verify import UNKNOWN_PROCESS, Totals, lock_holder
-from tests.builders.logs import OLD_DELTA, LogFile, random_log, write_log
+from tests.builders.logs import ERASED, OLD_DELTA, LogFile, random_log, write_log
 from tests.damage.planted_cases import CASES
 from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import je_tools
@@ -321,3 +322,18 @@ def test_reopened_files_say_why(tmp_path: Path) -> None:
         pass
     with pytest.raises(InputError), damage.reopened(tmp_path) as source:
         source.read_bytes(0, 10)
+
+
+def test_erased_entries_that_touch_are_one_finding_over_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what nobody asks for a window is read at a time, and a run may be longer."""
+    file = log()
+    starts = [file.add(ERASED, b"x" * 60).start for _ in range(50)]
+    home = write_log(tmp_path / "env", [file])
+    monkeypatch.setattr(reader, "SURVEY_WINDOW", 300)
+    monkeypatch.setattr(reader, "_SLACK", 100)
+    (found,) = je_tools("verify", home, "--format", "jsonl").rows
+    assert (found["code"], found["offset"]) == ("erased-not-zero", starts[0])
+    assert found["found"] == "50 entries with other bytes"
+    assert found["length"] == len(file.data) - starts[0]
