@@ -49,6 +49,7 @@ SURVEY_WINDOW = 2 << 20
 """Bytes that are loaded at once where most rows are not wanted: they stay in the core's cache."""
 
 _SLACK = 64 << 10
+_BUDGET_WINDOWS = 16
 _ROWS = 1 << 15
 _ROWS_PER_BYTE_SHIFT = 6
 
@@ -267,6 +268,7 @@ class ReadOptions(Struct, frozen=True):
         place: what is known of the bytes before; None to begin at the first certain entry.
         check: whether entries are summed.
         window: bytes to load at once.
+        budget: bytes that may be summed in vain while the way on after damage is looked for.
         slack: bytes to load besides, and what a look at a header elsewhere takes from the budget
             for sums: headers may be made so that each claims another end, and each look is a read.
         asked: which rows are wanted; None for all.
@@ -278,6 +280,7 @@ class ReadOptions(Struct, frozen=True):
     place: Place | None
     check: bool
     window: int
+    budget: int
     slack: int
     asked: Asked | None
 
@@ -328,8 +331,10 @@ class RangeReader:
         asked: Asked | None = None,
     ) -> None:
         size = min(source.size, FILE_SIZE_MAX)
+        # What is given up in vain does not hang on which rows are asked for.
+        budget = _BUDGET_WINDOWS * window + size
         window = window if asked is None else min(window, SURVEY_WINDOW)
-        options = ReadOptions(start, stop, size, place, check, window, _SLACK, asked)
+        options = ReadOptions(start, stop, size, place, check, window, budget, _SLACK, asked)
         rules = w.HeaderRules.of(version, size)
         self.file_no = file_no
         self.version = version

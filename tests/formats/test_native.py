@@ -90,7 +90,7 @@ def test_enums_that_both_declare_have_the_same_members() -> None:
 
 
 def _step(source: Source, columns: Any, buffer: Any = None, **changed: Any) -> None:
-    options = ReadOptions(0, 100, 100, Place(), True, 1 << 20, 64, None)
+    options = ReadOptions(0, 100, 100, Place(), True, 1 << 20, 1 << 20, 64, None)
     options = structs.replace(options, **changed)
     reader = _native.RangeReader(source, source.file(), RULES, options)
     buffer = np.zeros(1000, np.uint8) if buffer is None else buffer
@@ -132,6 +132,7 @@ def test_an_output_that_is_read_only_is_refused(source: Source) -> None:
         {"stop": 1 << 41},
         {"window": 0},
         {"slack": 3},
+        {"budget": -1},
         {"place": Place(at=-2)},
         {"place": Place(shift=-(1 << 63))},
         {"asked": Asked(np.zeros(3, np.bool_))},

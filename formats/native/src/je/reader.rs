@@ -80,19 +80,20 @@ pub struct PyOptions<'py> {
     place: Option<PyPlace>,
     check: bool,
     window: i64,
+    budget: i64,
     slack: i64,
     asked: Option<PyAsked<'py>>,
 }
 
 impl PyOptions<'_> {
     fn parts(self) -> PyResult<(Range, Option<Asked>)> {
-        let Self { start, stop, size, check, window, slack, .. } = self;
+        let Self { start, stop, size, check, window, budget, slack, .. } = self;
         let are_offsets = [start, stop, size].iter().all(|each| (0..OFFSET_MAX).contains(each));
-        if !are_offsets || window < 1 || slack < SLACK_MIN {
+        if !are_offsets || window < 1 || budget < 0 || slack < SLACK_MIN {
             return Err(PyValueError::new_err("no file has a range like this"));
         }
         let place = self.place.map(PyPlace::checked).transpose()?;
-        let range = Range { start, stop, size, place, check, window, slack };
+        let range = Range { start, stop, size, place, check, window, budget, slack };
         Ok((range, self.asked.map(PyAsked::owned).transpose()?))
     }
 }

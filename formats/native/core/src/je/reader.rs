@@ -57,6 +57,8 @@ pub struct Range {
     pub check: bool,
     /// Bytes to load at once.
     pub window: i64,
+    /// Bytes that may be summed in vain.
+    pub budget: i64,
     /// Bytes to load besides, and what a look at a header elsewhere takes from the budget.
     pub slack: i64,
 }
@@ -192,7 +194,7 @@ impl Reader {
             lost_from: NO_OFFSET,
             relaxed: false,
         });
-        let mut search = Searcher::new(range.size, rules, range.window, range.slack);
+        let mut search = Searcher::new(range.size, rules, range.budget, range.slack);
         search.last = known.last;
         search.shift = known.shift;
         search.relaxed = known.relaxed;
@@ -704,7 +706,16 @@ mod tests {
 
     fn range_of(log: &[u8], window: i64, slack: i64) -> Range {
         let size = log.len() as i64;
-        Range { start: 0, stop: size, size, place: Some(AT_START), check: true, window, slack }
+        Range {
+            start: 0,
+            stop: size,
+            size,
+            place: Some(AT_START),
+            check: true,
+            window,
+            budget: 16 * window + size,
+            slack,
+        }
     }
 
     fn read(log: &[u8], range: Range, rows: usize, asked: Option<Asked>) -> Read {

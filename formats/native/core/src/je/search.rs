@@ -16,9 +16,6 @@ const SUMS_KEPT: usize = 64;
 /// How many erased entries, which have no sum, must agree to be believed.
 const ERASED_STEPS: usize = 4096;
 
-/// How many windows of bytes may be summed in vain, besides as many bytes as the file has.
-const BUDGET_WINDOWS: i64 = 16;
-
 /// Judges entries anywhere in a file.
 #[derive(Debug)]
 pub struct Searcher {
@@ -78,14 +75,14 @@ impl Searcher {
     ///
     /// `look_cost` is what a look at a header elsewhere takes from the budget for sums: headers
     /// may be made so that each claims another end, and each look is a read.
-    pub fn new(size: i64, rules: Rules, window: i64, look_cost: i64) -> Self {
+    pub fn new(size: i64, rules: Rules, budget: i64, look_cost: i64) -> Self {
         Self {
             size,
             rules,
             last: NO_OFFSET,
             shift: 0,
             relaxed: false,
-            budget: window.saturating_mul(BUDGET_WINDOWS).saturating_add(size),
+            budget,
             look_cost,
             sums: [(NO_OFFSET, false); SUMS_KEPT],
             failed: HashSet::new(),
