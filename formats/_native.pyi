@@ -1,11 +1,12 @@
 """The extension that formats/native builds: loops over bytes, compiled ahead.
 
-Arrays that a function fills are contiguous and writable, and were allocated by the caller. Others are
-copied where they are not contiguous. The interpreter lock is released. A wrong dtype or length is a
-TypeError or a ValueError; bytes of a log never raise.
+Arrays that a function fills are contiguous and writable, and were allocated by the caller. Others
+are copied where they are not contiguous. The interpreter lock is released. A wrong dtype or length is
+a TypeError or a ValueError; bytes of a log never raise.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from je_tools.formats.je.column_writer import Part
 from je_tools.formats.je.columns import Items, ListPrograms
 from je_tools.formats.je.fingerprints import Known, Printing
 from je_tools.formats.je.nodes import Slots, States
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.reader import ReadOptions, Rows
 from je_tools.formats.je.walk import HeaderColumns, HeaderRules
 from je_tools.formats.je.writer import Tail
 from je_tools.formats.rows import Table
+from je_tools.formats.source import Source
 from je_tools.formats.spans import Spans
 
 _Bytes = npt.NDArray[np.uint8]
@@ -40,44 +42,107 @@ def encode_packed(value: int) -> bytes:
 def read_packed(data: bytes) -> tuple[int, int] | None:
     """Return the packed integer at the start of `data` and its size, or None if there is none."""
 
-def walk(
-    data: _Bytes,
-    *,
-    base: int,
-    at: int,
-    limit: int,
-    expected_prev: int,
-    shift: int,
-    rules: HeaderRules,
-    columns: HeaderColumns,
-    survey: _Ints | None,
-) -> tuple[int, int, int]:
-    """Step over entries from offset `at` while they begin before `limit`, filling `columns`.
+# Reading logs.
 
-    With a survey, each entry but the last is summed when the one after it has been taken, as its
-    bytes are in the core's cache then; before that its size may be wild.
+_Survey = tuple[_Ints, int, int, int, int]
+_Lines = tuple[_Ints, _Ints]
+_Programs = tuple[_Ints, _Ints, _Ints]
+
+class File:
+    """A file that is open for reading; threads that read it keep it open until they are done."""
+
+    def __new__(cls, path: Path) -> File: ...
+    def fileno(self) -> int:
+        """Return the descriptor; a ValueError after `close`."""
+
+    def close(self) -> None:
+        """Close the file as soon as nobody reads it any more."""
+
+class RangeReader:
+    """Reads the entries that begin in a range of one file.
 
     Args:
-        data: bytes [base, base + len(data)) of the file.
-        base: offset in the file of the first byte of `data`.
-        at: offset in the file of an entry.
-        limit: first offset at which no entry is begun.
-        expected_prev: what the first header's prevOffset must be, or NO_OFFSET for anything.
-        shift: how much further back than they are entries name the ones before them; not 0 where
-            bytes were inserted or are missing.
+        source: asked by `read_bytes` for what cannot be read here.
+        file: the same; None to ask `source` for all.
         rules: how the headers of the file are read.
-        columns: filled from the front; `checksum` only with a survey, and not of the last entry.
-        survey: int64 (SURVEY_SIZE,), to which the summed entries are added: how many there are of
-            each type, how many are BAD, the flags that any has.
-
-    Returns:
-        Entries found, offset of the first entry not taken, a `Stop`.
+        options: which range, and how.
     """
 
-def check_sums(
-    data: _Bytes, *, base: int, rules: HeaderRules, offsets: _U32s, states: _Bytes
-) -> None:
-    """Fill `states` with the `Checksum` of the entries at `offsets`; BAD if not inside `data`."""
+    def __new__(
+        cls, source: Source, file: File | None, rules: HeaderRules, options: ReadOptions
+    ) -> RangeReader: ...
+    def step(self, buffer: _Bytes, columns: HeaderColumns) -> tuple[int, int]:
+        """Read on until rows have to be taken, a longer buffer is needed, or the range ends.
+
+        Args:
+            buffer: what is read; it must stay as it is from call to call, until it is too short.
+            columns: filled from the front.
+
+        Returns:
+            An `Event`; how many rows are filled, or how long the buffer must be.
+
+        Raises:
+            SourceError: what `source.read_bytes` says.
+        """
+
+    def window(self) -> tuple[int, int]:
+        """Return the offset in the file of the first byte in the buffer, and how many are there."""
+
+    def survey(self) -> _Survey:
+        """Return the fields of a `Survey` of the rows that were returned last."""
+
+    def take_quiet(self) -> tuple[_Survey, _Lines]:
+        """Return the same of rows that were not wanted, since the last call, and their tally."""
+
+    def first(self) -> tuple[int, int]:
+        """Return the offset of the first entry and its prevOffset; NO_OFFSET if there is none."""
+
+    def place(self) -> tuple[int, int, int, int, bool]:
+        """Return the fields of the `Place` where reading goes on."""
+
+    def gaps(self) -> _Ints:
+        """Return the gaps that were closed, three numbers each."""
+
+    def chain_breaks(self) -> _Ints:
+        """Return the breaks of the chain, four numbers each."""
+
+    def bad(self) -> list[tuple[int, int]]:
+        """Return half-open ranges of damaged entries, the first `reader.KEPT` of them."""
+
+    def is_blank(self) -> bool:
+        """Return whether nothing but zeros was seen from the start of the range."""
+
+def tally(rows: Rows, programs: _Programs | None) -> _Lines:
+    """Return the lines of a `Tally`, five numbers each; no sizes without `steps.programs`."""
+
+# Memory maps.
+
+class Maps:
+    """Files mapped behind each other in one stretch of address space: a buffer, read-only.
+
+    A page that cannot be read any more becomes zeros, with all that its file has after it.
+
+    Args:
+        stops: where the pages of each file end, ascending; all but what `map` maps is not to be
+            read.
+
+    Raises:
+        OSError: there is no room.
+    """
+
+    def __new__(cls, stops: Sequence[int]) -> Maps: ...
+    def map(self, file: File, path: str, at: int, size: int) -> None:
+        """Map the first bytes of a file at `at`, before there is any view.
+
+        Raises:
+            OSError: the system refuses; `path` is in it.
+        """
+
+    @property
+    def torn_at(self) -> int:
+        """How far into the stretch a page was that could not be read; -1 where all could."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 # Keys: see `je/keysort.py` and `je/node_checks.py`.
 

@@ -4,30 +4,26 @@ A tree is read at millions of places of which nobody knows the order in advance,
 which cannot open files. The files are mapped read-only into one stretch of address space, so that
 a place in the log is one number, and what is not looked at costs nothing. Sizes are frozen when
 the image is made. What the device cannot deliver under a map is taken as zeros, with all that the
-file has behind it (`formats.torn`), and `Image.lost` tells of it; whatever is read from end to end
-is read with `formats.source`, which goes round such places byte by byte.
+file has behind it (`native/src/maps.rs`), and `Image.lost` tells of it; whatever is read from end
+to end is read with `formats.source`, which goes round such places byte by byte.
 
 Source: mmap(2), Linux.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import mmap
 import os
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.mapping import ANONYMOUS, MAP_FIXED, NO_FILE, PROT_NONE, map_at, unmap
 from je_tools.formats.source import Bytes, SourceChangedError, SourceError, as_source_errors
-from je_tools.formats.torn import Guarded, forget, guard
 
 NOWHERE = -1
 """The position of an LSN whose file is not there, or ends before it."""
@@ -67,12 +63,12 @@ class Image:
         self.stops: Ints = self.starts + np.array([part.stop for part in parts], np.int64)
         size = int(ends[-1]) if len(parts) else 0
         self._parts = parts
-        self.data, self._guarded = _map_all(parts, self.starts.tolist(), size)
+        self.data, self._maps = _map_all(parts, self.starts.tolist(), size)
 
     @property
     def is_torn(self) -> bool:
         """Whether a page could not be read and was taken as zeros; costs nothing."""
-        return self._guarded is not None and self._guarded.torn_at >= 0
+        return self._maps is not None and self._maps.torn_at >= 0
 
     def lost(self) -> Path | None:
         """A file that became shorter under the image, or of which a page could not be read.
@@ -89,9 +85,9 @@ class Image:
                 is_short = True
             if is_short:
                 return part.path
-        if not self.is_torn or self._guarded is None:
+        if self._maps is None or not self.is_torn:
             return None
-        return self.path_of(self._guarded.torn_at)
+        return self.path_of(self._maps.torn_at)
 
     def path_of(self, position: int) -> Path:
         """The file that holds a position."""
@@ -120,44 +116,31 @@ class Image:
 
 def _map_all(
     parts: Sequence[Part], starts: Sequence[int], size: int
-) -> tuple[Bytes, Guarded | None]:
-    """One array over all files; its memory goes with the last view of it."""
+) -> tuple[Bytes, _native.Maps | None]:
+    """Return one array over all files; its memory goes with the last view of it."""
     if size == 0:
         return np.empty(0, np.uint8), None
-    base = _map(0, size, PROT_NONE, ANONYMOUS, NO_FILE, "a log of this size")
-    guarded = guard(base, size, [*starts[1:], size])
-    holder = (ctypes.c_uint8 * size).from_address(base)
-    weakref.finalize(holder, _unmap, guarded)
-    for part, start in zip(parts, starts, strict=True):
-        if part.stop > 0:
-            _map_file(part, base + start)
-    data: npt.NDArray[np.uint8] = np.frombuffer(memoryview(holder), np.uint8)
-    data.flags.writeable = False
-    return data, guarded
-
-
-def _unmap(guarded: Guarded) -> None:
-    forget(guarded)
-    unmap(guarded.start, guarded.size)
-
-
-def _map_file(part: Part, address: int) -> None:
-    with as_source_errors(part.path):
-        file = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        size = os.fstat(file).st_size
+        maps = _native.Maps([*starts[1:], size])
+        for part, start in zip(parts, starts, strict=True):
+            if part.stop > 0:
+                _map_file(maps, part, start)
+    except SourceError:
+        raise
+    except OSError as error:
+        reason = f"{error.strerror}: {os.strerror(error.errno or 0)}"
+        raise SourceError(error.errno, reason, error.filename) from error
+    return np.frombuffer(memoryview(maps), np.uint8), maps
+
+
+def _map_file(maps: _native.Maps, part: Part, at: int) -> None:
+    with as_source_errors(part.path):
+        file = _native.File(part.path)
+    try:
+        size = os.fstat(file.fileno()).st_size
         if size < part.stop:
             reason = f"shrank from {part.stop} to {size} bytes while the log was read"
             raise SourceChangedError(errno.ESTALE, reason, str(part.path))
-        flags = mmap.MAP_PRIVATE | MAP_FIXED
-        _map(address, part.stop, mmap.PROT_READ, flags, file, str(part.path))
+        maps.map(file, str(part.path), at, part.stop)
     finally:
-        os.close(file)
-
-
-def _map(address: int, size: int, protection: int, flags: int, file: int, what: str) -> int:
-    found = map_at(address, size, protection, flags, file)
-    if found is None:
-        number = ctypes.get_errno()
-        raise SourceError(number, f"cannot be mapped: {os.strerror(number)}", what)
-    return found
+        file.close()

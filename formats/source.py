@@ -21,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from je_tools.formats import _native
+
 Bytes = npt.NDArray[np.uint8]
 
 PIECE_SIZE = 4096
@@ -105,7 +107,10 @@ def _pages(size: int) -> Bytes:
 
 _BUFFERS = _Buffers()
 
-_CLOSED, _NOT_YET = -1, -2
+
+def scratch(size: int) -> Bytes:
+    """Return the array of this thread into which `Source.read` reads as well."""
+    return _BUFFERS.take(size)
 
 
 class Source:
@@ -118,14 +123,14 @@ class Source:
             They overlap when they were read more than once.
     """
 
-    _fd = _CLOSED
+    _file: _native.File | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unreadable: set[tuple[int, int]] = set()
         with as_source_errors(path):
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            status = os.fstat(self._fd)
+            self._file = _native.File(path)
+            status = os.fstat(self._file.fileno())
         self.size = status.st_size
         self._identity = Identity(status.st_dev, status.st_ino)
 
@@ -134,13 +139,19 @@ class Source:
 
     def __setstate__(self, state: tuple[Path, int, Identity]) -> None:
         self.path, self.size, self._identity = state
-        self.unreadable, self._fd = set(), _NOT_YET
+        self.unreadable = set()
 
-    def _open_again(self) -> None:
-        """Open what was pickled open, when it is still the same file."""
-        self.check_unchanged()
-        with as_source_errors(self.path):
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+    def file(self) -> _native.File | None:
+        """Return the file for native code to read; None would have it ask `read_bytes` for all."""
+        return self._opened()
+
+    def _opened(self) -> _native.File:
+        """Return the file; what was pickled open is opened again, if it is still the same."""
+        if self._file is None:
+            self.check_unchanged()
+            with as_source_errors(self.path):
+                self._file = _native.File(self.path)
+        return self._file
 
     def __enter__(self) -> Source:
         return self
@@ -154,9 +165,8 @@ class Source:
 
     def close(self) -> None:
         """Close the file; arrays handed out stay valid."""
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = _CLOSED
+        if self._file is not None:
+            self._file.close()
 
     def read(self, start: int, stop: int) -> Bytes:
         """Bytes [start, stop) as a read-only uint8 array, valid until this thread reads again.
@@ -205,33 +215,33 @@ class Source:
             raise _changed(self.path, reason)
 
     def _fill(self, target: memoryview, start: int) -> None:
-        if self._fd == _NOT_YET:
-            self._open_again()
+        self._opened()
         with as_source_errors(self.path):
             self._fill_all(target, start)
 
     def _fill_all(self, target: memoryview, start: int) -> None:
+        fd = self._opened().fileno()
         done = 0
         while done < len(target):
             try:
-                count = os.preadv(self._fd, [target[done:]], start + done)
+                count = os.preadv(fd, [target[done:]], start + done)
             except OSError as error:
                 if error.errno not in UNREADABLE:
                     raise
-                count = self._fill_piece(target, start, done)
+                count = self._fill_piece(fd, target, start, done)
             if count == 0:
-                size = os.fstat(self._fd).st_size
+                size = os.fstat(fd).st_size
                 reason = f"shrank from {self.size} to {size} bytes while it was read"
                 raise _changed(self.path, reason)
             done += count
 
-    def _fill_piece(self, target: memoryview, start: int, done: int) -> int:
+    def _fill_piece(self, fd: int, target: memoryview, start: int, done: int) -> int:
         """One piece of a span that has unreadable sectors; zeros where it is unreadable."""
         at = start + done
         stop = min(at - at % PIECE_SIZE + PIECE_SIZE, start + len(target))
         piece = target[done : done + stop - at]
         try:
-            return os.preadv(self._fd, [piece], at)
+            return os.preadv(fd, [piece], at)
         except OSError as error:
             if error.errno not in UNREADABLE:
                 raise

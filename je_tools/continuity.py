@@ -17,7 +17,6 @@ from msgspec import Struct
 from je_tools.environment import Environment, LogFile, reason_of, reopened
 from je_tools.errors import InputError
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_text
 from je_tools.formats.je.reader import Rows
@@ -28,6 +27,7 @@ from je_tools.formats.je.types import (
     PAYLOAD_VERSION_MIN,
     RESTORE_REQUIRED_NO,
     Family,
+    mask_of,
 )
 from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.scan import FileState
@@ -255,6 +255,15 @@ class Evidence(Struct, frozen=True):
     ckpt_lsn: int | None
 
 
+EVIDENCE_TYPES = mask_of((FILE_SUMMARY_NO, CKPT_END_NO))
+"""The entries that `evidence` looks at, where it is one."""
+
+
+def is_evidence(file_no: int, missing: Ranges) -> bool:
+    """Return whether a file can say which missing files are needed."""
+    return bool(missing) and file_no > missing[-1][1]
+
+
 def evidence(rows: Rows, missing: Ranges, *, fast: bool) -> Evidence | None:
     """What `rows` say of files that are missing; None where none are, or nothing is said.
 
@@ -266,7 +275,7 @@ def evidence(rows: Rows, missing: Ranges, *, fast: bool) -> Evidence | None:
         missing: `Environment.missing`.
         fast: use compiled kernels.
     """
-    if not missing or rows.file_no <= missing[-1][1]:
+    if not is_evidence(rows.file_no, missing):
         return None
     good = rows.good
     summaries = np.flatnonzero((rows.type == FILE_SUMMARY_NO) & good)
@@ -318,6 +327,8 @@ def _summaries(rows: Rows, fast: bool) -> _Summaries:
     The key is the last field before v19, and has its length in front of it since. Source:
     je-log.md "Records"; FileSummaryLN.makeFullKey, JE 7.5.11.
     """
+    from je_tools.formats.je.columns import decode
+
     wanted = frozenset({"key", "data"} if rows.version >= _KEY_BEFORE_DATA else {"data"})
     decoded = decode(rows, Family.FILE_SUMMARY_LN, fast=fast, wanted=wanted)
     if rows.version >= _KEY_BEFORE_DATA:

@@ -24,9 +24,10 @@ from je_tools.formats.je.types import (
     MODERN_READ_MIN,
     OLD_BIN_DELTA_NO,
     RESTORE_REQUIRED_NO,
+    mask_of,
     type_name,
 )
-from je_tools.formats.je.walk import NO_OFFSET, erased_no
+from je_tools.formats.je.walk import NEVER_ERASED, NO_OFFSET, erased_no
 from je_tools.formats.source import Source
 from je_tools.scan import FileState, Part
 
@@ -76,6 +77,14 @@ class Unlisted(Struct):
         self.stop = max(self.stop, other.stop)
 
 
+class Erased(Struct, frozen=True):
+    """Neighbouring erased entries with bytes left: [start, stop), and how many they are."""
+
+    start: int
+    stop: int
+    count: int
+
+
 class RowDamage(Struct):
     """What is wrong with some entries of a file, in plain numbers; of each kind the first LISTED.
 
@@ -91,7 +100,7 @@ class RowDamage(Struct):
 
     bad: list[Spot] = field(default_factory=list)
     unknown: list[Spot] = field(default_factory=list)
-    erased: list[Spot] = field(default_factory=list)
+    erased: list[Erased] = field(default_factory=list)
     restore: list[Spot] = field(default_factory=list)
     unlisted: Unlisted = field(default_factory=Unlisted)
     lost: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -151,13 +160,24 @@ class OldDeltas(Struct, frozen=True):
 
 def old_deltas(rows: Rows) -> OldDeltas | None:
     """The old BIN-deltas of one file, in versions that have them and that modern engines read."""
-    last_version = ENTRY_TYPES[OLD_BIN_DELTA_NO].last_version
-    is_asked = MODERN_READ_MIN <= rows.version <= last_version
-    if not (is_asked and rows.survey.counts[OLD_BIN_DELTA_NO]):
+    if not (_has_old_deltas(rows.version) and rows.survey.counts[OLD_BIN_DELTA_NO]):
         return None
     good = (rows.type == OLD_BIN_DELTA_NO) & rows.good
     offsets = rows.offset[good]
     return OldDeltas(len(offsets), int(offsets[0])) if len(offsets) else None
+
+
+def _has_old_deltas(version: int) -> bool:
+    return MODERN_READ_MIN <= version <= ENTRY_TYPES[OLD_BIN_DELTA_NO].last_version
+
+
+@functools.cache
+def types_to_look_at(version: int) -> Mask:
+    """Return the entries that may be damage though their sums are right: bool (256,)."""
+    kinds = [RESTORE_REQUIRED_NO]
+    kinds += [OLD_BIN_DELTA_NO] if _has_old_deltas(version) else []
+    kinds += [erased_no(version)] if erased_no(version) != NEVER_ERASED else []
+    return _unknown_types(version) | mask_of(kinds)
 
 
 @functools.cache
@@ -189,7 +209,7 @@ def _unknown_spot(rows: Rows, row: int) -> Spot:
     return _spot(rows, row, expected, f"type {no}, {known.name} of log versions {versions}")
 
 
-def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Spot]:
+def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Erased]:
     """Erased entries with a byte that is not zero, neighbours taken together; the first LISTED."""
     index = np.flatnonzero((rows.type == erased_no(rows.version)) & (rows.item_size > 0))
     if not len(index):
@@ -211,10 +231,21 @@ def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Spot]:
     stops = ends[np.concatenate((groups[1:], [len(index)])) - 1]
     unlisted.add("erased-not-zero", starts[LISTED:], stops[LISTED:])
     columns = (each[:LISTED].tolist() for each in (starts, stops, counts))
-    return [
-        Spot(start, stop - start, "zeros", f"{count} entries with other bytes")
-        for start, stop, count in zip(*columns, strict=True)
-    ]
+    return [Erased(*each) for each in zip(*columns, strict=True)]
+
+
+def _joined(spots: Iterable[Erased]) -> Iterator[Erased]:
+    """Take those together that touch: they were read one window after the other."""
+    before: Erased | None = None
+    for spot in spots:
+        if before is not None and before.stop == spot.start:
+            before = Erased(before.start, spot.stop, before.count + spot.count)
+            continue
+        if before is not None:
+            yield before
+        before = spot
+    if before is not None:
+        yield before
 
 
 class PartFindings(Struct):
@@ -263,9 +294,11 @@ class FileDamage:
         told.unlisted.take(self._counted_gaps(part.gaps.numbers[room:]))
         starts = part.chain_breaks.numbers[room:, 0]
         told.unlisted.add("prev-offset-mismatch", starts, starts + MIN_HEADER_SIZE)
-        for damage in seen:
+        damages = list(seen)
+        for damage in damages:
             found += self.of_rows(damage)
             told.unlisted.take(damage.unlisted)
+        found += self._of_erased(chain.from_iterable(each.erased for each in damages))
         told.add(found, room)
         return told
 
@@ -277,16 +310,20 @@ class FileDamage:
         return counted
 
     def of_rows(self, damage: RowDamage) -> Iterator[Finding]:
-        """Findings of entries; a damaged file header is none of them."""
+        """Findings of single entries; a damaged file header is none of them."""
         for spot in damage.bad:
             if spot.offset:
                 yield self._of_spot("damaged-entry", spot, resume=spot.offset + spot.length)
         for spot in damage.unknown:
             yield self._of_spot("unknown-type", spot)
-        for spot in damage.erased:
-            yield self._of_spot("erased-not-zero", spot)
         for spot in damage.restore:
             yield self._of_spot("restore-marker", spot)
+
+    def _of_erased(self, erased: Iterable[Erased]) -> Iterator[Finding]:
+        for each in _joined(erased):
+            words = f"{each.count} entries with other bytes"
+            spot = Spot(each.start, each.stop - each.start, "zeros", words)
+            yield self._of_spot("erased-not-zero", spot)
 
     def of_bad(self, ranges: Sequence[tuple[int, int]]) -> Iterator[Finding]:
         """Findings of entries of which only the places are known; see `FileState.bad`."""

@@ -1,6 +1,6 @@
 """Images of logs that must stay what they were: what is made of others is worth nothing.
 
-A file that becomes shorter under an image reads as zeros (`formats.torn`), which look like damage.
+A file that becomes shorter under an image reads as zeros (`formats.image`), which look like damage.
 So whoever reads an image does it inside `unchanged` or `mapped`, and nothing that was made of it
 gets its name before these have looked.
 """

@@ -28,6 +28,7 @@ from je_tools.formats.je.reader import (
     FILE_SIZE_MAX,
     KEPT,
     PLAIN_LIMIT,
+    Asked,
     Place,
     RangeReader,
     RangeState,
@@ -140,7 +141,8 @@ class Scanner(Struct, frozen=True, dict=True):
     Attributes:
         check: sum every entry.
         threads: how many read at once; 0 for as many as this process may use.
-        fast: use compiled kernels; None decides by the size of the log.
+        fast: what works that are not in the extension yet are told; None decides by the size of
+            the log. See `is_fast`.
         progress: called with the bytes of each finished range.
         stage: called where something else begins that is not short, with what it is and how many
             bytes `progress` will be told of, 0 where nobody knows. See `staged`.
@@ -151,6 +153,8 @@ class Scanner(Struct, frozen=True, dict=True):
             its results must pickle.
         cuts: into how many ranges a file is cut, where not by `range_size`; see `read_cut`.
         readings: as many as a thread has at once make a range, about.
+        asked: gives the entries of a file that the work wants as rows, and takes of all others only
+            the survey (`reader.Asked`); None for all.
         pack: makes the results of a range of what the work gives for its rows, where it is read.
     """
 
@@ -164,10 +168,11 @@ class Scanner(Struct, frozen=True, dict=True):
     processes: bool = False
     cuts: int = 0
     readings: int = 1
+    asked: Callable[[LogFile], Asked | None] | None = None
     pack: Callable[[Iterator[Any]], list[Any]] = list
 
     def is_fast(self, size: int) -> bool:
-        """Whether a log of `size` bytes is read with compiled kernels."""
+        """Return whether a log of `size` bytes is worth threads, and kernels of numba."""
         return size > PLAIN_LIMIT if self.fast is None else self.fast
 
     def thread_count(self) -> int:
@@ -219,14 +224,13 @@ class Scanner(Struct, frozen=True, dict=True):
             StoppedError: a file shrank, vanished or was replaced meanwhile.
             InputError: a file cannot be read.
         """
-        fast = self.is_fast(environment.size)
-        threads = self.thread_count() if fast else 1
-        with self._open_pool(threads, work, fast) as pool:
+        threads = self.thread_count() if self.is_fast(environment.size) else 1
+        with self._open_pool(threads, work) as pool:
             # Open files are bounded by the ranges in flight: each is closed with its last one.
             try:
                 for is_short, neighbours in groupby(environment.files, self._is_short):
                     files = list(neighbours)
-                    streams = (_FileScan(self, file, work, fast) for file in files)
+                    streams = (_FileScan(self, file, work) for file in files)
                     if pool is None:
                         yield from _in_turn(streams)
                     elif is_short:
@@ -242,9 +246,7 @@ class Scanner(Struct, frozen=True, dict=True):
         """Whether one thread reads the whole file: its results are small, and one range has it."""
         return self.wide and not self.cuts and file.size <= self.range_size()
 
-    def _open_pool(
-        self, threads: int, work: Work[Any], fast: bool
-    ) -> AbstractContextManager[Executor | None]:
+    def _open_pool(self, threads: int, work: Work[Any]) -> AbstractContextManager[Executor | None]:
         """What reads ranges ahead; None where there is nothing to run beside each other."""
         if threads == 1:
             return nullcontext()
@@ -253,7 +255,7 @@ class Scanner(Struct, frozen=True, dict=True):
         from je_tools.workers import open_workers
 
         alone = replace(self, progress=None, stage=None)
-        return open_workers(threads, _Told(alone, work, fast))
+        return open_workers(threads, _Told(alone, work))
 
     def scan_piece(self, piece: Piece, work: Work[T]) -> Iterator[Part[T]]:
         """As `scan`, of one piece and in this thread.
@@ -262,7 +264,7 @@ class Scanner(Struct, frozen=True, dict=True):
             StoppedError: the file is not the one any more that was cut.
             InputError: it cannot be read.
         """
-        return _in_turn([_FileScan(self, piece.file, work, self.is_fast(piece.file.size), piece)])
+        return _in_turn([_FileScan(self, piece.file, work, piece)])
 
     def cut(self, file: LogFile, size: int) -> list[Piece]:
         """Pieces of a file of about `size` bytes each, by one walk over the headers.
@@ -272,7 +274,7 @@ class Scanner(Struct, frozen=True, dict=True):
         if file.size <= size:
             return [Piece(file)]
         walk = replace(self, check=False, progress=None)
-        scan = _FileScan(walk, file, lambda _: None, self.is_fast(file.size), Piece(file))
+        scan = _FileScan(walk, file, lambda _: None, Piece(file))
         pieces: list[Piece] = []
         place = Place()
         for used, outcome in scan.join(scan.read):
@@ -288,11 +290,10 @@ class Scanner(Struct, frozen=True, dict=True):
 
         A file is walked forward once before, since only then its entries are known for certain.
         """
-        fast = self.is_fast(environment.size)
         for file in reversed(environment.files):
-            scan = _FileScan(self, file, lambda _: None, fast)
+            scan = _FileScan(self, file, lambda _: None)
             ranges = [used for used, _ in scan.join(scan.read)]
-            again = _FileScan(self, file, work, fast)
+            again = _FileScan(self, file, work)
             for i, wanted in enumerate(reversed(ranges)):
                 outcome = again.read(wanted)
                 outcome.results.reverse()
@@ -308,13 +309,11 @@ class _FileScan(Generic[T]):
         scanner: Scanner,
         file: LogFile,
         work: Work[T],
-        fast: bool,
         piece: Piece | None = None,
     ) -> None:
         self.scanner = scanner
         self.file = file
         self.work = work
-        self.fast = fast
         self.piece = piece
         with _explained():
             self.source = Source(file.path)
@@ -341,7 +340,7 @@ class _FileScan(Generic[T]):
 
     def read(self, wanted: _Range) -> Outcome[T]:
         """Read one range and work on it; runs in any thread."""
-        return _read(self.scanner, self.file, self.source, self.work, self.fast, wanted)
+        return _read(self.scanner, self.file, self.source, self.work, wanted)
 
     def submit(self, pool: Executor, wanted: _Range) -> Future[Outcome[T]]:
         """Have one range read by the pool."""
@@ -424,7 +423,7 @@ def read_cut(file: LogFile, cut: int, scanner: Scanner, work: Work[T]) -> Outcom
         StoppedError: the file shrank, vanished or was replaced.
         InputError: it cannot be read.
     """
-    scan = _FileScan(scanner, file, work, fast=True)
+    scan = _FileScan(scanner, file, work)
     with scan.source:
         return replace(scan.read(scan.ranges(Place())[cut]), unreadable=scan.source.unreadable)
 
@@ -446,7 +445,7 @@ def join_cuts(
         StoppedError: the file shrank, vanished or was replaced.
         InputError: it cannot be read.
     """
-    scan = _FileScan(scanner, file, work, fast=True)
+    scan = _FileScan(scanner, file, work)
     coming = iter(outcomes)
     numbers = {id(outcome): cut for cut, outcome in enumerate(outcomes)}
     for _, outcome in scan.join(lambda _: next(coming)):
@@ -466,7 +465,7 @@ def _explained() -> Iterator[None]:
 
 
 def _read(
-    scanner: Scanner, file: LogFile, source: Source, work: Work[T], fast: bool, wanted: _Range
+    scanner: Scanner, file: LogFile, source: Source, work: Work[T], wanted: _Range
 ) -> Outcome[T]:
     ranged = RangeReader(
         source,
@@ -475,10 +474,10 @@ def _read(
         wanted.start,
         wanted.stop,
         place=wanted.place,
-        fast=fast or scanner.fast,
         check=scanner.check,
         window=scanner.range_size(),
         lend=scanner.wide,
+        asked=scanner.asked(file) if scanner.asked is not None else None,
     )
     with _explained():
         results = scanner.pack(map(work, ranged))
@@ -490,14 +489,13 @@ class _Told(Struct, frozen=True):
 
     scanner: Scanner
     work: Work[Any]
-    fast: bool
 
 
 def _read_in_worker(file: LogFile, source: Source, wanted: _Range) -> Outcome[Any]:
     from je_tools.workers import told
 
     by: _Told = told()
-    outcome = _read(by.scanner, file, source, by.work, by.fast, wanted)
+    outcome = _read(by.scanner, file, source, by.work, wanted)
     source.close()
     return replace(outcome, unreadable=source.unreadable)
 
@@ -535,7 +533,7 @@ def _in_turn(scans: Iterable[_FileScan[T]]) -> Iterator[Part[T]]:
 
 
 def _read_whole(scanner: Scanner, work: Work[T], file: LogFile) -> list[Part[T]]:
-    return list(_in_turn([_FileScan(scanner, file, work, fast=True)]))
+    return list(_in_turn([_FileScan(scanner, file, work)]))
 
 
 def _by_file(

@@ -23,7 +23,7 @@ from je_tools.findings import Finding
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import REPLICATED
 from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.types import ROLLBACK_START_NO
+from je_tools.formats.je.types import ROLLBACK_START_NO, mask_of
 
 SPANS_MAX = 4096
 """Separate spans of VLSNs that are remembered; a log made of nothing else is hostile."""
@@ -44,6 +44,9 @@ class Runs(Struct, frozen=True):
 
 
 ROLLBACK = -1
+
+STREAM_TYPES = mask_of((ROLLBACK_START_NO,))
+"""What `runs_of` looks at besides replicated entries."""
 
 
 def runs_of(rows: Rows) -> Runs | None:

@@ -8,17 +8,21 @@ Source: StatsFileReader, VLSNDistributionReader, JE 18.3.12 and 25.3.17.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.checkpoints import CheckpointPart, Interval, collect_checkpoints, intervals
 from je_tools.environment import Environment, LogFile
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.header import lsn_of
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.reader import Asked, Rows
+from je_tools.formats.je.steps import of_users, programs
 from je_tools.formats.je.tally import BROKEN, COUNT, TOTAL, Tally, tally_rows
 from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
+from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.names import NamePart, collect_names, resolve
 from je_tools.references import read_references
 from je_tools.scan import Part, Scanner
@@ -154,6 +158,8 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
         summary.transactions = Transactions(wanted.largest)
     names: list[NamePart] = []
     checkpoints: list[CheckpointPart] = []
+    if wanted == Wanted():
+        scanner = replace(scanner, asked=partial(_asked, judge))
     for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, judge, fast)):
         _add_part(summary, part)
         judge.take(part, [result.judged for result in part.results])
@@ -167,11 +173,17 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
     return summary
 
 
+def _asked(judge: Judge, file: LogFile) -> Asked | None:
+    """Return which entries must be seen where only types and files are wanted; None for all."""
+    asked = judge.look.asked(file)
+    return None if asked is None else replace(asked, programs=programs(file.version, of_users))
+
+
 def _collect(rows: Rows, wanted: Wanted, judge: Judge, fast: bool) -> RangePart:
     named = wanted.databases or wanted.largest is not None
     first_lsn, last_lsn = _ends(rows)
     return RangePart(
-        tally=tally_rows(rows, fast=fast),
+        tally=tally_rows(rows),
         judged=judge.look(rows),
         first_lsn=first_lsn,
         last_lsn=last_lsn,
@@ -189,11 +201,9 @@ def _collect(rows: Rows, wanted: Wanted, judge: Judge, fast: bool) -> RangePart:
 
 def _ends(rows: Rows) -> tuple[int | None, int | None]:
     """The LSNs of the first and the last good row."""
-    if rows.survey.bad:
-        rows = rows.take(rows.good)
-    if not len(rows):
+    first, last = rows.survey.first, rows.survey.last
+    if first == NO_OFFSET:
         return None, None
-    first, last = rows.offset[[0, -1]].tolist()
     return lsn_of(rows.file_no, first), lsn_of(rows.file_no, last)
 
 

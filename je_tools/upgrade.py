@@ -28,7 +28,6 @@ from je_tools.formats.je.types import (
     Group,
     mask_of,
 )
-from je_tools.references import read_references
 
 NEW_FORM = 8
 """First log version in which duplicates are records like others."""
@@ -73,6 +72,8 @@ def collect_old_form(rows: Rows, *, fast: bool) -> OldForm | None:
     nodes: dict[int, int] = {}
     delta = None
     if rows.version < NEW_FORM:
+        from je_tools.references import read_references
+
         found = read_references(rows, _NODES, ("db_id",), fast=fast)
         with_db = np.flatnonzero(found.present["db_id"])[::-1]
         ids, last = np.unique(found.numbers["db_id"][with_db], return_index=True)

@@ -13,13 +13,21 @@ import struct
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.continuity import Evidence, Files, Ranges, evidence, finding
+from je_tools.continuity import (
+    EVIDENCE_TYPES,
+    Evidence,
+    Files,
+    Ranges,
+    evidence,
+    finding,
+    is_evidence,
+)
 from je_tools.damage import (
     LISTED,
     FileDamage,
@@ -28,16 +36,20 @@ from je_tools.damage import (
     Unlisted,
     old_deltas,
     row_damage,
+    types_to_look_at,
 )
 from je_tools.environment import Environment, LogFile
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.arrays import Ints
-from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.header import REPLICATED
+from je_tools.formats.je.reader import Asked, Rows
 from je_tools.plain import counted
 from je_tools.scan import FileState, Part, Scanner
-from je_tools.stream import Runs, Stream, runs_of
+from je_tools.stream import STREAM_TYPES, Runs, Stream, runs_of
 from je_tools.upgrade import OldForm, Upgrade, collect_old_form
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
 
 LOCK_NAME = "je.lck"
 
@@ -193,6 +205,7 @@ def verify(
     judge = Judge(environment, totals, fast=scanner.is_fast(environment.size))
     judge.everything = everything
     look = replace(judge.look, printing=prints.printing if prints is not None else None)
+    scanner = replace(scanner, asked=look.asked)
     size = 0
     for part in scanner.scan(environment, look):
         yield from judge.take(part, part.results)
@@ -226,10 +239,19 @@ class Look(Struct, frozen=True):
         """How the rows of an environment are looked at."""
         return cls(environment.missing, Upgrade(environment).is_asked, fast)
 
+    def asked(self, file: LogFile) -> Asked | None:
+        """Return which entries of a file it must see; None for all. Of most the survey will do."""
+        if self.is_upgrade_asked or self.printing is not None:
+            return None
+        types = types_to_look_at(file.version) | STREAM_TYPES
+        if is_evidence(file.file_no, self.missing):
+            types = types | EVIDENCE_TYPES
+        return Asked(types, REPLICATED)
+
     def __call__(self, rows: Rows) -> Seen:
         """What the rows show."""
         return Seen(
-            len(rows) - rows.survey.bad,
+            rows.survey.good,
             row_damage(rows),
             old_deltas(rows),
             runs_of(rows),

@@ -200,6 +200,9 @@ ROLLBACK_START_NO = 28
 RESTORE_REQUIRED_NO = 39
 ERASED_NO = 43
 
+TYPE_NO_MAX = max(ENTRY_TYPES)
+"""The largest number that a type has in any log version."""
+
 RELEASES: dict[int, str] = {
     1: "1.2",
     2: "1.5",

@@ -88,7 +88,7 @@ def _sample(source: Source) -> Iterator[bytes]:
     for start in _places(min(source.size, FILE_SIZE_MAX)):
         stop = start + PLACE_SIZE
         # Up to what is summed no version matters: what differs is one bit of rolled back entries.
-        for rows in RangeReader(source, 0, LOG_VERSION_MAX, start, stop, fast=None):
+        for rows in RangeReader(source, 0, LOG_VERSION_MAX, start, stop):
             for row in _chosen(rows, of_type):
                 yield rows.entry_bytes(row)
         if of_type.total() >= ENOUGH:

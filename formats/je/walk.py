@@ -44,27 +44,9 @@ CHECKSUM_NAMES = ("bad", "ok", "none", "unchecked")
 """How each `Checksum` is spelled in every output."""
 
 
-class Stop(IntEnum):
-    """Why `walk` stopped."""
-
-    LIMIT = 0
-    """The next entry begins at or behind the limit."""
-    NEED_MORE = 1
-    """The next header or entry does not end inside the buffer."""
-    BAD_HEADER = 2
-    """Type 0, a negative size, or a size that no file can hold."""
-    CHAIN = 3
-    """The next header's prevOffset is not the offset of the entry before it."""
-    ROWS = 4
-    """The output arrays are full."""
-
-
 NO_OFFSET = -1
 """No offset: nothing found, or nothing known of the entry before."""
 
-
-SURVEYED_BAD, SURVEYED_FLAGS, SURVEY_SIZE = 256, 257, 258
-"""Places behind those of the types in the survey of a walk, and how many there are in all."""
 
 NEVER_ERASED = 256
 """As the number of the type without checksum: no entry has it."""

@@ -57,7 +57,7 @@ class Show(Struct, frozen=True):
     def __call__(self, rows: Rows) -> Shown:
         """What the rows show; damaged entries count only as damage."""
         fast = self.look.fast
-        counts = count_types(rows, 0, len(rows), fast=fast)
+        counts = count_types(rows)
         seen = np.flatnonzero(counts[:, COUNT])
         return Shown(
             look_at_file(rows, self.look),

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from je_tools.formats import _native
+
 DENIED = os.strerror(errno.EACCES)
 
 
@@ -21,4 +23,12 @@ def close(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
             raise PermissionError(errno.EACCES, DENIED, str(name))
         return real(name, *rest, **named)
 
+    real_file = _native.File
+
+    def refused_file(path: Path) -> _native.File:
+        if path in paths:
+            raise PermissionError(errno.EACCES, DENIED, str(path))
+        return real_file(path)
+
     monkeypatch.setattr(os, "open", refused)
+    monkeypatch.setattr(_native, "File", refused_file)

@@ -93,18 +93,17 @@ def judge(home: Path, rng: random.Random) -> None:
 @contextmanager
 def read_in_some_way(rng: random.Random, size: int) -> Iterator[None]:
     """Ranges, windows and arrays of sizes such that borders fall anywhere in `size` bytes."""
-    before = reader.RANGE_SIZE, reader.PLAIN_STEPS, reader._SLACK, reader._ROWS, reader._PLACES
+    before = reader.RANGE_SIZE, reader.SURVEY_WINDOW, reader._SLACK, reader._ROWS
     # Each range may walk a long chain of erased entries, so there must not be thousands.
     ranges = [each for each in (64, 300, 1000, 4096) if each * 100 > size]
     reader.RANGE_SIZE = rng.choice([*ranges, 2 << 20, 2 << 20])
     reader._SLACK = rng.choice([22, 100, 5000, 65536])
     reader._ROWS = rng.choice([2, 7, 1 << 15, 1 << 15])
-    reader._PLACES = rng.choice([1, 3, 4096, 4096])
-    reader.PLAIN_STEPS = rng.choice([0, 1, 5])
+    reader.SURVEY_WINDOW = rng.choice([64, 1000, 1 << 20])
     try:
         yield
     finally:
-        reader.RANGE_SIZE, reader.PLAIN_STEPS, reader._SLACK, reader._ROWS, reader._PLACES = before
+        reader.RANGE_SIZE, reader.SURVEY_WINDOW, reader._SLACK, reader._ROWS = before
 
 
 def assert_equal(plain: Any, fast: Any) -> None:
@@ -137,7 +136,7 @@ def rows_observed(rows: Rows, draw: float, fast: bool) -> list[Any]:
     """All that is decoded of some rows; single entries are held against the columns."""
     said: list[Any] = [getattr(rows, name).tobytes() for name in COLUMN_NAMES]
     chosen = int(draw * len(rows))
-    tally = tally_rows(rows, fast=fast)
+    tally = tally_rows(rows)
     said += [tally.types.tobytes(), tally.sizes.tobytes()]
     entries = [] if fast else [decoded_or_none(rows, i) for i in range(len(rows))]
     for family in COLUMN_FAMILIES:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.findings import CODES
+from je_tools.formats.source import Source
 from tests.builders.logs import OLD_DELTA, LogFile, write_log
 from tests.damage.planted_findings import PLANTED, Told, log
 from tests.damage.running import Outcome, je_tools
@@ -99,6 +100,7 @@ def test_bytes_that_the_device_does_not_deliver(
         return preadv(fd, buffers, offset)
 
     monkeypatch.setattr(os, "preadv", with_bad_sector)
+    monkeypatch.setattr(Source, "file", lambda _: None)
     outcome = je_tools("verify", home, "--format", "jsonl")
     assert outcome.code == 3
     assert told(outcome) == [

@@ -7,16 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.formats.je import reader
-from je_tools.formats.kernels import compiled
 from tests.builders.logs import write_log
 from tests.damage.hostile import PATTERNS, hostile_file
 from tests.damage.measured import measured
 from tests.damage.reading import read_log
 from tests.damage.running import je_tools
-
-NO_STEPS = {"bad_sums", "unknown_types"}
-"""Patterns of entries that are all in their places."""
 
 INTACT = {"ones", "placed_candidates", "small_candidates", "wild_sizes", "zeros"}
 """Patterns without an entry; what is behind the last good one is a torn tail."""
@@ -69,36 +64,15 @@ def test_a_megabyte_is_judged_in_seconds(pattern: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
-def test_no_byte_is_lost_and_both_forms_agree(pattern: str, tmp_path: Path) -> None:
+def test_no_byte_is_lost(pattern: str, tmp_path: Path) -> None:
     home = write_hostile(tmp_path, pattern, 30_000)
-    plain, compiled = (read_log(home, fast=fast) for fast in (False, True))
-    assert plain == compiled
-    for seen in compiled:
+    read = read_log(home)
+    for seen in read:
         seen.assert_covers_every_byte()
     dumped = je_tools("dump", home, "--format", "jsonl")
     assert dumped.code == (3 if pattern in DAMAGED else 0)
     good = [(row["offset"], row["checksum"]) for row in dumped.rows if row["checksum"] != "bad"]
-    assert [offset for offset, _ in good] == [start for start, _ in compiled[0].good]
-
-
-@pytest.mark.parametrize("pattern", sorted(DAMAGED))
-def test_plain_reading_gives_up_on_much_damage(
-    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = write_hostile(tmp_path, pattern, 60_000)
-    plain = read_log(home, fast=False)
-    used: list[int] = []
-    read_on = reader.read_damaged
-    monkeypatch.setattr(
-        reader, "compiled", lambda twin: used.append(twin is read_on) or compiled(twin)
-    )
-    for steps in (0, 7, 100):
-        monkeypatch.setattr(reader, "PLAIN_STEPS", steps)
-        assert read_log(home, fast=None) == plain
-        assert any(used) == (pattern not in NO_STEPS)
-        used.clear()
-    assert read_log(home, fast=False) == plain
-    assert not used
+    assert [offset for offset, _ in good] == [start for start, _ in read[0].good]
 
 
 @pytest.mark.exhaustive

@@ -87,7 +87,7 @@ def test_a_value_that_ends_behind_its_entry_is_broken(
     file.add(INS_LN, b"\0\0" + packed(3) + packed(size) + b"ab")
     home = write_log(tmp_path / "env", [file])
     (rows,) = log_rows(home / file.name)
-    sizes = tally_rows(rows, fast=fast).sizes
+    sizes = tally_rows(rows).sizes
     assert sizes[:, COUNT].tolist() == [0, 0, 1]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from je_tools.environment import log_file_no
-from je_tools.formats.je.reader import PLAIN_LIMIT, Place, RangeReader, Rows
+from je_tools.formats.je.reader import Place, RangeReader, Rows
 from je_tools.formats.je.types import LOG_VERSION_MAX
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.source import Source
@@ -22,9 +22,8 @@ def log_rows(path: Path) -> Iterator[Rows]:
         version = int.from_bytes(source.read_bytes(_VERSION_AT, _VERSION_AT + 4), "little")
         # One of the engine's test files claims a version that no release has; its entries are old.
         version = version if version <= LOG_VERSION_MAX else 1
-        fast = source.size > PLAIN_LIMIT
         no = log_file_no(path) or 0
-        reader = RangeReader(source, no, version, 0, source.size, place=Place(), fast=fast)
+        reader = RangeReader(source, no, version, 0, source.size, place=Place())
         for rows in reader:
             assert not (rows.checksum == Checksum.BAD).any(), path
             yield rows

@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,34 +16,52 @@ from msgspec import structs
 from je_tools.formats import _native
 from je_tools.formats.je import programs as p
 from je_tools.formats.je import walk as w
+from je_tools.formats.je.reader import Asked, Event, Place, ReadOptions
+from je_tools.formats.source import Source
 from tests.corpus import ROOT
 
 RULES = w.HeaderRules.of(17, 1 << 32)
-
-
-def _stub() -> dict[str, list[str]]:
-    """The functions and classes of the stub, and the names of their parameters."""
-    tree = ast.parse((ROOT / "formats" / "_native.pyi").read_text(encoding="utf-8"))
-    made = {}
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            made[node.name] = _parameters(node)
-        elif isinstance(node, ast.ClassDef):
-            named = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
-            made[node.name] = _parameters(named["__new__"])[1:]
-    return made
 
 
 def _parameters(node: ast.FunctionDef) -> list[str]:
     return [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
 
 
+def _is_method(node: ast.FunctionDef) -> bool:
+    """Whether it is neither a property nor something that Python calls by itself."""
+    return not node.decorator_list and (node.name == "__new__" or not node.name.startswith("__"))
+
+
+def _stub() -> dict[str, list[str]]:
+    """The functions and methods of the stub, and the names of their parameters."""
+    tree = ast.parse((ROOT / "formats" / "_native.pyi").read_text(encoding="utf-8"))
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            found[node.name] = _parameters(node)
+        elif isinstance(node, ast.ClassDef):
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and _is_method(method):
+                    found[f"{node.name}.{method.name}"] = _parameters(method)[1:]
+    return found
+
+
+def _methods(kind: type) -> dict[str, list[str]]:
+    """The methods of a class of the extension; the class itself stands for `__new__`."""
+    found = {f"{kind.__name__}.__new__": list(inspect.signature(kind).parameters)}
+    for name, value in vars(kind).items():
+        if not name.startswith("__") and callable(value):
+            found[f"{kind.__name__}.{name}"] = list(inspect.signature(value).parameters)[1:]
+    return found
+
+
 def test_the_stub_has_every_function_and_its_parameters() -> None:
-    found = {
-        name: list(inspect.signature(value).parameters)
-        for name, value in vars(_native).items()
-        if callable(value)
-    }
+    found: dict[str, list[str]] = {}
+    for name, value in vars(_native).items():
+        if isinstance(value, type):
+            found |= _methods(value)
+        elif callable(value):
+            found[name] = list(inspect.signature(value).parameters)
     assert found == _stub()
 
 
@@ -71,39 +90,40 @@ def test_enums_that_both_declare_have_the_same_members() -> None:
         assert {f"{name}.{member.name}" for member in kind} <= _native.declared().keys()
 
 
-def _walk(columns: Any, data: Any = None, survey: Any = None) -> None:
-    data = np.zeros(100, np.uint8) if data is None else data
-    _native.walk(
-        data,
-        base=0,
-        at=0,
-        limit=len(data),
-        expected_prev=w.NO_OFFSET,
-        shift=0,
-        rules=RULES,
-        columns=columns,
-        survey=survey,
-    )
+def _step(source: Source, columns: Any, buffer: Any = None, **changed: Any) -> None:
+    options = ReadOptions(0, 100, 100, Place(), True, 1 << 20, 1 << 20, 64, None)
+    options = structs.replace(options, **changed)
+    reader = _native.RangeReader(source, source.file(), RULES, options)
+    buffer = np.zeros(1000, np.uint8) if buffer is None else buffer
+    assert reader.step(buffer, columns) == (Event.DONE, 0)
 
 
-def test_an_array_of_another_type_is_refused() -> None:
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    path = tmp_path / "00000000.jdb"
+    path.write_bytes(bytes(100))
+    return Source(path)
+
+
+def test_an_array_of_another_type_is_refused(source: Source) -> None:
+    _step(source, w.HeaderColumns.empty(3))
     with pytest.raises(TypeError):
-        _walk(w.HeaderColumns.empty(3), data=np.zeros(100, np.int8))
+        _step(source, w.HeaderColumns.empty(3), buffer=np.zeros(100, np.int8))
 
 
-def test_arrays_that_differ_in_length_are_refused() -> None:
+def test_arrays_that_differ_in_length_are_refused(source: Source) -> None:
     columns = w.HeaderColumns.empty(3)
     with pytest.raises(ValueError, match="differ in length"):
-        _walk(structs.replace(columns, vlsn=columns.vlsn[:2]))
-    with pytest.raises(ValueError, match="SURVEY_SIZE"):
-        _walk(columns, survey=np.zeros(3, np.int64))
+        _step(source, structs.replace(columns, vlsn=columns.vlsn[:2]))
+    with pytest.raises(ValueError, match="room for no entry"):
+        _step(source, w.HeaderColumns.empty(0))
 
 
-def test_an_output_that_is_read_only_is_refused() -> None:
+def test_an_output_that_is_read_only_is_refused(source: Source) -> None:
     columns = w.HeaderColumns.empty(3)
     columns.flags.flags.writeable = False
     with pytest.raises((TypeError, ValueError)):
-        _walk(columns)
+        _step(source, columns)
 
 
 def _program(**changed: Any) -> _native.Program:
@@ -138,3 +158,22 @@ def test_operations_that_are_not_there_are_refused() -> None:
         _program(ops=np.zeros(3, np.int64))
     with pytest.raises(ValueError, match="too many columns"):
         _program(columns=64)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"start": -1},
+        {"stop": 1 << 41},
+        {"window": 0},
+        {"slack": 3},
+        {"budget": -1},
+        {"place": Place(at=-2)},
+        {"place": Place(shift=-(1 << 63))},
+        {"asked": Asked(np.zeros(3, np.bool_))},
+    ],
+    ids=str,
+)
+def test_a_range_that_no_file_has_is_refused(source: Source, changed: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"no file has|one of 256"):
+        _step(source, w.HeaderColumns.empty(3), **changed)

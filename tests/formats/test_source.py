@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from je_tools.formats import _native
 from je_tools.formats.source import UNREADABLE, Source, SourceChangedError, SourceError
 
 
@@ -96,3 +97,22 @@ def test_one_whose_opening_was_interrupted_goes_without_a_word() -> None:
     source = Source.__new__(Source)
     del source
     gc.collect()
+
+
+def test_opening_fails_as_it_does_for_python(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", path_through_a_file(tmp_path)):
+        with pytest.raises(OSError, match="No") as native:
+            _native.File(path)
+        with pytest.raises(OSError, match="No") as plain:
+            os.open(path, os.O_RDONLY)
+        expected = plain.value
+        found = native.value
+        assert type(found) is type(expected)
+        told = found.errno, found.strerror, str(found.filename)
+        assert told == (expected.errno, expected.strerror, str(path))
+
+
+def path_through_a_file(folder: Path) -> Path:
+    """A path that cannot be."""
+    (folder / "file").write_bytes(b"")
+    return folder / "file" / "below"

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from je_tools.environment import open_environment
 from je_tools.formats.je.reader import RangeReader, Rows
+from je_tools.formats.je.walk import COLUMN_NAMES
 from je_tools.scan import Scanner
 from tests.builders.logs import random_log, write_log
 from tests.corpus import Environment, environments
@@ -30,18 +31,18 @@ def outcome(command: str, environment: Environment) -> Outcome:
 
 def write_over(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Write over rows that were lent as soon as the work is done; how many, each time."""
-    real = RangeReader._flush
+    real = RangeReader.__iter__
     written: list[int] = []
 
-    def flush(self: RangeReader) -> Iterator[Rows]:
-        count = self._n
-        yield from real(self)
-        if self.lend and count:
-            written.append(count)
-            for array in astuple(self._columns):
-                array[:count] = 0x5A
+    def read(self: RangeReader) -> Iterator[Rows]:
+        for rows in real(self):
+            yield rows
+            if self.lend and len(rows):
+                written.append(len(rows))
+                for name in COLUMN_NAMES:
+                    getattr(rows, name)[:] = 0x5A
 
-    monkeypatch.setattr(RangeReader, "_flush", flush)
+    monkeypatch.setattr(RangeReader, "__iter__", read)
     return written
 
 
@@ -53,36 +54,26 @@ def test_nothing_is_kept_of_lent_rows(
     expected = outcome(command, environment)
     written = write_over(monkeypatch)
     assert outcome(command, environment) == expected
-    assert written
+    # Of most logs `verify` has the survey alone.
+    assert written or command == "verify"
 
 
-def surveyed(rows: Rows) -> bool | None:
-    """Whether what the walk has seen is what numpy sees; None where the walk does not say."""
-    if rows.surveyed is None:
-        return None
-    plain = replace(rows, surveyed=None).survey
-    told = rows.surveyed
-    same = (told.bad, told.flags) == (plain.bad, plain.flags)
-    return same and told.counts.tolist() == plain.counts.tolist()
+def surveyed(rows: Rows) -> bool:
+    """Whether what the reader has seen is what numpy sees."""
+    plain, told = replace(rows, surveyed=None).survey, rows.survey
+    assert rows.surveyed is not None
+    assert told.counts.tolist() == plain.counts.tolist()
+    return replace(told, counts=plain.counts) == plain
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_the_walk_has_seen_is_what_is_there(seed: int, tmp_path: Path) -> None:
+def test_what_the_reader_has_seen_is_what_is_there(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     files = random_log(rng, files=2, entries=200)
     for file in files:
         for place in rng.sample(file.placed, rng.randrange(4)):
             file.data[rng.randrange(place.start, place.stop)] ^= 0x41
     home = write_log(tmp_path / "env", files)
-    scanner = Scanner(fast=True, threads=1, wide=rng.random() < 0.5)
+    scanner = Scanner(threads=1, wide=rng.random() < 0.5)
     parts = scanner.scan(open_environment([home]), surveyed)
-    told = [each for part in parts for each in part.results]
-    assert False not in told
-
-
-@pytest.mark.parametrize("environment", environments()[::3], ids=lambda each: each.name)
-def test_of_a_log_without_damage_the_walk_sees_all(environment: Environment) -> None:
-    opened = open_environment([environment.home])
-    told = [each for part in Scanner(fast=True).scan(opened, surveyed) for each in part.results]
-    # Where a tail is torn the walk is not the only one to look.
-    assert set(told) <= ({True, None} if "torn" in environment.name else {True})
+    assert all(each for part in parts for each in part.results)

@@ -19,9 +19,11 @@ from je_tools.environment import open_environment
 from je_tools.errors import InputError, StoppedError
 from je_tools.files import list_files
 from je_tools.following import Reading
+from je_tools.formats import _native
+from je_tools.formats.je import reader
 from je_tools.scan import FileState, Scanner
 from je_tools.verify import UNKNOWN_PROCESS, Totals, lock_holder
-from tests.builders.logs import OLD_DELTA, LogFile, random_log, write_log
+from tests.builders.logs import ERASED, OLD_DELTA, LogFile, random_log, write_log
 from tests.damage.planted_cases import CASES
 from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import je_tools
@@ -161,14 +163,14 @@ def test_a_file_that_vanishes_when_it_is_opened(
     """Between listing the directory and opening the file."""
     home = write_log(tmp_path / "env", [log()])
     path = home / "00000000.jdb"
-    real = os.open
+    real = _native.File
 
-    def gone(name: Any, *rest: Any, **named: Any) -> int:
+    def gone(name: Path) -> _native.File:
         if name == path:
             path.unlink(missing_ok=True)
-        return real(name, *rest, **named)
+        return real(name)
 
-    monkeypatch.setattr(os, "open", gone)
+    monkeypatch.setattr(_native, "File", gone)
     outcome = je_tools(command, home)
     assert outcome.code == 5
     assert f"{path}: " in outcome.err
@@ -237,13 +239,18 @@ def test_a_lock_file_that_is_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     home = write_log(tmp_path / "env", [log()])
     os.mkfifo(home / "je.lck")
     opened = []
-    real = os.open
+    real, real_file = os.open, _native.File
 
     def noted(path: Any, *rest: Any, **named: Any) -> int:
         opened.append(Path(path).name)
         return real(path, *rest, **named)
 
+    def noted_file(path: Path) -> _native.File:
+        opened.append(path.name)
+        return real_file(path)
+
     monkeypatch.setattr(os, "open", noted)
+    monkeypatch.setattr(_native, "File", noted_file)
     assert je_tools("verify", home).code == 0
     assert "00000000.jdb" in opened
     assert "je.lck" not in opened
@@ -315,3 +322,18 @@ def test_reopened_files_say_why(tmp_path: Path) -> None:
         pass
     with pytest.raises(InputError), damage.reopened(tmp_path) as source:
         source.read_bytes(0, 10)
+
+
+def test_erased_entries_that_touch_are_one_finding_over_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what nobody asks for a window is read at a time, and a run may be longer."""
+    file = log()
+    starts = [file.add(ERASED, b"x" * 60).start for _ in range(50)]
+    home = write_log(tmp_path / "env", [file])
+    monkeypatch.setattr(reader, "SURVEY_WINDOW", 300)
+    monkeypatch.setattr(reader, "_SLACK", 100)
+    (found,) = je_tools("verify", home, "--format", "jsonl").rows
+    assert (found["code"], found["offset"]) == ("erased-not-zero", starts[0])
+    assert found["found"] == "50 entries with other bytes"
+    assert found["length"] == len(file.data) - starts[0]

@@ -7,7 +7,9 @@
 #![deny(unsafe_code)]
 
 mod arrays;
+mod file;
 mod je;
+mod maps;
 mod packed;
 mod rows;
 mod spans;
@@ -25,6 +27,9 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
     let declared = [
         packed::DECLARED,
+        // Reading logs.
+        je::reader::DECLARED,
+        je::tally::DECLARED,
         je::walk::DECLARED,
         // Columns and text.
         je::columns::DECLARED,
@@ -49,8 +54,16 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 mod _native {
     #[pymodule_export]
     use super::declared;
+    // Reading logs.
     #[pymodule_export]
-    use super::je::walk::{check_sums, walk};
+    use super::file::File;
+    #[pymodule_export]
+    use super::je::reader::RangeReader;
+    #[pymodule_export]
+    use super::je::tally::tally;
+    // Memory maps.
+    #[pymodule_export]
+    use super::maps::Maps;
     #[pymodule_export]
     use super::packed::{encode_packed, read_packed};
 

@@ -40,6 +40,13 @@ pub fn read(bytes: &[u8], at: usize, end: usize) -> Option<(i64, usize)> {
     Some((value, after))
 }
 
+/// Return the number of bytes of the packed integer that begins with `first`.
+#[inline]
+pub fn size_by_first(first: u8) -> usize {
+    let magnitude = i64::from(i8::from_le_bytes([first])).unsigned_abs();
+    1 + usize::try_from(magnitude.saturating_sub(SINGLE_BYTE_MAX.unsigned_abs())).unwrap_or(0)
+}
+
 /// Return the number of bytes of the shortest packed form of `value`.
 #[inline]
 pub fn size_of(value: i64) -> usize {

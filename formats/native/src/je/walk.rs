@@ -1,29 +1,23 @@
 //! `formats/je/walk.py`.
 
-use je_tools_core::je;
-use je_tools_core::je::header::{FILE_HEADER_TYPE, MAX_SIZE, MIN_SIZE, Rules};
-use je_tools_core::je::walk::{
-    Checksum, HeaderColumns, NO_OFFSET, SURVEY_SIZE, Start, Stop, Survey, Walked, Window,
-};
-use numpy::{PyReadonlyArray1, PyReadwriteArray1};
+use je_tools_core::je::header::{FILE_HEADER_TYPE, MAX_SIZE, MIN_SIZE, PROVISIONAL_YES, Rules};
+use je_tools_core::je::resync::TYPE_NO_MAX;
+use je_tools_core::je::walk::{Checksum, HeaderColumns, NO_OFFSET};
+use numpy::PyReadwriteArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 pub const DECLARED: crate::Declared = &[
     ("je.header.MIN_HEADER_SIZE", MIN_SIZE as i64),
     ("je.header.MAX_HEADER_SIZE", MAX_SIZE as i64),
+    ("je.header.PROVISIONAL_YES", PROVISIONAL_YES as i64),
+    ("je.types.TYPE_NO_MAX", TYPE_NO_MAX as i64),
     ("je.types.FILE_HEADER_NO", FILE_HEADER_TYPE as i64),
     ("je.walk.NO_OFFSET", NO_OFFSET),
-    ("je.walk.SURVEY_SIZE", SURVEY_SIZE as i64),
     ("je.walk.Checksum.BAD", Checksum::Bad as i64),
     ("je.walk.Checksum.OK", Checksum::Ok as i64),
     ("je.walk.Checksum.NONE", Checksum::None as i64),
     ("je.walk.Checksum.UNCHECKED", Checksum::Unchecked as i64),
-    ("je.walk.Stop.LIMIT", Stop::Limit as i64),
-    ("je.walk.Stop.NEED_MORE", Stop::NeedMore as i64),
-    ("je.walk.Stop.BAD_HEADER", Stop::BadHeader as i64),
-    ("je.walk.Stop.CHAIN", Stop::Chain as i64),
-    ("je.walk.Stop.ROWS", Stop::Rows as i64),
 ];
 
 /// `walk.HeaderRules`.
@@ -79,53 +73,4 @@ impl PyHeaderColumns<'_> {
             None => Err(PyValueError::new_err("columns differ in length")),
         }
     }
-}
-
-#[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "Python's keywords name them")]
-#[pyo3(signature = (data, *, base, at, limit, expected_prev, shift, rules, columns, survey))]
-pub fn walk(
-    py: Python<'_>,
-    data: PyReadonlyArray1<'_, u8>,
-    base: u64,
-    at: u64,
-    limit: u64,
-    expected_prev: i64,
-    shift: i64,
-    rules: PyRules,
-    mut columns: PyHeaderColumns<'_>,
-    mut survey: Option<PyReadwriteArray1<'_, i64>>,
-) -> PyResult<(usize, u64, u8)> {
-    let window = Window { bytes: data.as_slice()?, base };
-    let start = Start { at, limit, expected_prev, shift };
-    let mut columns = columns.borrow()?;
-    let survey = survey.as_mut().map(borrowed_survey).transpose()?;
-    let Walked { n, after, stop } =
-        py.detach(|| je::walk::walk(window, start, &rules.into(), &mut columns, survey));
-    Ok((n, after, stop as u8))
-}
-
-fn borrowed_survey<'a>(survey: &'a mut PyReadwriteArray1<'_, i64>) -> PyResult<Survey<'a>> {
-    let numbers = survey.as_slice_mut()?.try_into();
-    let numbers = numbers.map_err(|_| PyValueError::new_err("a survey has SURVEY_SIZE numbers"))?;
-    Ok(Survey { numbers })
-}
-
-#[pyfunction]
-#[pyo3(signature = (data, *, base, rules, offsets, states))]
-pub fn check_sums(
-    py: Python<'_>,
-    data: PyReadonlyArray1<'_, u8>,
-    base: u64,
-    rules: PyRules,
-    offsets: PyReadonlyArray1<'_, u32>,
-    mut states: PyReadwriteArray1<'_, u8>,
-) -> PyResult<()> {
-    let window = Window { bytes: data.as_slice()?, base };
-    let (offsets, states) = (offsets.as_slice()?, states.as_slice_mut()?);
-    if offsets.len() != states.len() {
-        return Err(PyValueError::new_err("offsets and states differ in length"));
-    }
-    py.detach(|| je::walk::check_sums(window, &rules.into(), offsets, states));
-    Ok(())
 }

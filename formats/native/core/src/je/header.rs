@@ -11,6 +11,9 @@ pub const MAX_SIZE: usize = 22;
 /// Type number of the entry at the start of every file.
 pub const FILE_HEADER_TYPE: u8 = 25;
 
+/// The flag of an entry that counts only once the node above it is written.
+pub const PROVISIONAL_YES: u8 = 0x80;
+
 /// Where in an entry the bytes begin that its checksum covers.
 pub const SUMMED_FROM: usize = 4;
 

@@ -4,6 +4,7 @@
 
 use crate::adler;
 use crate::je::header::{self, Header, Rules, SUMMED_FROM};
+use crate::je::tally::Columns;
 
 /// What is known of an entry's checksum.
 #[repr(u8)]
@@ -50,8 +51,18 @@ pub struct Window<'a> {
 impl Window<'_> {
     /// Return the index in the bytes of offset `at` of the file.
     #[inline]
-    fn index_of(&self, at: u64) -> Option<usize> {
+    pub fn index_of(&self, at: u64) -> Option<usize> {
         at.checked_sub(self.base).and_then(|index| usize::try_from(index).ok())
+    }
+}
+
+impl Window<'_> {
+    /// Return how many bytes the window must have for a step over the entry at `at`.
+    pub fn needed(&self, at: u64, rules: &Rules) -> usize {
+        let Some(i) = self.index_of(at) else { return usize::MAX };
+        Header::read(self.bytes, i)
+            .and_then(|header| header.entry_size(rules))
+            .map_or(i.saturating_add(header::MIN_SIZE), |size| i.saturating_add(size))
     }
 }
 
@@ -95,6 +106,19 @@ impl HeaderColumns<'_> {
         lengths.iter().all(|&length| length == n).then_some(n)
     }
 
+    /// Return the first `n` rows, as far as they are tallied.
+    pub fn tallied(&self, n: usize) -> Columns<'_> {
+        let n = n.min(self.offset.len());
+        Columns {
+            offset: &self.offset[..n],
+            item_size: &self.item_size[..n],
+            type_no: &self.type_no[..n],
+            flags: &self.flags[..n],
+            header_size: &self.header_size[..n],
+            checksum: &self.checksum[..n],
+        }
+    }
+
     #[inline]
     fn set(&mut self, row: usize, at: u32, header: &Header, size: usize, vlsn: i64) {
         self.offset[row] = at;
@@ -105,124 +129,136 @@ impl HeaderColumns<'_> {
         self.type_no[row] = header.type_no;
         self.flags[row] = header.flags;
         self.header_size[row] = size as u8;
+        self.checksum[row] = Checksum::Unchecked as u8;
     }
 }
 
-/// What summed entries are, all taken together.
-#[derive(Debug)]
-pub struct Survey<'a> {
-    /// How many there are of each type, how many are bad, and the flags that any of them has.
-    pub numbers: &'a mut [i64; SURVEY_SIZE],
+/// What some entries are, all taken together.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// How many there are of each type, damaged ones too.
+    pub counts: [i64; 256],
+    /// How many are damaged.
+    pub bad: i64,
+    /// Flags that any of them has.
+    pub flags: u8,
+    /// Offset of the first good one, and of the last.
+    pub ends: Option<(u32, u32)>,
 }
 
-/// Numbers of a [`Survey`]: 256 types, `BAD`, `FLAGS`.
-pub const SURVEY_SIZE: usize = 258;
-const SURVEYED_BAD: usize = 256;
-const SURVEYED_FLAGS: usize = 257;
-
-impl Survey<'_> {
-    /// Add an entry.
-    #[inline]
-    pub fn add(&mut self, type_no: u8, flags: u8, checksum: Checksum) {
-        self.numbers[usize::from(type_no)] += 1;
-        self.numbers[SURVEYED_FLAGS] |= i64::from(flags);
-        self.numbers[SURVEYED_BAD] += i64::from(checksum == Checksum::Bad);
+impl Default for Survey {
+    fn default() -> Self {
+        Self { counts: [0; 256], bad: 0, flags: 0, ends: None }
     }
 }
 
-/// Where a walk begins.
+impl Survey {
+    /// Return the survey of the first `n` rows.
+    pub fn of(columns: &HeaderColumns<'_>, n: usize) -> Self {
+        let mut all = Self::default();
+        let rows = columns.type_no.iter().zip(&*columns.flags).zip(&*columns.checksum).take(n);
+        for ((&type_no, flags), &state) in rows {
+            all.counts[usize::from(type_no)] += 1;
+            all.flags |= flags;
+            all.bad += i64::from(state == Checksum::Bad as u8);
+        }
+        let is_good = |&row: &usize| columns.checksum[row] != Checksum::Bad as u8;
+        let n = n.min(columns.checksum.len());
+        all.ends = (0..n)
+            .find(is_good)
+            .zip((0..n).rev().find(is_good))
+            .map(|(first, last)| (columns.offset[first], columns.offset[last]));
+        all
+    }
+
+    /// Add entries that come after these.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, others) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += others;
+        }
+        self.bad += other.bad;
+        self.flags |= other.flags;
+        self.ends = match (self.ends, other.ends) {
+            (Some((first, _)), Some((_, last))) => Some((first, last)),
+            (mine, others) => mine.or(others),
+        };
+    }
+}
+
+/// A walk from entry to entry; where bytes run out it goes on when there are more.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
-    /// Offset in the file of an entry.
+pub struct Walk {
+    /// Offset in the file of the next entry.
     pub at: u64,
-    /// First offset at which no entry is begun.
-    pub limit: u64,
-    /// What the first header's prevOffset must be; [`NO_OFFSET`] for anything.
+    /// What its prevOffset must be; [`NO_OFFSET`] for anything.
     pub expected_prev: i64,
     /// How much further back than they are entries name the ones before them: not 0 where bytes
     /// were inserted or are missing.
     pub shift: i64,
+    /// The row of the next entry.
+    pub row: usize,
+    last: Option<(u64, Header)>,
 }
 
-/// Where a walk stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Walked {
-    /// Entries found.
-    pub n: usize,
-    /// Offset of the first entry not taken.
-    pub after: u64,
-    /// Why it stopped.
-    pub stop: Stop,
-}
+impl Walk {
+    /// Return a walk that begins at an entry.
+    pub fn new(at: u64, expected_prev: i64, shift: i64, row: usize) -> Self {
+        Self { at, expected_prev, shift, row, last: None }
+    }
 
-/// Step over entries from `start.at` while they begin before `start.limit`, filling the columns.
-///
-/// With a survey, each entry is summed and surveyed when the one after it has been taken, as its
-/// bytes are in the core's cache then; before that its size may be wild. So the last one is not.
-pub fn walk(
-    window: Window<'_>,
-    start: Start,
-    rules: &Rules,
-    columns: &mut HeaderColumns<'_>,
-    mut survey: Option<Survey<'_>>,
-) -> Walked {
-    let Some(rows) = columns.rows() else {
-        return Walked { n: 0, after: start.at, stop: Stop::Rows };
-    };
-    let bytes = window.bytes;
-    let (mut n, mut at, mut expected_prev) = (0, start.at, start.expected_prev);
-    let mut last: Option<(usize, Header)> = None;
-    let stop = loop {
-        if at >= start.limit {
-            break Stop::Limit;
+    /// Step over entries while they begin before `limit`, filling rows.
+    ///
+    /// With `check`, each entry but the last is summed when the one after it has been taken, as
+    /// its bytes are in the core's cache then; before that its size may be wild. The others are
+    /// [`Checksum::Unchecked`].
+    pub fn run(
+        &mut self,
+        window: Window<'_>,
+        limit: u64,
+        rules: &Rules,
+        columns: &mut HeaderColumns<'_>,
+        check: bool,
+    ) -> Stop {
+        let Some(rows) = columns.rows() else { return Stop::Rows };
+        let bytes = window.bytes;
+        loop {
+            if self.at >= limit {
+                return Stop::Limit;
+            }
+            if self.row >= rows {
+                return Stop::Rows;
+            }
+            let Some(i) = window.index_of(self.at) else { return Stop::NeedMore };
+            let Some(header) = Header::read(bytes, i) else { return Stop::NeedMore };
+            let Some(size) = header.entry_size(rules) else { return Stop::BadHeader };
+            let after = self.at.saturating_add(size as u64);
+            let (Ok(offset), true) = (u32::try_from(self.at), after <= rules.file_size) else {
+                return Stop::BadHeader;
+            };
+            if self.expected_prev != NO_OFFSET && self.expected_prev != header.prev_offset.into() {
+                return Stop::Chain;
+            }
+            if bytes.len() - i < size {
+                return Stop::NeedMore;
+            }
+            if let (true, Some((first, before))) = (check, self.last) {
+                let entry = window.index_of(first).and_then(|first| bytes.get(first..i));
+                let state = checksum_of(entry.unwrap_or_default(), &before, rules);
+                columns.checksum[self.row - 1] = state as u8;
+            }
+            let vlsn = if header.has_vlsn(rules) { header::vlsn_at(bytes, i) } else { None };
+            columns.set(self.row, offset, &header, header.size(rules), vlsn.unwrap_or(-1));
+            self.last = Some((self.at, header));
+            self.row += 1;
+            self.expected_prev = i64::from(offset).wrapping_sub(self.shift);
+            self.at = after;
         }
-        if n >= rows {
-            break Stop::Rows;
-        }
-        let Some(i) = window.index_of(at) else { break Stop::NeedMore };
-        let Some(header) = Header::read(bytes, i) else { break Stop::NeedMore };
-        let Some(size) = header.entry_size(rules) else { break Stop::BadHeader };
-        let after = at.saturating_add(size as u64);
-        let (Ok(offset), true) = (u32::try_from(at), after <= rules.file_size) else {
-            break Stop::BadHeader;
-        };
-        if expected_prev != NO_OFFSET && expected_prev != i64::from(header.prev_offset) {
-            break Stop::Chain;
-        }
-        if bytes.len() - i < size {
-            break Stop::NeedMore;
-        }
-        if let (Some(survey), Some((first, before))) = (&mut survey, last) {
-            let state = checksum_of(&bytes[first..i], &before, rules);
-            columns.checksum[n - 1] = state as u8;
-            survey.add(before.type_no, before.flags, state);
-        }
-        let vlsn = if header.has_vlsn(rules) { header::vlsn_at(bytes, i) } else { None };
-        columns.set(n, offset, &header, header.size(rules), vlsn.unwrap_or(-1));
-        last = Some((i, header));
-        n += 1;
-        expected_prev = i64::from(offset).wrapping_sub(start.shift);
-        at = after;
-    };
-    Walked { n, after: at, stop }
-}
-
-/// Fill `states` with the [`Checksum`] of the entries at `offsets` of the file.
-///
-/// An entry that does not lie in the window is bad.
-pub fn check_sums(window: Window<'_>, rules: &Rules, offsets: &[u32], states: &mut [u8]) {
-    for (&offset, state) in offsets.iter().zip(states) {
-        *state = entry_at(window, offset, rules)
-            .map_or(Checksum::Bad, |(header, entry)| checksum_of(entry, &header, rules))
-            as u8;
     }
 }
 
-fn entry_at<'a>(window: Window<'a>, offset: u32, rules: &Rules) -> Option<(Header, &'a [u8])> {
-    let start = window.index_of(offset.into())?;
-    let header = Header::read(window.bytes, start)?;
-    let after = start.checked_add(header.entry_size(rules)?)?;
-    Some((header, window.bytes.get(start..after)?))
+/// Return the [`Checksum`] of the entry that begins and ends with `entry`.
+pub fn checksum_of_entry(entry: &[u8], rules: &Rules) -> Checksum {
+    Header::read(entry, 0).map_or(Checksum::Bad, |header| checksum_of(entry, &header, rules))
 }
 
 /// Return what there is to know of the checksum of a whole entry.
@@ -242,59 +278,7 @@ pub fn checksum_of(entry: &[u8], header: &Header, rules: &Rules) -> Checksum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::je::header::{MAX_SIZE, MIN_SIZE};
-    use proptest::prelude::*;
-
-    const RULES: Rules =
-        Rules { vlsn_mask: 0x28, summed_flags: 0xef, erased_type: Some(43), file_size: 1 << 32 };
-
-    /// Columns that are owned, as Python owns them.
-    #[derive(Debug)]
-    struct Owned {
-        words: [Vec<u32>; 3],
-        item_size: Vec<i32>,
-        vlsn: Vec<i64>,
-        small: [Vec<u8>; 4],
-    }
-
-    impl Owned {
-        fn new(rows: usize) -> Self {
-            Self {
-                words: std::array::from_fn(|_| vec![0; rows]),
-                item_size: vec![0; rows],
-                vlsn: vec![0; rows],
-                small: std::array::from_fn(|_| vec![9; rows]),
-            }
-        }
-
-        fn lend(&mut self) -> HeaderColumns<'_> {
-            let [offset, prev_offset, stored_checksum] = &mut self.words;
-            let [type_no, flags, header_size, checksum] = &mut self.small;
-            HeaderColumns {
-                offset,
-                prev_offset,
-                stored_checksum,
-                item_size: &mut self.item_size,
-                vlsn: &mut self.vlsn,
-                type_no,
-                flags,
-                header_size,
-                checksum,
-            }
-        }
-    }
-
-    /// Append an entry whose item repeats `fill`.
-    fn push(log: &mut Vec<u8>, prev: u32, type_no: u8, flags: u8, size: usize, fill: u8) {
-        let start = log.len();
-        let vlsn = if flags & 0x28 != 0 { MAX_SIZE - MIN_SIZE } else { 0 };
-        log.extend([0, 0, 0, 0, type_no, flags]);
-        log.extend(prev.to_le_bytes());
-        log.extend((size as u32).to_le_bytes());
-        log.resize(log.len() + vlsn + size, fill);
-        let sum = adler::of_masked(&log[start + 4..], 0xef);
-        log[start..start + 4].copy_from_slice(&sum.to_le_bytes());
-    }
+    use crate::je::testing::{Owned, RULES, push};
 
     fn log() -> Vec<u8> {
         let mut log = Vec::new();
@@ -306,52 +290,49 @@ mod tests {
         log
     }
 
-    fn start(limit: u64) -> Start {
-        Start { at: 0, limit, expected_prev: NO_OFFSET, shift: 0 }
-    }
-
-    fn walked(bytes: &[u8], rules: &Rules, rows: usize) -> (Walked, Owned, [i64; SURVEY_SIZE]) {
+    fn walked(bytes: &[u8], rules: &Rules, rows: usize) -> (Walk, Stop, Owned) {
         let mut columns = Owned::new(rows);
-        let mut numbers = [0; SURVEY_SIZE];
-        let survey = Survey { numbers: &mut numbers };
+        let mut walk = Walk::new(0, NO_OFFSET, 0, 0);
         let window = Window { bytes, base: 0 };
-        let found = walk(window, start(1 << 32), rules, &mut columns.lend(), Some(survey));
-        (found, columns, numbers)
+        let stop = walk.run(window, 1 << 32, rules, &mut columns.lend(), true);
+        (walk, stop, columns)
     }
 
     #[test]
     fn entries_become_rows() {
         let log = log();
-        let (found, columns, survey) = walked(&log, &RULES, 9);
-        assert_eq!(found, Walked { n: 5, after: 255, stop: Stop::NeedMore });
-        assert_eq!(columns.words[0][..5], [0, 38, 152, 177, 241]);
-        assert_eq!(columns.words[1][..5], [0, 0, 38, 152, 177]);
-        assert_eq!(columns.item_size[..5], [24, 100, 3, 50, 0]);
-        assert_eq!(columns.vlsn[..5], [-1, -1, 0x0101_0101_0101_0101, -1, -1]);
-        assert_eq!(columns.small[2][..5], [14, 14, 22, 14, 14]);
-        assert_eq!(columns.small[3][..6], [1, 1, 1, 2, 9, 9]);
-        assert_eq!((survey[25], survey[1], survey[43], survey[2]), (1, 2, 1, 0));
-        assert_eq!((survey[SURVEYED_BAD], survey[SURVEYED_FLAGS]), (0, 0x38));
+        let (walk, stop, mut columns) = walked(&log, &RULES, 9);
+        assert_eq!((walk.row, walk.at, stop), (5, 255, Stop::NeedMore));
+        let lent = columns.lend();
+        assert_eq!(lent.offset[..5], [0, 38, 152, 177, 241]);
+        assert_eq!(lent.prev_offset[..5], [0, 0, 38, 152, 177]);
+        assert_eq!(lent.item_size[..5], [24, 100, 3, 50, 0]);
+        assert_eq!(lent.vlsn[..5], [-1, -1, 0x0101_0101_0101_0101, -1, -1]);
+        assert_eq!(lent.header_size[..5], [14, 14, 22, 14, 14]);
+        // The last one is not summed before the one after it has been seen.
+        assert_eq!(lent.checksum[..6], [1, 1, 1, 2, 3, 9]);
+        let survey = Survey::of(&lent, 5);
+        assert_eq!((survey.counts[25], survey.counts[1], survey.counts[43]), (1, 2, 1));
+        assert_eq!((survey.bad, survey.flags, survey.ends), (0, 0x38, Some((0, 241))));
     }
 
     #[test]
     fn a_changed_byte_is_a_bad_sum() {
         let mut log = log();
         log[60] ^= 1;
-        let (_, mut columns, survey) = walked(&log, &RULES, 9);
-        assert_eq!(columns.small[3][..4], [1, 0, 1, 2]);
-        assert_eq!(survey[SURVEYED_BAD], 1);
-        let window = Window { bytes: &log, base: 0 };
-        check_sums(window, &RULES, &columns.words[0][..5], &mut columns.small[3][..5]);
-        assert_eq!(columns.small[3][..6], [1, 0, 1, 2, 1, 9]);
-        check_sums(window, &RULES, &[500, 250], &mut columns.small[3][..2]);
-        assert_eq!(columns.small[3][..2], [0, 0]);
+        let (_, _, mut columns) = walked(&log, &RULES, 9);
+        let lent = columns.lend();
+        assert_eq!(lent.checksum[..4], [1, 0, 1, 2]);
+        assert_eq!(Survey::of(&lent, 4).bad, 1);
+        assert_eq!(checksum_of_entry(&log[38..152], &RULES), Checksum::Bad);
+        assert_eq!(checksum_of_entry(&log[152..177], &RULES), Checksum::Ok);
+        assert_eq!(checksum_of_entry(&log[152..160], &RULES), Checksum::Bad);
     }
 
     #[test]
     fn it_says_why_it_stopped() {
         let log = log();
-        let stop = |bytes: &[u8], rules: &Rules, rows| walked(bytes, rules, rows).0.stop;
+        let stop = |bytes: &[u8], rules: &Rules, rows| walked(bytes, rules, rows).1;
         assert_eq!(stop(&log, &RULES, 2), Stop::Rows);
         assert_eq!(stop(&log[..180], &RULES, 9), Stop::NeedMore);
         assert_eq!(stop(&log, &Rules { file_size: 254, ..RULES }, 9), Stop::BadHeader);
@@ -365,40 +346,28 @@ mod tests {
     }
 
     #[test]
+    fn it_goes_on_when_there_are_more_bytes() {
+        let log = log();
+        let (_, _, mut whole) = walked(&log, &RULES, 9);
+        let mut columns = Owned::new(9);
+        let mut walk = Walk::new(0, NO_OFFSET, 0, 0);
+        for size in 0..=log.len() {
+            let window = Window { bytes: &log[..size], base: 0 };
+            let stop = walk.run(window, 1 << 32, &RULES, &mut columns.lend(), true);
+            assert_eq!(stop, Stop::NeedMore);
+            assert!(window.needed(walk.at, &RULES) > size);
+        }
+        assert_eq!(walk.row, 5);
+        assert_eq!(columns.lend().checksum, whole.lend().checksum);
+    }
+
+    #[test]
     fn no_entry_is_begun_at_the_limit() {
         let log = log();
         let mut columns = Owned::new(9);
+        let mut walk = Walk::new(0, NO_OFFSET, 0, 0);
         let window = Window { bytes: &log, base: 0 };
-        let found = walk(window, start(152), &RULES, &mut columns.lend(), None);
-        assert_eq!(found, Walked { n: 2, after: 152, stop: Stop::Limit });
-        assert_eq!(columns.small[3], [9; 9]);
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_walked_inside_the_window(
-            changes in proptest::collection::vec((0_usize..255, any::<u8>()), 0..6),
-            (from, to) in (0_usize..255, 0_usize..256),
-            at in 0_u64..300,
-            file_size in prop_oneof![Just(1_u64 << 32), 0_u64..300],
-            (expected_prev, shift) in (any::<i64>(), any::<i64>()),
-        ) {
-            let mut log = log();
-            for (at, byte) in changes {
-                log[at] = byte;
-            }
-            let window = Window { bytes: &log[from..to.max(from)], base: from as u64 };
-            let rules = Rules { file_size, ..RULES };
-            let mut columns = Owned::new(7);
-            for expected_prev in [expected_prev, NO_OFFSET] {
-                let start = Start { at, limit: 1 << 32, expected_prev, shift };
-                let mut numbers = [0; SURVEY_SIZE];
-                let survey = Survey { numbers: &mut numbers };
-                let found = walk(window, start, &rules, &mut columns.lend(), Some(survey));
-                prop_assert!(found.n <= 7 && (found.n == 0 || found.after <= to as u64));
-                let surveyed: i64 = numbers[..SURVEYED_BAD].iter().sum();
-                prop_assert_eq!(surveyed, found.n.saturating_sub(1) as i64);
-            }
-        }
+        let stop = walk.run(window, 152, &RULES, &mut columns.lend(), true);
+        assert_eq!((walk.row, walk.at, stop), (2, 152, Stop::Limit));
     }
 }

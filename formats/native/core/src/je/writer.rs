@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::je::header::Rules;
     use crate::je::keys::tests::Owned;
-    use crate::je::walk::{Checksum, Window, check_sums};
+    use crate::je::walk::{Checksum, checksum_of_entry};
     use proptest::prelude::*;
 
     const TAIL: Tail = Tail { file_no: 3, next_offset: 38, last_offset: 0 };
@@ -111,10 +111,9 @@ mod tests {
         assert_eq!(lsns, [3 << 32 | 38, 3 << 32 | 58, 3 << 32 | 72]);
         let rules =
             Rules { vlsn_mask: 0x28, summed_flags: 0xef, erased_type: None, file_size: 1_000 };
-        let mut states = [9; 3];
-        let window = Window { bytes: &bytes, base: 38 };
-        check_sums(window, &rules, &[38, 58, 72], &mut states);
-        assert_eq!(states, [Checksum::Ok as u8; 3]);
+        for entry in [&bytes[..20], &bytes[20..34], &bytes[34..148]] {
+            assert!(matches!(checksum_of_entry(entry, &rules), Checksum::Ok));
+        }
         assert_eq!(bytes[20..34][4..], [13, 0x90, 38, 0, 0, 0, 0, 0, 0, 0]);
     }
 

@@ -1,0 +1,274 @@
+//! What tells a good entry from bytes that look like one, anywhere in a file.
+//!
+//! It is weighed by the bytes that are loaded and, where these do not tell, by others of the file.
+//! Numbers from a log have 32 bits here, and those that are derived from them fit 64.
+
+use std::collections::HashSet;
+
+use crate::je::file::{Source, Stretch};
+use crate::je::header::{Header, MIN_SIZE, Rules};
+use crate::je::resync::ALWAYS_SUMMED;
+use crate::je::walk::NO_OFFSET;
+
+/// Long entries whose sums are remembered: the last one is asked about twice.
+const SUMS_KEPT: usize = 64;
+
+/// How many erased entries, which have no sum, must agree to be believed.
+const ERASED_STEPS: usize = 4096;
+
+/// Judges entries anywhere in a file.
+#[derive(Debug)]
+pub struct Searcher {
+    /// Bytes of the file that are log.
+    pub size: i64,
+    /// How its headers are read.
+    pub rules: Rules,
+    /// Offset of the last entry taken.
+    pub last: i64,
+    /// By how much entries name the ones before them too low.
+    pub shift: i64,
+    /// Whether any entry is taken that is good and has a good one after it.
+    pub relaxed: bool,
+    /// Bytes that may still be summed in vain.
+    pub budget: i64,
+    look_cost: i64,
+    sums: [(i64, bool); SUMS_KEPT],
+    failed: HashSet<i64>,
+    marks: Marks,
+}
+
+/// Offsets in the stretch that is loaded at which chains begin that failed, a bit each.
+#[derive(Debug, Default)]
+struct Marks {
+    base: i64,
+    size: usize,
+    bits: Vec<u8>,
+}
+
+impl Marks {
+    fn place_of(&self, at: i64) -> Option<(usize, u8)> {
+        let index = usize::try_from(at.checked_sub(self.base)?).ok()?;
+        (index < self.size).then_some((index >> 3, 1 << (index & 7)))
+    }
+
+    fn has(&self, at: i64) -> bool {
+        self.place_of(at)
+            .and_then(|(byte, bit)| self.bits.get(byte).map(|bits| bits & bit != 0))
+            .unwrap_or(false)
+    }
+
+    /// Mark an offset; return whether it lies in the stretch.
+    fn set(&mut self, at: i64) -> bool {
+        let Some((byte, bit)) = self.place_of(at) else { return false };
+        if self.bits.is_empty() {
+            self.bits.resize(self.size / 8 + 1, 0);
+        }
+        if let Some(bits) = self.bits.get_mut(byte) {
+            *bits |= bit;
+        }
+        true
+    }
+}
+
+impl Searcher {
+    /// Return a searcher that has seen nothing.
+    ///
+    /// `look_cost` is what a look at a header elsewhere takes from the budget for sums: headers
+    /// may be made so that each claims another end, and each look is a read.
+    pub fn new(size: i64, rules: Rules, budget: i64, look_cost: i64) -> Self {
+        Self {
+            size,
+            rules,
+            last: NO_OFFSET,
+            shift: 0,
+            relaxed: false,
+            budget,
+            look_cost,
+            sums: [(NO_OFFSET, false); SUMS_KEPT],
+            failed: HashSet::new(),
+            marks: Marks::default(),
+        }
+    }
+
+    /// Forget the chains that failed in the stretch before the one that is loaded now.
+    pub fn begin_stretch(&mut self, base: i64, size: usize) {
+        self.marks.bits.clear();
+        (self.marks.base, self.marks.size) = (base, size);
+    }
+
+    /// Return what the entry after the last one must name; [`NO_OFFSET`] for anything.
+    pub fn expected(&self) -> i64 {
+        if self.last == NO_OFFSET { NO_OFFSET } else { self.last.wrapping_sub(self.shift) }
+    }
+
+    /// Return what the first entry after a gap may name: as `low` and `high` of `find_entry`.
+    pub fn prev_bounds(&self, lost: i64) -> (i64, i64) {
+        if self.relaxed {
+            return (0, 1 << 32);
+        }
+        let low = lost.min(lost.wrapping_sub(self.shift)).max(0);
+        (low, self.shift.saturating_neg().max(0))
+    }
+
+    fn end_by(&self, at: i64, header: Option<Header>) -> i64 {
+        header
+            .and_then(|header| header.entry_size(&self.rules))
+            .and_then(|size| at.checked_add(i64::try_from(size).ok()?))
+            .filter(|&end| end <= self.size)
+            .unwrap_or(NO_OFFSET)
+    }
+
+    /// Return where the entry at `at` ends, as its header says; [`NO_OFFSET`] if it cannot.
+    ///
+    /// # Errors
+    ///
+    /// Those of the source, as for all that follow.
+    pub fn end_of<S: Source>(&self, file: &mut Stretch<'_, S>, at: i64) -> Result<i64, S::Error> {
+        Ok(self.end_by(at, file.header(at)?))
+    }
+
+    /// Return the bytes of the entry at `at`, or those of a header where there is none.
+    pub fn size_at<S: Source>(&self, file: &mut Stretch<'_, S>, at: i64) -> Result<i64, S::Error> {
+        let end = self.end_of(file, at)?;
+        Ok(if end == NO_OFFSET { MIN_SIZE as i64 } else { end - at })
+    }
+
+    /// Return the prevOffset of the header at `at`; [`NO_OFFSET`] if there is none.
+    pub fn prev_at<S: Source>(&self, file: &mut Stretch<'_, S>, at: i64) -> Result<i64, S::Error> {
+        Ok(file.header(at)?.map_or(NO_OFFSET, |header| header.prev_offset.into()))
+    }
+
+    /// Return whether the entry at `after` names the one at `at` as the one before it.
+    pub fn leads_on<S: Source>(
+        &mut self,
+        file: &mut Stretch<'_, S>,
+        at: i64,
+        after: i64,
+    ) -> Result<bool, S::Error> {
+        let is_whole = after >= 0 && after.saturating_add(MIN_SIZE as i64) <= self.size;
+        if !is_whole {
+            return Ok(false);
+        }
+        if file.index_of(after).is_none() {
+            if self.budget < self.look_cost {
+                return Ok(false);
+            }
+            self.budget -= self.look_cost;
+        }
+        let Some(header) = file.header(after)? else { return Ok(false) };
+        if header.entry_size(&self.rules).is_none() {
+            return Ok(false);
+        }
+        let prev = i64::from(header.prev_offset);
+        Ok(prev == at || prev == at.wrapping_sub(self.shift))
+    }
+
+    /// Return whether a whole entry begins at `at` and its checksum is right, or cannot be told.
+    ///
+    /// It is false, too, when it is long and too many bytes have been summed in vain before.
+    pub fn sum_is_right<S: Source>(
+        &mut self,
+        file: &mut Stretch<'_, S>,
+        at: i64,
+    ) -> Result<bool, S::Error> {
+        let header = file.header(at)?;
+        let stop = self.end_by(at, header);
+        let (Some(header), true) = (header, stop != NO_OFFSET) else { return Ok(false) };
+        if self.is_erased(&header) {
+            return Ok(true);
+        }
+        let flags = self.rules.summed_flags;
+        let size = stop - at;
+        if size <= ALWAYS_SUMMED {
+            return Ok(file.sum(at, stop, flags)? == header.stored_checksum);
+        }
+        // A long last entry is asked about twice, and must not use up the budget by that.
+        let slot = slot_of(at);
+        if self.sums[slot].0 != at {
+            if size > self.budget {
+                return Ok(false);
+            }
+            self.budget -= size;
+            self.sums[slot] = (at, file.sum(at, stop, flags)? == header.stored_checksum);
+        }
+        Ok(self.sums[slot].1)
+    }
+
+    /// Remember that the sum of the entry at `at` is right: it may be asked about once more.
+    pub fn note_sum(&mut self, at: i64) {
+        self.sums[slot_of(at)] = (at, true);
+    }
+
+    /// Return whether the checksum of such an entry means nothing.
+    pub fn is_erased(&self, header: &Header) -> bool {
+        self.rules.erased_type == Some(header.type_no)
+    }
+
+    /// Return whether a good entry at `at` may follow what is known of the bytes before it.
+    ///
+    /// Where nothing is known, it must name an entry that ends at it: after a gap that one may be
+    /// damaged. There the entry after it must not contradict, as it does in a copy of a log inside
+    /// a record, and where bytes are missing; relaxed, it need only be good.
+    pub fn is_placed<S: Source>(
+        &mut self,
+        file: &mut Stretch<'_, S>,
+        at: i64,
+        lost: i64,
+    ) -> Result<bool, S::Error> {
+        let prev = self.prev_at(file, at)?;
+        if lost == NO_OFFSET {
+            return Ok(self.end_of(file, prev)? == at);
+        }
+        let after = self.end_of(file, at)?;
+        if self.relaxed {
+            return Ok(after == self.size || self.sum_is_right(file, after)?);
+        }
+        if after == self.size {
+            return Ok(prev == lost || self.end_of(file, prev)? == at);
+        }
+        Ok(self.leads_on(file, at, after)? || !self.sum_is_right(file, after)?)
+    }
+
+    /// Return whether a good entry is at `at`; an erased one has no sum, so those after it must
+    /// agree.
+    ///
+    /// No entry has two before it, so the chains that failed are remembered to no great cost.
+    pub fn begins_chain<S: Source>(
+        &mut self,
+        file: &mut Stretch<'_, S>,
+        first: i64,
+    ) -> Result<bool, S::Error> {
+        let mut chain = Vec::new();
+        let mut at = first;
+        for _ in 0..ERASED_STEPS {
+            chain.push(at);
+            if self.marks.has(at) || self.failed.contains(&at) || !self.sum_is_right(file, at)? {
+                return Ok(self.fail(&chain));
+            }
+            let Some(header) = file.header(at)? else { return Ok(self.fail(&chain)) };
+            let after = self.end_by(at, Some(header));
+            if !self.is_erased(&header) || after == self.size {
+                return Ok(true);
+            }
+            if !self.leads_on(file, at, after)? {
+                return Ok(self.fail(&chain));
+            }
+            at = after;
+        }
+        Ok(true)
+    }
+
+    /// Remember a chain that failed; return false.
+    fn fail(&mut self, chain: &[i64]) -> bool {
+        for &at in chain {
+            if !self.marks.set(at) {
+                self.failed.insert(at);
+            }
+        }
+        false
+    }
+}
+
+fn slot_of(at: i64) -> usize {
+    usize::try_from(at).unwrap_or(0) % SUMS_KEPT
+}

@@ -1,0 +1,193 @@
+//! `formats/je/reader.py`.
+
+use je_tools_core::je::reader::{
+    Asked, BAD_KEPT, Event, FILE_HEADER_SIZE, INSERTED, Place, Range, Reader, SINGLE,
+};
+use je_tools_core::je::walk::{NO_OFFSET, Survey};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::tally::{PyPrograms, PyTally};
+use super::walk::{PyHeaderColumns, PyRules};
+use crate::file::{File, PySource};
+
+const ROWS: u8 = 0;
+const GROW: u8 = 1;
+const DONE: u8 = 2;
+
+pub const DECLARED: crate::Declared = &[
+    ("je.header.FILE_HEADER_SIZE", FILE_HEADER_SIZE),
+    ("je.places.SINGLE", SINGLE),
+    ("je.places.INSERTED", INSERTED),
+    ("je.reader.KEPT", BAD_KEPT as i64),
+    ("je.reader.Event.ROWS", ROWS as i64),
+    ("je.reader.Event.GROW", GROW as i64),
+    ("je.reader.Event.DONE", DONE as i64),
+];
+
+/// Offsets from Python beyond this are no offsets.
+const OFFSET_MAX: i64 = 1 << 40;
+
+/// The fewest bytes that are loaded besides a window: those of a header.
+const SLACK_MIN: i64 = 22;
+
+/// `reader.Place`.
+#[derive(FromPyObject)]
+pub struct PyPlace {
+    at: i64,
+    last: i64,
+    shift: i64,
+    lost_from: i64,
+    relaxed: bool,
+}
+
+impl PyPlace {
+    fn checked(self) -> PyResult<Place> {
+        let Self { at, last, shift, lost_from, relaxed } = self;
+        let is_offset = |&offset: &i64| (NO_OFFSET..OFFSET_MAX).contains(&offset);
+        let are_offsets = [at, last, lost_from].iter().all(is_offset);
+        if !are_offsets || shift.saturating_abs() >= OFFSET_MAX {
+            return Err(PyValueError::new_err("no file has a place like this"));
+        }
+        Ok(Place { at, last, shift, lost_from, relaxed })
+    }
+}
+
+/// `reader.Asked`.
+#[derive(FromPyObject)]
+pub struct PyAsked<'py> {
+    types: PyReadonlyArray1<'py, bool>,
+    flags: u8,
+    programs: Option<PyPrograms<'py>>,
+}
+
+impl PyAsked<'_> {
+    fn owned(self) -> PyResult<Asked> {
+        let types = self.types.as_slice()?.try_into();
+        let types = types.map_err(|_| PyValueError::new_err("a type is one of 256"))?;
+        let programs = self.programs.map(|programs| programs.owned()).transpose()?;
+        Ok(Asked { types, flags: self.flags, programs })
+    }
+}
+
+/// `reader.ReadOptions`.
+#[derive(FromPyObject)]
+pub struct PyOptions<'py> {
+    start: i64,
+    stop: i64,
+    size: i64,
+    place: Option<PyPlace>,
+    check: bool,
+    window: i64,
+    budget: i64,
+    slack: i64,
+    asked: Option<PyAsked<'py>>,
+}
+
+impl PyOptions<'_> {
+    fn parts(self) -> PyResult<(Range, Option<Asked>)> {
+        let Self { start, stop, size, check, window, budget, slack, .. } = self;
+        let are_offsets = [start, stop, size].iter().all(|each| (0..OFFSET_MAX).contains(each));
+        if !are_offsets || window < 1 || budget < 0 || slack < SLACK_MIN {
+            return Err(PyValueError::new_err("no file has a range like this"));
+        }
+        let place = self.place.map(PyPlace::checked).transpose()?;
+        let range = Range { start, stop, size, place, check, window, budget, slack };
+        Ok((range, self.asked.map(PyAsked::owned).transpose()?))
+    }
+}
+
+type Ints<'py> = Bound<'py, PyArray1<i64>>;
+
+/// `reader.Survey`: counts by type, how many are bad, flags, offsets of the first and the last.
+type Surveyed<'py> = (Ints<'py>, i64, u8, i64, i64);
+
+fn surveyed<'py>(py: Python<'py>, survey: &Survey) -> Surveyed<'py> {
+    let ends = survey.ends.map(|(first, last)| (first.into(), last.into()));
+    let (first, last) = ends.unwrap_or((NO_OFFSET, NO_OFFSET));
+    (survey.counts.to_vec().into_pyarray(py), survey.bad, survey.flags, first, last)
+}
+
+/// Reads a range of one file; see `_native.pyi`.
+#[pyclass]
+pub struct RangeReader {
+    reader: Reader,
+    source: PySource,
+}
+
+#[pymethods]
+impl RangeReader {
+    #[new]
+    #[pyo3(signature = (source, file, rules, options))]
+    fn new(
+        source: Py<PyAny>,
+        file: Option<&File>,
+        rules: PyRules,
+        options: PyOptions<'_>,
+    ) -> PyResult<Self> {
+        let (range, asked) = options.parts()?;
+        let reader = Reader::new(range, rules.into(), asked);
+        Ok(Self { reader, source: PySource::new(file, source) })
+    }
+
+    fn step(
+        &mut self,
+        py: Python<'_>,
+        mut buffer: PyReadwriteArray1<'_, u8>,
+        mut columns: PyHeaderColumns<'_>,
+    ) -> PyResult<(u8, usize)> {
+        let buffer = buffer.as_slice_mut()?;
+        let mut columns = columns.borrow()?;
+        if columns.offset.is_empty() {
+            return Err(PyValueError::new_err("columns have room for no entry"));
+        }
+        let Self { reader, source } = self;
+        Ok(match py.detach(|| reader.step(source, buffer, &mut columns))? {
+            Event::Rows(n) => (ROWS, n),
+            Event::Grow(size) => (GROW, size),
+            Event::Done => (DONE, 0),
+        })
+    }
+
+    fn window(&self) -> (i64, usize) {
+        self.reader.window()
+    }
+
+    fn survey<'py>(&self, py: Python<'py>) -> Surveyed<'py> {
+        surveyed(py, &self.reader.survey)
+    }
+
+    fn take_quiet<'py>(&mut self, py: Python<'py>) -> (Surveyed<'py>, PyTally<'py>) {
+        let quiet = std::mem::take(&mut self.reader.quiet);
+        (surveyed(py, &quiet.survey), PyTally::of(py, &quiet.tally))
+    }
+
+    fn first(&self) -> (i64, i64) {
+        self.reader.first
+    }
+
+    fn place(&self) -> (i64, i64, i64, i64, bool) {
+        let Place { at, last, shift, lost_from, relaxed } = self.reader.place();
+        (at, last, shift, lost_from, relaxed)
+    }
+
+    fn gaps<'py>(&self, py: Python<'py>) -> Ints<'py> {
+        let numbers = self.reader.gaps.iter().flat_map(|gap| [gap.start, gap.stop, gap.kind]);
+        numbers.collect::<Vec<_>>().into_pyarray(py)
+    }
+
+    fn chain_breaks<'py>(&self, py: Python<'py>) -> Ints<'py> {
+        let numbers = self.reader.breaks.iter();
+        let numbers = numbers.flat_map(|each| [each.offset, each.expected, each.found, each.shift]);
+        numbers.collect::<Vec<_>>().into_pyarray(py)
+    }
+
+    fn bad(&self) -> Vec<(i64, i64)> {
+        self.reader.bad.clone()
+    }
+
+    fn is_blank(&self) -> bool {
+        self.reader.blank
+    }
+}
