@@ -26,14 +26,11 @@ test-all: lint
 	scripts/rust-test.sh
 	$(PYTEST) -n auto --timeout 3600 --hypothesis-profile search
 
-# With overflow checks and debug assertions in the extension, and numba's bounds checks: numba
-# ignores NUMBA_BOUNDSCHECK with a warm cache, and a build with it would poison later runs, hence
-# the folder of its own.
+# With overflow checks and debug assertions in the extension, which is built anew afterwards.
 fuzz: dev
 	PROPTEST_CASES=20000 scripts/rust-test.sh --profile checked
-	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"; scripts/native.sh' EXIT && \
-	scripts/native.sh checked && \
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$$cache" $(BIN)/python -m tests.damage.fuzz $(FUZZ)
+	@trap scripts/native.sh EXIT && scripts/native.sh checked && \
+	$(BIN)/python -m tests.damage.fuzz $(FUZZ)
 
 lint: dev
 	$(BIN)/ruff check $(TREES)

@@ -152,7 +152,7 @@ def machine(java: Path) -> list[str]:
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     jvm = told.stderr.splitlines()[0] if told.stderr else "unknown Java"
     libraries = ", ".join(
-        f"{name} {version(name)}" for name in ("numba", "numpy", "pyarrow", "arro3-io", "pyspark")
+        f"{name} {version(name)}" for name in ("isal", "numpy", "pyarrow", "arro3-io", "pyspark")
     )
     return [
         f"- {os.cpu_count()} cores, {model}, {memory:.0f} GB of memory, {platform.system()}",

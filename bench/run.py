@@ -30,7 +30,7 @@ from tests.engine.java import find_java
 ENGINE_TOOLS = "com.sleepycat.je.util."
 HELP_RUNS = 20
 MEASURED_FOR_MEMORY = ("64m", "1g", "1g-onefile", "4g")
-FLOORS = [(how, reading) for how in ("numba", "zlib") for reading in ("map", "read")]
+FLOORS = [(how, reading) for how in ("isal", "zlib") for reading in ("map", "read")]
 
 
 @dataclass

@@ -95,7 +95,7 @@ def _runs(block_text: str, folder: Path) -> Iterator[str]:
 
 
 def _output(command: str, folder: Path) -> str:
-    kept = ("HOME", "JAVA_HOME", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+    kept = ("HOME", "JAVA_HOME", "XDG_CACHE_HOME")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     # What `ls` prints in order, say, would be another one elsewhere.

@@ -1,8 +1,8 @@
 """The extension that formats/native builds: loops over bytes, compiled ahead.
 
 Arrays that a function fills are contiguous and writable, and were allocated by the caller. Others
-are copied where they are not contiguous. The interpreter lock is released. A wrong dtype or length is
-a TypeError or a ValueError; bytes of a log never raise.
+are copied where they are not contiguous. The interpreter lock is released. A wrong dtype or length
+is a TypeError or a ValueError; bytes of a log never raise.
 """
 
 from collections.abc import Sequence

@@ -172,7 +172,7 @@ class Scanner(Struct, frozen=True, dict=True):
     pack: Callable[[Iterator[Any]], list[Any]] = list
 
     def is_fast(self, size: int) -> bool:
-        """Return whether a log of `size` bytes is worth threads, and kernels of numba."""
+        """Return whether a log of `size` bytes is worth threads."""
         return size > PLAIN_LIMIT if self.fast is None else self.fast
 
     def thread_count(self) -> int:

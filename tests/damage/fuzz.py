@@ -1,8 +1,8 @@
 """`make fuzz`: mutated logs by the hundred thousand, `python -m tests.damage.fuzz --help`.
 
-Every input is told by the seed and its number. It is read with machine code, whose bounds numba
-checks (NUMBA_BOUNDSCHECK, see the Makefile), and with plain Python, and what both say is held
-against each other; see `judge`. A process that dies or hangs is seen by the one that started it.
+Every input is told by the seed and its number; `judge` says what is asked of it. The Makefile
+builds the extension with overflow checks and debug assertions for this. A process that dies or
+hangs is seen by the one that started it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tests.damage.mutate import Input, make_input
 
 INPUTS = 100_000
 WARM_UP = 150
-"""Inputs read first: kernels are compiled, and then memory and time are judged."""
+"""Inputs read first; then memory and time are judged."""
 
 SLOW = 2.0
 """Seconds of CPU that an input may take; one that takes longer is read again to be sure."""
 
 HUNG = 60.0
-"""Seconds after which a process is ended: longer than compiling a kernel takes."""
+"""Seconds after which a process is ended."""
 
 MEMORY = 512 << 20
 """Address space that an input may take beyond what a warm process has."""
@@ -223,8 +223,6 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
-    if not os.environ.get("NUMBA_BOUNDSCHECK"):
-        print("NUMBA_BOUNDSCHECK is not set: loads out of bounds are not seen", file=sys.stderr)
     started = time.monotonic()
     if options.only is not None:
         warnings.simplefilter("error")
