@@ -20,11 +20,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from je_tools.checkpoint.apply import Orders, apply_checkpoint
 from je_tools.errors import InputError, RefusedError
@@ -61,6 +62,10 @@ WINDOW_SHARE = 0.5
 """Of the cuts that are written: from windows in which a root changed."""
 
 NO_WINDOW = "no root changed"
+DAMAGE = "damage"
+"""The word of EXPLAINED for what no engine writes."""
+
+T = TypeVar("T")
 
 Sums = dict[str, tuple[int, str]]
 """Number of records of each database, and a digest of them in their order."""
@@ -92,12 +97,15 @@ class CutReport(Report):
 
     Attributes:
         runs: where differing cuts follow one another.
+        alarms: where the snapshot tells of damage, and the engine finds the same records: what an
+            engine wrote is not damaged.
         accepted: how many were written, and the engine took them.
         notes: why less was asked of some of these.
         not_accepted: what was written, and the engine did not take, and why.
     """
 
     runs: list[str] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
     accepted: int = 0
     notes: Counter[str] = field(default_factory=Counter)
     not_accepted: list[str] = field(default_factory=list)
@@ -117,6 +125,7 @@ class CutReport(Report):
             "  " + ", ".join(rates),
             *(f"  {run}" for run in self.runs),
         ]
+        lines += [f"  damage told alone: {alarm}" for alarm in self.alarms]
         if self.accepted or self.not_accepted:
             lines.append(f"  written: {self.accepted} accepted, {len(self.not_accepted)} not")
             lines += [f"  {count:5} {note}" for note, count in self.notes.most_common()]
@@ -282,18 +291,27 @@ class _Trial:
             ]
             told = self._tell()
             engine = self._answered(answers)
+        alarms: list[tuple[int, Cut]] = []
         for number, cut in enumerate(self.cuts):
             self.report.cases += 1
             self.report.kinds[self._window(cut)] += 1
             answer = engine[cut]
-            if not _is_equal(told[cut], answer):
+            sums, words = told[cut]
+            if not _is_equal(sums, answer):
                 self.differing.append((number, self._difference(number, cut)))
-            elif isinstance(answer, Refusal):
+                continue
+            if DAMAGE in words:
+                alarms.append((number, cut))
+            if isinstance(answer, Refusal):
                 self.report.refused += 1
             else:
                 self.report.records += sum(count for count, _ in answer.sums.values())
         self.report.differences += [each for _, each in self.differing]
-        self.report.runs += [self._told_run(run) for run in self._runs()]
+        self.report.runs += [self._told_run(run) for run in _runs(self.differing, _way)]
+        self.report.alarms += [
+            f"seed {self.seed}, {run[0][1]} to {run[-1][1]}, {len(run)} cuts"
+            for run in _runs(alarms, lambda _: None)
+        ]
 
     def _look(self, cuts: Sequence[Cut]) -> tuple[Answers, float]:
         started = time.perf_counter()
@@ -307,9 +325,9 @@ class _Trial:
             self.report.seconds["engine"] += spent
         return found
 
-    def _tell(self) -> dict[Cut, Sums | Refusal]:
-        """What the snapshot says of each cut."""
-        found: dict[Cut, Sums | Refusal] = {}
+    def _tell(self) -> dict[Cut, tuple[Sums | Refusal, set[str]]]:
+        """What the snapshot says of each cut, and of what it warns."""
+        found: dict[Cut, tuple[Sums | Refusal, set[str]]] = {}
         place = self.judge.folder / f"cut-{self.seed}"
         write_crash(self.source, Crash("", "", {}), place)
         with self._timed("snapshot"), _uncollected():
@@ -319,8 +337,10 @@ class _Trial:
                 for file_no in range(cut.file_no + 1, self.source.last + 1):
                     (place / f"{file_no:08x}.jdb").unlink(missing_ok=True)
                 os.truncate(place / f"{cut.file_no:08x}.jdb", cut.offset)
-                told = self._recovered(place, number).contents
-                found[cut] = told if isinstance(told, Refusal) else sums_of(told)
+                told = self._recovered(place, number)
+                contents, words = told.contents, {each.word for each in told.warnings}
+                sums = contents if isinstance(contents, Refusal) else sums_of(contents)
+                found[cut] = sums, words
                 if number % COLLECT_EVERY == 0:
                     gc.collect()
         shutil.rmtree(place)
@@ -353,17 +373,6 @@ class _Trial:
         is_same = (before.found.group, before.found.database) == (found.group, found.database)
         return before.replayed if is_same else None
 
-    def _runs(self) -> Iterator[list[tuple[int, Difference]]]:
-        """Differing cuts that follow one another, and differ in the same way."""
-        run: list[tuple[int, Difference]] = []
-        for number, each in self.differing:
-            if run and (run[-1][0] != number - 1 or _way(run[-1][1]) != _way(each)):
-                yield run
-                run = []
-            run.append((number, each))
-        if run:
-            yield run
-
     def _told_run(self, run: Sequence[tuple[int, Difference]]) -> str:
         first, last = self.cuts[run[0][0]], self.cuts[run[-1][0]]
         group, database, replayed, words = _way(run[0][1])
@@ -377,7 +386,7 @@ class _Trial:
         """Keep the log, and the first cut of each run of differences with the engine's records."""
         whole = folder / str(self.seed)
         write_crash(self.source, Crash("", "", {}), whole)
-        for run in self._runs():
+        for run in _runs(self.differing, _way):
             cut = self.cuts[run[0][0]]
             kept = folder / f"{self.seed}-{cut.file_no:x}-{cut.offset:x}"
             if kept.exists():
@@ -476,6 +485,20 @@ def _side_of(replayed: Replayed, found: Found, told: Answer, engine: Answer) -> 
     return side_of(replayed, told, engine)
 
 
+def _runs(
+    numbered: Iterable[tuple[int, T]], way: Callable[[T], object]
+) -> Iterator[list[tuple[int, T]]]:
+    """What is at numbers that follow one another, and is alike."""
+    run: list[tuple[int, T]] = []
+    for number, each in numbered:
+        if run and (run[-1][0] != number - 1 or way(run[-1][1]) != way(each)):
+            yield run
+            run = []
+        run.append((number, each))
+    if run:
+        yield run
+
+
 def _way(difference: Difference) -> tuple[str, str | None, str, str]:
     words = ", ".join(sorted({each.word for each in difference.warnings}))
     return difference.found.group, difference.found.database, difference.replayed, words
@@ -537,7 +560,7 @@ def main(arguments: Sequence[str]) -> int:
         sample = chosen.sample / count
         run_cuts(judge, logs, report, sample=sample, step=chosen.step, keep=chosen.keep)
     print(f"{coordinate}, {report}")
-    return int(bool(report.wrong or report.not_accepted))
+    return int(bool(report.wrong or report.alarms or report.not_accepted))
 
 
 if __name__ == "__main__":

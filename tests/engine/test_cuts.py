@@ -35,6 +35,7 @@ LOGS, PARTS, SAMPLES = 14, 2, 180
 def judged(report: CutReport) -> None:
     print(report)
     assert not report.wrong, report
+    assert not report.alarms, report
     assert not report.not_accepted, report
     assert report.refused < report.cases / 100
     assert report.kinds[CHILD]
