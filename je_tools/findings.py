@@ -246,6 +246,15 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "See what `je-tools verify` says of the log; `je-tools salvage` gets records out.",
     ),
     (
+        "backward-jump",
+        Severity.ERROR,
+        "An entry at the end of the log does not name the entry before it: entries were copied "
+        "there from elsewhere in the log. Recovery goes backward along these names and jumps over "
+        "the entries between. Transactions whose Commit it jumps over do not count as committed.",
+        "Copy the log before the engine opens it. `je-tools recover --to-lsn` before the copied "
+        "entries cuts the log back to there, and keeps those Commits.",
+    ),
+    (
         "lost-tail",
         Severity.ERROR,
         "Behind the end of the log, which is the first damaged entry of the last file, there are "

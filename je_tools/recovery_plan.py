@@ -340,6 +340,7 @@ def _read_behind(
         quiet,
         first_lsn=begin,
         nodes_from=begin,
+        last_lsn=None,
         next_lsn=_FOREVER,
         end_lsn=NULL_LSN,
     )

@@ -58,6 +58,14 @@ _TEXTS = {
         "`je-tools recover` tells which Commits. Restore a backup or another node's log, or take "
         "the line out of je.properties, and what lies behind the damage is cut off.",
     ),
+    Refusal.BROKEN_CHAIN: (
+        "A whole entry between the first active entry and the end of the log does not name the "
+        "entry before it: entries were copied there from elsewhere. Recovery goes backward along "
+        "these names, and this one leads nowhere; or the engine checks them beforehand, as JE 18.3 "
+        "does.",
+        "`je-tools verify` tells where. `je-tools recover --to-lsn` before that entry cuts the log "
+        "back to there; `je-tools salvage` gets out what lies after it.",
+    ),
 }
 
 REFUSALS: Mapping[str, Code] = {

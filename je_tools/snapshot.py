@@ -21,15 +21,8 @@ from msgspec.structs import replace
 
 from je_tools.ahead import ahead
 from je_tools.btree.faults import Faults
-from je_tools.btree.tree import (
-    BINS_AT_ONCE,
-    NOTHING_REPLAYED,
-    Children,
-    Fault,
-    FaultKind,
-    Replayed,
-    Tree,
-)
+from je_tools.btree.replay import KeyOrder, Replayed, nothing_replayed
+from je_tools.btree.tree import BINS_AT_ONCE, Children, Fault, FaultKind, Tree
 from je_tools.environment import Environment, check_numbers
 from je_tools.errors import InputError
 from je_tools.formats.arrays import rows_by
@@ -38,7 +31,8 @@ from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import Found, fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal_names import EXPIRATION_DB
-from je_tools.formats.je.nodes import read_nodes
+from je_tools.formats.je.nodes import LEVEL_MASK, read_nodes
+from je_tools.formats.spans import Spans
 from je_tools.images import check_image, map_files, unchanged
 from je_tools.key_ranges import KeyRange
 from je_tools.names import INTERNAL_PREFIX
@@ -72,6 +66,12 @@ _TEMPORARY_UNTIL = 17
 That of version 26 has none any more, and takes one that it finds for any other. Source:
 DatabaseImpl, JE 18.3.12 and that of Oracle NoSQL with log version 26.
 """
+
+_REPLAYED_TWICE = 8
+"""The newest log version whose engine goes over nodes twice; JE 7.5 (version 15) does not."""
+
+_CHECKS_CHAINS = 17
+"""Log version of the engine that checks prevOffsets before it recovers."""
 
 _FILE_NO_MAX = (1 << 31) - 1
 
@@ -207,30 +207,42 @@ class Snapshot(Struct, dict=True):
 
     def tree(self, database: Database) -> Tree:
         """How a database's tree is read."""
+        order = KeyOrder(
+            ordered=not database.comparators,
+            two_part=database.has_duplicates and not database.old_duplicates,
+            fast=self.fast,
+        )
         return Tree(
             self.image,
             database.db_id,
             database.root_lsn,
-            self._replayed(database.db_id),
-            ordered=not database.comparators,
-            two_part=database.has_duplicates and not database.old_duplicates,
+            self._replayed(database.db_id, order),
+            order,
             old_duplicates=database.old_duplicates,
-            fast=self.fast,
         )
 
-    def _replayed(self, db_id: int) -> Replayed:
+    def _replayed(self, db_id: int, order: KeyOrder) -> Replayed:
+        """Return the nodes of a database that recovery places by their identifier keys."""
         nodes = self._nodes_by_db.get(db_id)
         if nodes is None:
-            return NOTHING_REPLAYED
-        others = nodes.take(np.flatnonzero(~nodes.is_root))
-        node_ids = others.node_id.copy()
-        old = np.flatnonzero(others.is_old_delta)
+            return nothing_replayed(order)
+        nodes = nodes.take(np.flatnonzero(~nodes.is_root))
+        key_size = nodes.key_size.astype(np.int64)
+        columns = [nodes.node_id, nodes.level.astype(np.int64), nodes.key_position, key_size]
+        old = np.flatnonzero(nodes.is_old_delta)
         if len(old):
-            fulls = read_nodes(fetch(self.image, node_ids[old], fast=self.fast), fast=self.fast)
-            node_ids[old] = fulls.node_id
-        order = np.lexsort((others.lsn, node_ids))
-        last = np.append(np.diff(node_ids[order]) != 0, True)[: len(order)]
-        return Replayed(node_ids[order][last], others.lsn[order][last])
+            # They have the id, the level and the key of the full version that they name.
+            entries = fetch(self.image, nodes.node_id[old], fast=self.fast)
+            fulls = read_nodes(entries, fast=self.fast)
+            key, level = fulls.identifier_key, fulls.level & LEVEL_MASK
+            for column, own in zip(
+                columns, (fulls.node_id, level, key.starts, key.sizes), strict=True
+            ):
+                column[old] = own
+        node_id, level, key_position, key_size = columns
+        key = Spans(self.image.data, key_position, key_size)
+        is_twice = self.end.files[-1].version <= _REPLAYED_TWICE
+        return Replayed(nodes.lsn, node_id, level, key, order, is_twice)
 
     def root_of(self, db_id: int, record: Mapping[str, Any]) -> int:
         """The root of a tree: what its descriptor names, or one that was logged later."""
@@ -343,6 +355,13 @@ class Snapshot(Struct, dict=True):
             self.faults.extend(faults)
         self.faults.extend(reading.tree.faults)
         return total
+
+    def read_upper_nodes(self, database: Database) -> None:
+        """Read all nodes of a database but its BINs, for what is wrong with them."""
+        tree = self.tree(database)
+        for _ in tree.leaf_children():
+            self._check_torn()
+        self.faults.extend(tree.faults)
 
     def _check_torn(self) -> None:
         """As `check_files`, where a page could not be read."""
@@ -481,6 +500,7 @@ def _snapshot_of(
         scanner,
         first_lsn=first,
         nodes_from=max(checkpoint.start_lsn, 0),
+        last_lsn=end.last_lsn,
         next_lsn=end.next_lsn,
         end_lsn=checkpoint.end_lsn,
     )
@@ -497,6 +517,7 @@ def _snapshot_of(
         Refusal.DAMAGED_INTERVAL: len(interval.damaged) > 0,
         Refusal.COMMIT_ROLLED_BACK: rules.takes_back_commits(interval.ends),
         Refusal.HALT_CHOSEN: _is_to_halt(environment, end),
+        Refusal.BROKEN_CHAIN: _is_chain_fatal(end, interval),
     }
     snapshot = Snapshot(
         environment,
@@ -551,6 +572,21 @@ def _is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
     first = min(checkpoint.start_lsn, checkpoint.first_active_lsn) >> 32
     there = [file.file_no for file in end.files if file.file_no >= first]
     return there[:1] == [first] and len(there) == end.files[-1].file_no - first + 1
+
+
+def _is_chain_fatal(end: LogEnd, interval: Interval) -> bool:
+    """Return whether prevOffsets keep the engine from opening the log.
+
+    JE 18.3 checks them in whole files beforehand, up to the one before the last, and in the last
+    too where that has the number 0. Source: RecoveryManager.recover, DbVerifyLog.verify,
+    JE 18.3.12.
+    """
+    if interval.backward.failed_lsn != NULL_LSN:
+        return True
+    last = end.files[-1]
+    if last.version != _CHECKS_CHAINS:
+        return False
+    return any(lsn >> 32 < last.file_no or not last.file_no for lsn in interval.break_lsns)
 
 
 def _is_to_halt(environment: Environment, end: LogEnd) -> bool:

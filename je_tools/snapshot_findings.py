@@ -36,6 +36,7 @@ _WHY = {
     Refusal.DAMAGED_INTERVAL: "damage in a file that recovery reads",
     Refusal.COMMIT_ROLLED_BACK: "a Commit of the group lies in what a rollback takes back",
     Refusal.OWN_DATABASE_LOST: "name, descriptor or a record of one of its own databases is lost",
+    Refusal.BROKEN_CHAIN: "an entry does not name the one before it",
     Refusal.HALT_CHOSEN: "Commits lie behind damage, and je.properties asks it to halt then",
 }
 
@@ -49,8 +50,16 @@ _WHAT = {
     FaultKind.SHARED: "a node that another slot of the tree names too",
     FaultKind.OTHER_KEY: "a node with the duplicates of another key",
     FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
+    FaultKind.WRONG_ROOT_MARK: "a root without the mark of one, or the mark on another node",
+    FaultKind.OTHER_RANGE: "a node whose identifier key leads elsewhere",
     FaultKind.NOT_TWO_PARTS: "a key that does not end with the data",
 }
+
+_CODES = {
+    FaultKind.WRONG_ROOT_MARK: "tree-level",
+    FaultKind.OTHER_RANGE: "tree-identifier",
+}
+"""Findings of what is not `tree-damage`."""
 
 _FORETOLD = {
     FaultKind.STRAY_SLOTS: "stray-slots",
@@ -133,8 +142,23 @@ def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
         found = f"{what} in the {end.cut_size:,} bytes behind it"
         code = "lost-tail" if count else "damaged-end"
         yield _make(snapshot, code, end.next_lsn, length=end.cut_size, found=found)
+    yield from _of_jumps(snapshot)
     for txn_id in sorted(snapshot.interval.in_doubt):
         yield _make(snapshot, "transaction-in-doubt", found=f"transaction {txn_id}")
+
+
+def _of_jumps(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a finding for each range that the backward passes of recovery jump over."""
+    interval = snapshot.interval
+    skipped = interval.skipped_ends
+    for start, stop in interval.backward.skipped:
+        inside = [
+            int(np.count_nonzero((lsns >= start) & (lsns < stop)))
+            for lsns in (skipped.lsn[skipped.is_commit], interval.lns.lsn)
+        ]
+        found = f"{inside[0]:,} Commits and {inside[1]:,} LNs that backward passes jump over"
+        length = stop - start if stop >> 32 == start >> 32 else None
+        yield _make(snapshot, "backward-jump", start, length=length, found=found)
 
 
 def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
@@ -170,7 +194,7 @@ def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
     for fault in faults.damage:
         yield _make(
             snapshot,
-            "tree-damage",
+            _CODES.get(fault.kind, "tree-damage"),
             fault.lsn,
             expected=_expected(snapshot, fault, masking.key_text),
             found=_WHAT[fault.kind],

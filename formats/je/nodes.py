@@ -266,7 +266,8 @@ class States(Struct, frozen=True):
     """What there is to know of BINs to count their records.
 
     Attributes:
-        db_id, node_id, level: int64; as stored.
+        db_id, node_id, level, booleans: int64; as stored.
+        identifier_key: whole.
         first: int64 (n + 1,); slots of node i are [first[i], first[i + 1]).
         deleted: bool (slots,); as `Slots.deleted`.
         expires_ms: int64 (slots,); 0 where not stored.
@@ -278,6 +279,8 @@ class States(Struct, frozen=True):
     db_id: Ints
     node_id: Ints
     level: Ints
+    booleans: Ints
+    identifier_key: Spans
     first: Ints
     deleted: Mask
     expires_ms: Ints
@@ -319,6 +322,8 @@ def read_states(entries: Entries, *, fast: bool) -> States | None:
         head.number("db_id"),
         head.number("node_id"),
         head.number("level"),
+        head.number("booleans"),
+        Spans(slots.data, *head.span("identifier_key")),
         first,
         slots.number("state") & (KNOWN_DELETED | PENDING_DELETED) != 0,
         expiration_ms(offsets),

@@ -13,6 +13,7 @@ from je_tools.formats.je.fetch import Entries, fetch
 from je_tools.formats.je.nodes import (
     BIN_NO,
     DELTA_NO,
+    IS_ROOT,
     LEVEL_MASK,
     Nodes,
     States,
@@ -84,11 +85,15 @@ def _fulls(tree: Tree, entries: Entries, rows: Ints, deltas: Nodes) -> Entries |
 def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states: States) -> bool:
     """Whether nodes are what their parents say, the newest, and without slots out of range."""
     right = (states.db_id == tree.db_id) & (states.level & LEVEL_MASK == children.level)
-    newest = tree.replayed.newer(states.node_id, children.lsn)
+    right &= states.booleans & IS_ROOT == 0
+    newest, _ = tree.replayed.place(states.node_id, children.slot)
     if not right.all() or not np.array_equal(newest, children.lsn):
         return False
     if not tree.ordered:
         return True
+    alone = np.arange(len(children) + 1)
+    if not _all_within(tree, states.identifier_key, alone, children):
+        return False
     filled = np.flatnonzero(np.diff(states.first))
     both = np.arange(0, 2 * len(filled) + 1, 2)
     return _all_within(tree, states.ends, both, children.take(filled)) and _all_within(

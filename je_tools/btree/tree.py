@@ -1,30 +1,29 @@
 """One database's B-tree as recovery would leave it before records are undone and redone.
 
-The tree is read from its root down, many nodes at once. The engine replays the nodes that were
-logged since the last checkpoint one by one into a tree of objects; the same tree is had by taking
-for each child the newest of what its parent's slot names and what was logged of the node since.
+The tree is read from its root down, many nodes at once. Into each slot comes the version of the
+node that recovery puts there (`je_tools.btree.replay`).
 
-Source: RecoveryManager.recoverChildIN, JE 7.5.11; IN.fetchIN, BIN.reconstituteBIN, JE 18.3.12.
+Source: IN.fetchIN, BIN.reconstituteBIN, JE 18.3.12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.formats.arrays import Ints, Mask, rows_by
+from je_tools.btree.replay import KeyOrder, Replayed, Since, Slot
+from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import order_keys, search_sorted
 from je_tools.formats.je.nodes import (
     IN_NO,
+    IS_ROOT,
     LEVEL_MASK,
     OLD_DELTA_NOS,
     Nodes,
@@ -52,6 +51,10 @@ _SLOTS_AT_ONCE = 1 << 19
 """Slots that these may have together, by the size that nodes are given."""
 
 
+_NO_ID = -(1 << 63)
+"""Of no node."""
+
+
 class FaultKind(StrEnum):
     """What is wrong with a node, or keeps it from being read."""
 
@@ -60,6 +63,10 @@ class FaultKind(StrEnum):
     NOT_A_NODE = "not-a-node"
     WRONG_DATABASE = "wrong-database"
     WRONG_LEVEL = "wrong-level"
+    WRONG_ROOT_MARK = "wrong-root-mark"
+    """A root that is not marked as one, or another node that is."""
+    OTHER_RANGE = "other-range"
+    """A node whose identifier key is not one of those that its place stands for."""
     NO_FULL_VERSION = "no-full-version"
     NOT_A_RECORD = "not-a-record"
     NOT_TWO_PARTS = "not-two-parts"
@@ -74,6 +81,10 @@ class FaultKind(StrEnum):
     """A root with one slot over a full node: the log ends in the middle of a split."""
     EXPIRATION_UNIT = "expiration-unit"
     """A BIN counts expirations in another unit than it says: engines up to 18.3 did."""
+
+
+CONTRADICTIONS = (FaultKind.WRONG_ROOT_MARK, FaultKind.OTHER_RANGE)
+"""Kinds of nodes that can be read, and say of themselves what does not fit their place."""
 
 
 class Fault(Struct, frozen=True):
@@ -93,28 +104,6 @@ class Fault(Struct, frozen=True):
     parent_lsn: int
     low: bytes | None
     high: bytes | None
-
-
-class Replayed(Struct, frozen=True):
-    """Nodes of one database that were logged since the last checkpoint began.
-
-    Attributes:
-        node_id: int64, ascending, each once.
-        lsn: int64; of the newest version of each.
-    """
-
-    node_id: Ints
-    lsn: Ints
-
-    def newer(self, node_ids: Ints, lsns: Ints) -> Ints:
-        """For each node the newest of these and of what is here."""
-        if not len(self.node_id):
-            return lsns
-        at = np.minimum(np.searchsorted(self.node_id, node_ids), len(self.node_id) - 1)
-        return np.where(self.node_id[at] == node_ids, np.maximum(self.lsn[at], lsns), lsns)
-
-
-NOTHING_REPLAYED = Replayed(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 class Known(Struct):
@@ -165,13 +154,17 @@ class Children(Struct, frozen=True):
     Attributes:
         lsn, parent_lsn: int64.
         low, high: the keys that each may hold, from low on and below high; null where open.
-        level: of all of them; 0 where not known.
+        since: from which LSN on recovery puts nodes there.
+        is_lone: bool; whether it is the only child of the root.
+        level: of all of them; 0 for a root, whose level is not known before it is read.
     """
 
     lsn: Ints
     parent_lsn: Ints
     low: Spans
     high: Spans
+    since: Since
+    is_lone: Mask
     level: int
 
     def __len__(self) -> int:
@@ -185,8 +178,32 @@ class Children(Struct, frozen=True):
             self.parent_lsn[rows],
             self.low.take(rows),
             self.high.take(rows),
+            self.since.take(rows),
+            self.is_lone[rows],
             self.level,
         )
+
+    @property
+    def slot(self) -> Slot:
+        """The slots that name them, for replay."""
+        return Slot(self.lsn, self.since, self.low, self.high)
+
+
+def joined_children(parts: Sequence[Children]) -> Children:
+    """Return the children of one level that follow each other in several columns."""
+    none = np.empty(0, np.int64)
+    return Children(
+        np.concatenate([none, *(part.lsn for part in parts)]),
+        np.concatenate([none, *(part.parent_lsn for part in parts)]),
+        joined_spans([part.low for part in parts]),
+        joined_spans([part.high for part in parts]),
+        Since(
+            np.concatenate([none, *(part.since.last_lsn for part in parts)]),
+            np.concatenate([none, *(part.since.first_lsn for part in parts)]),
+        ),
+        np.concatenate([none.astype(np.bool_), *(part.is_lone for part in parts)]),
+        parts[0].level if parts else 1,
+    )
 
 
 class Leaves(Struct, frozen=True):
@@ -198,50 +215,14 @@ class Leaves(Struct, frozen=True):
         faults: what was wrong with them.
         logged: the same as the log has them: first those that were named, deltas not merged, then
             the full versions of deltas.
+        since: from which LSN on recovery puts nodes into their slots.
     """
 
     nodes: Nodes
     children: Children
     faults: list[Fault]
     logged: tuple[Nodes, Nodes]
-
-
-class _Placed(Struct, frozen=True):
-    """Nodes of one level where their identifier keys are.
-
-    Attributes:
-        key: ascending.
-        newest_of: int64 arrays; in the i-th the newest LSN of each node and those behind it, 2**i
-            in all.
-    """
-
-    key: Spans
-    newest_of: list[Ints]
-
-    @classmethod
-    def of(cls, nodes: Nodes, rows: Ints, tree: Tree) -> _Placed:
-        """Some nodes."""
-        keys = nodes.identifier_key.take(rows)
-        order = order_keys(keys, two_part=tree.by_parts, fast=tree.fast)
-        newest = [nodes.lsn[rows[order]]]
-        width = 1
-        while 2 * width <= len(rows):
-            newest.append(np.maximum(newest[-1][:-width], newest[-1][width:]))
-            width *= 2
-        return cls(keys.take(order), newest)
-
-    def before(self, bounds: Spans, tree: Tree) -> Ints:
-        """How many nodes are before each bound."""
-        return search_sorted(self.key, bounds, two_part=tree.by_parts, fast=tree.fast)
-
-    def newest(self, first: Ints, last: Ints) -> Ints:
-        """The newest LSN of each range of nodes; NULL_LSN of an empty one."""
-        found = np.full(len(first), NULL_LSN, np.int64)
-        for power, newest in enumerate(self.newest_of):
-            width = 1 << power
-            rows = np.flatnonzero((last - first >= width) & (last - first < 2 * width))
-            found[rows] = np.maximum(newest[first[rows]], newest[last[rows] - width])
-        return found
+    since: Since
 
 
 def at_once_below(nodes: Nodes, most: int) -> int:
@@ -261,28 +242,39 @@ class Tree(Struct, frozen=True, dict=True):
         image: the log.
         db_id: of the database.
         root_lsn: of the root; NULL_LSN for a database without one.
-        replayed: nodes that are newer than what the tree names.
-        ordered: keys are ordered by their bytes, and not by a comparator of the application.
-        two_part: a database with duplicates.
+        replayed: nodes that recovery puts into slots.
+        order: of its keys.
         old_duplicates: one whose duplicates are in trees of their own, as before log version 8.
-        fast: use compiled kernels.
         faults: what was wrong with upper nodes so far; in threads, leaves tell of theirs.
     """
 
     image: Image
     db_id: int
     root_lsn: int
-    replayed: Replayed = NOTHING_REPLAYED
-    ordered: bool = True
-    two_part: bool = False
+    replayed: Replayed
+    order: KeyOrder
     old_duplicates: bool = False
-    fast: bool = True
     faults: list[Fault] = field(default_factory=list)
 
     @property
+    def ordered(self) -> bool:
+        """Return whether keys are ordered by their bytes."""
+        return self.order.ordered
+
+    @property
+    def two_part(self) -> bool:
+        """Return whether the database has duplicates, in keys of two parts."""
+        return self.order.two_part
+
+    @property
     def by_parts(self) -> bool:
-        """Whether keys are compared by their two parts."""
-        return self.two_part and self.ordered
+        """Return whether keys are compared by their two parts."""
+        return self.order.by_parts
+
+    @property
+    def fast(self) -> bool:
+        """Return whether compiled kernels are used."""
+        return self.order.fast
 
     def are_in_range(self, leaves: Leaves) -> Mask:
         """Which slots of BINs lie inside of what their parents give them.
@@ -339,7 +331,7 @@ class Tree(Struct, frozen=True, dict=True):
         lsns = entries.lsn[(entries.found >= Found.BAD) & (entries.type == IN_NO)]
         nodes = read_nodes(fetch(self.image, lsns, fast=self.fast), fast=self.fast)
         keys = nodes.identifier_key.take(nodes.good & nodes.is_full)
-        return keys.take(order_keys(keys, two_part=self.by_parts, fast=self.fast))
+        return keys.take(self.order.sort(keys))
 
     def _fault(self, kind: FaultKind, leaves: Leaves, row: int) -> Fault:
         children = leaves.children
@@ -385,8 +377,11 @@ class Tree(Struct, frozen=True, dict=True):
 
     def root(self) -> Children:
         """The root, unread; there must be one."""
-        lone = np.array([self.root_lsn], np.int64)
-        return Children(lone, np.array([NULL_LSN], np.int64), bound(None), bound(None), 0)
+        lone, none = np.array([self.root_lsn], np.int64), np.array([NULL_LSN], np.int64)
+        # Where the engine goes twice it meets roots and others in one order.
+        first = lone if self.replayed.is_twice else none
+        since = Since(none, first)
+        return Children(lone, none, bound(None), bound(None), since, np.ones(1, np.bool_), 0)
 
     def _below(self, parents: Children, way: _Way) -> Iterator[Children]:
         leaves = self.read(parents)
@@ -435,10 +430,8 @@ class Tree(Struct, frozen=True, dict=True):
         return list(found.values())
 
     def replayed_keys(self) -> Spans:
-        """Keys that lead to the nodes that are newer than what the tree names, ascending."""
-        nodes, _, _ = self.newest_whole(self.replayed.lsn)
-        keys = nodes.identifier_key.take(nodes.good & (nodes.identifier_key.sizes >= 0))
-        return keys.take(order_keys(keys, two_part=self.by_parts, fast=self.fast))
+        """Return keys that lead to all nodes that recovery replays, ascending."""
+        return self.replayed.keys()
 
     def that_hold(self, children: Children, keys: Spans) -> Mask:
         """Which children have one of these keys in their range."""
@@ -463,9 +456,8 @@ class Tree(Struct, frozen=True, dict=True):
         return within(keys, first, low, high, two_part=self.by_parts, fast=self.fast)
 
     def before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
-        """How many of some ascending keys are before each bound; `open_end` of an open one."""
-        found = search_sorted(keys, bounds, two_part=self.by_parts, fast=self.fast)
-        return np.where(bounds.sizes < 0, open_end, found)
+        """Return how many of ascending `keys` are before each bound; `open_end` for null."""
+        return self.order.before(keys, bounds, open_end)
 
     def children_of(self, upper: Leaves) -> Children:
         """The children of some upper nodes, with the ranges of keys that follow from the slots.
@@ -488,69 +480,68 @@ class Tree(Struct, frozen=True, dict=True):
             nodes.lsn[owner],
             bounds.take(low),
             bounds.take(high),
+            upper.since.take(owner),
+            ((np.diff(nodes.first) == 1) & (parents.parent_lsn == NULL_LSN))[owner],
             max(parents.level - 1, 0),
         )
 
     def read(self, children: Children) -> Leaves:
         """Read nodes; safe in any thread. Where the level is not known it is that of the root."""
-        logged, found = self.newest(children.lsn)
-        if children.level and not logged.good.all() and len(self.replayed.node_id):
-            logged, found = self.newest(self._by_identifier(children, logged.good))
+        logged, found, since = self.in_place(children)
         nodes, no_full, fulls = self._with_full(logged)
         level = nodes.level & LEVEL_MASK
         if children.level == 0:
             children = replace(children, level=int(np.clip(level[0], 2, LEVELS_MAX)))
         misplaced = (nodes.db_id != self.db_id) | (level != children.level)
-        leaves = Leaves(nodes, children, [], (logged, fulls))
+        leaves = Leaves(nodes, children, [], (logged, fulls), since)
         leaves.faults.extend(self._faults(leaves, found, no_full))
-        return replace(leaves, nodes=nodes.without(misplaced & nodes.good))
+        leaves = replace(leaves, nodes=nodes.without(misplaced & nodes.good))
+        leaves.faults.extend(self._contradictions(leaves))
+        return leaves
 
-    def _by_identifier(self, children: Children, good: Mask) -> Ints:
-        """LSNs of nodes, of which those that cannot be read are looked for by their place.
+    def in_place(self, children: Children) -> tuple[Nodes, npt.NDArray[np.uint8], Since]:
+        """Read the nodes that replay leaves in slots, deltas not merged.
 
-        Recovery puts a node that it replays where its identifier key leads, and does not read what
-        is there.
+        Where a node cannot be read its id is unknown. Then the newest version of its level whose
+        identifier key leads there is taken, if there is one: the engine would not open the log.
+
+        Returns:
+            The nodes, a `Found` of each, and from which LSN on nodes come into their slots.
         """
-        lsns = children.lsn.copy()
-        placed = self._placed.get(children.level)
-        if placed is not None and self.ordered:
-            rows = np.flatnonzero(~good)
-            bounds = [
-                placed.before(part.take(rows), self) for part in (children.low, children.high)
-            ]
-            first = np.where(children.low.sizes[rows] < 0, 0, bounds[0])
-            last = np.where(children.high.sizes[rows] < 0, len(placed.key), bounds[1])
-            found = placed.newest(first, last)
-            lsns[rows] = np.where(found == NULL_LSN, lsns[rows], found)
-        return lsns
-
-    @cached_property
-    def _placed(self) -> dict[int, _Placed]:
-        """The nodes that are newer than what the tree names, by their level."""
-        entries = fetch(self.image, self.replayed.lsn, fast=self.fast)
-        nodes: Nodes = self._with_full(read_nodes(entries, fast=self.fast))[0]
-        usable = np.flatnonzero(nodes.good & (nodes.identifier_key.sizes >= 0))
-        by_level = rows_by(nodes.level[usable] & LEVEL_MASK)
-        return {level: _Placed.of(nodes, usable[rows], self) for level, rows in by_level.items()}
-
-    def newest(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
-        """Nodes, each as it was logged last, and a `Found` of each; deltas are not merged."""
-        entries = fetch(self.image, lsns, fast=self.fast)
-        nodes = read_nodes(entries, fast=self.fast)
-        if not len(self.replayed.node_id):
-            return nodes, entries.found
+        nodes, found = self._logged(children.lsn)
+        if children.level == 0 or not len(self.replayed):
+            return nodes, found, children.since
         node_ids = nodes.node_id
         if np.isin(nodes.type, OLD_DELTA_NOS).any():
             node_ids = self._with_full(nodes)[0].node_id
-        newest = np.where(nodes.good, self.replayed.newer(node_ids, lsns), lsns)
-        if np.array_equal(newest, lsns):
-            return nodes, entries.found
-        entries = fetch(self.image, newest, fast=self.fast)
+        node_ids = np.where(nodes.good, node_ids, _NO_ID)
+        lsns, since = self.replayed.place(node_ids, children.slot)
+        bad = np.flatnonzero(~nodes.good)
+        if len(bad):
+            lsns = lsns.copy()
+            lsns[bad] = self.replayed.newest_at(children.level, children.slot, bad)
+        if not np.array_equal(lsns, children.lsn):
+            nodes, found = self._logged(lsns)
+        return nodes, found, since
+
+    def _logged(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
+        """Read nodes as the log has them, and a `Found` of each."""
+        entries = fetch(self.image, lsns, fast=self.fast)
         return read_nodes(entries, fast=self.fast), entries.found
 
     def newest_whole(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8], Mask]:
-        """As `newest`, deltas merged; the mask is of those whose full version cannot be had."""
-        logged, found = self.newest(lsns)
+        """Read nodes of the trees of old duplicates, of each the newest version, deltas merged.
+
+        Returns:
+            The nodes, a `Found` of each, and which lack their full version.
+        """
+        logged, found = self._logged(lsns)
+        if len(self.replayed):
+            whole, _, _ = self._with_full(logged)
+            newest = self.replayed.newest_of_node(whole.node_id)
+            newest = np.where(logged.good, np.maximum(newest, lsns), lsns)
+            if not np.array_equal(newest, lsns):
+                logged, found = self._logged(newest)
         whole, no_full, _ = self._with_full(logged)
         return whole, found, no_full
 
@@ -589,6 +580,49 @@ class Tree(Struct, frozen=True, dict=True):
         own = np.full(len(full_lsns), NULL_LSN, np.int64)
         own[order[is_first]] = full_lsns[order[is_first]]
         return own
+
+    def wrong_root_marks(self, leaves: Leaves) -> Mask:
+        """Return which nodes are a root without the mark of one, or have it and are none.
+
+        A crash between the two steps of a root's split leaves the old root, with its mark, as the
+        only child of the new one.
+        """
+        nodes, children = leaves.nodes, leaves.children
+        marked = nodes.booleans & IS_ROOT != 0
+        is_root = children.parent_lsn == NULL_LSN
+        wrong: Mask = nodes.good & np.where(is_root, ~marked, marked & ~children.is_lone)
+        return wrong
+
+    def wrong_identifiers(self, leaves: Leaves) -> Mask:
+        """Return which nodes have an identifier key that their parents' slots lead elsewhere."""
+        keys, children = leaves.nodes.identifier_key, leaves.children
+        if not self.ordered:
+            return np.zeros(len(keys), np.bool_)
+        inside = within(
+            Spans(keys.data, keys.starts, np.maximum(keys.sizes, 0)),
+            np.arange(len(keys) + 1),
+            children.low,
+            children.high,
+            two_part=self.by_parts,
+            fast=self.fast,
+        )
+        wrong: Mask = leaves.nodes.good & (keys.sizes >= 0) & ~inside
+        return wrong
+
+    def _contradictions(self, leaves: Leaves) -> list[Fault]:
+        """Return faults of nodes that say of themselves what does not fit their place.
+
+        Their records are read all the same.
+        """
+        wrongs = {
+            FaultKind.WRONG_ROOT_MARK: self.wrong_root_marks(leaves),
+            FaultKind.OTHER_RANGE: self.wrong_identifiers(leaves),
+        }
+        return [
+            self._fault(kind, leaves, row)
+            for kind, wrong in wrongs.items()
+            for row in np.flatnonzero(wrong).tolist()
+        ]
 
     def _faults(self, leaves: Leaves, found: npt.NDArray[np.uint8], no_full: Mask) -> list[Fault]:
         nodes = leaves.nodes

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from je_tools.checkpoint.comparison import Compared, compare_records
 from je_tools.checkpoint.cutting import (
     check_reached,
     check_state,
@@ -82,6 +83,7 @@ class Outcome(Struct, frozen=True):
         set_aside: names of files that are renamed.
         removed: names of files that are taken out of the log, as they lie behind its end.
         journal_no: of the undo journal; None where nothing was written in place.
+        compared: the records of the log before and after; None where nothing was written.
     """
 
     checkpoint: Checkpoint | None
@@ -89,6 +91,7 @@ class Outcome(Struct, frozen=True):
     set_aside: tuple[str, ...]
     removed: tuple[str, ...] = ()
     journal_no: int | None = None
+    compared: Compared | None = None
 
     @property
     def changes(self) -> bool:
@@ -308,26 +311,33 @@ def _check_version(snapshot: Snapshot) -> None:
 def _write_and_check(snapshot: Snapshot, orders: Orders, session: Session, home: Path) -> Outcome:
     outcome = _write(snapshot, orders, session)
     session.finish()
+    compared = None
     if outcome.checkpoint is not None:
-        _check(snapshot, outcome.checkpoint, home)
-    return replace(outcome, journal_no=session.journal_no)
+        compared = _check(snapshot, outcome.checkpoint, home)
+    return replace(outcome, journal_no=session.journal_no, compared=compared)
 
 
-def _check(before: Snapshot, checkpoint: Checkpoint, home: Path) -> None:
-    """Read the log anew, and make sure that it ends with this checkpoint and leaves nothing."""
+def _check(before: Snapshot, checkpoint: Checkpoint, home: Path) -> Compared:
+    """Read the log anew: it must end at rest with this checkpoint, and have the same records."""
     environment = open_environment([home])
     # One thread is enough for what was written, and what was read before is still there.
     scanner = replace(before.scanner, threads=1, progress=None)
     with held_snapshot(environment, scanner, now_ms=before.now_ms, as_member=True) as after:
         is_at_rest = after.checkpoint.end_lsn == checkpoint.end_lsn and not after.refusals
         is_at_rest = is_at_rest and not is_needed(after)
-    if not is_at_rest:
+        own = {*checkpoint.records, *(each.name or "" for each in checkpoint.made.values())}
+        compared = compare_records(before, after, own)
+    what = "" if is_at_rest else "reading it does not give a log at rest"
+    if compared.different:
+        what = f"the records of {', '.join(compared.different)} are not the same any more"
+    if what:
         name = before.environment.name
         raise RefusedError(
-            f"{name}: the checkpoint at {lsn_text(checkpoint.end_lsn)} was written, and reading it "
-            "does not give a log at rest. This is a bug of je-tools; please report it. "
+            f"{name}: the checkpoint at {lsn_text(checkpoint.end_lsn)} was written, and {what}. "
+            "This is a bug of je-tools; please report it. "
             f"`je-tools undo {quoted(name)} --apply` takes the checkpoint back."
         )
+    return compared
 
 
 def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outcome:

@@ -463,13 +463,14 @@ def _live_nodes(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
         children = below.take(on_way | (below.lsn >= since))
         if not len(children):
             return
-    named = below.lsn[~on_way & (below.lsn >= since)]
-    yield named, _NONE
-    deltas = np.isin(fetch(tree.image, named, fast=tree.fast, check=False).type, OLD_DELTA_NOS)
-    bins = np.append(below.lsn[on_way], named[deltas])
+    rows = np.flatnonzero(~on_way & (below.lsn >= since))
+    yield below.lsn[rows], _NONE
+    types = fetch(tree.image, below.lsn[rows], fast=tree.fast, check=False).type
+    on_way[rows[np.isin(types, OLD_DELTA_NOS)]] = True
+    bins = below.take(on_way)
     for first in range(0, len(bins), BINS_AT_ONCE):
-        newest, _ = tree.newest(bins[first : first + BINS_AT_ONCE])
-        yield newest.lsn, newest.last_full_lsn[np.isin(newest.type, OLD_DELTA_NOS)]
+        logged, _, _ = tree.in_place(bins.take(slice(first, first + BINS_AT_ONCE)))
+        yield logged.lsn, logged.last_full_lsn[np.isin(logged.type, OLD_DELTA_NOS)]
 
 
 def _logged_summaries(snapshot: Snapshot, since: int) -> dict[int, int]:

@@ -207,6 +207,7 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
     name = snapshot.environment.name
     for database in snapshot.databases.values():
         snapshot.overlay(database.db_id)
+        snapshot.read_upper_nodes(database)
     check_openable(snapshot)
     if snapshot.interval.in_doubt:
         said = ", ".join(map(str, sorted(snapshot.interval.in_doubt)))

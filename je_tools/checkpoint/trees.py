@@ -15,7 +15,14 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Leaves, Tree, at_once_below
+from je_tools.btree.tree import (
+    CONTRADICTIONS,
+    NODES_AT_ONCE,
+    Children,
+    Leaves,
+    Tree,
+    at_once_below,
+)
 from je_tools.checkpoint.changes import Changes
 from je_tools.checkpoint.deltas import Deltas, Given, find_deltas, is_dead
 from je_tools.checkpoint.log import CheckpointLog
@@ -162,6 +169,13 @@ class TreeWriter(Struct, frozen=True):
 
     def _read(self, children: Children) -> Leaves:
         leaves = self.tree.read(children)
+        for fault in leaves.faults:
+            if fault.kind in CONTRADICTIONS:
+                raise RefusedError(
+                    f"database {self.tree.db_id}: the node at {lsn_text(fault.lsn)} does not fit "
+                    f"its place ({fault.kind}), so its tree cannot be written. `je-tools verify "
+                    "--tree` tells more; `je-tools export` gets the records out."
+                )
         bad = np.flatnonzero(~leaves.nodes.good)
         if len(bad):
             lsn = lsn_text(int(children.lsn[bad[0]]))

@@ -67,6 +67,7 @@ class Refusal(StrEnum):
     COMMIT_ROLLED_BACK = "commit-rolled-back"
     OWN_DATABASE_LOST = "own-database-lost"
     HALT_CHOSEN = "halt-chosen"
+    BROKEN_CHAIN = "broken-chain"
 
 
 class Mark(Struct, frozen=True):

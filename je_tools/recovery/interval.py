@@ -21,9 +21,9 @@ from je_tools.environment import Environment, LogFile
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image
 from je_tools.formats.je import header as h
-from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.nodes import IN_NO, IS_ROOT
+from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, IS_ROOT, LEVEL_MASK
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
     ABORT_NO,
@@ -35,11 +35,16 @@ from je_tools.formats.je.types import (
     Group,
     mask_of,
 )
+from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.memory import give_back_memory
+from je_tools.recovery.backward import STRAIGHT, Backward, walk_backward
 from je_tools.scan import Scanner
 
-DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED = 1, 2, 4, 8, 16
-"""Bits of a record's `flags`; the last: of a transaction with a Commit in the interval."""
+DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED, SKIPPED = 1, 2, 4, 8, 16, 32
+"""Bits of a record's `flags`.
+
+COMMITTED: of a transaction whose Commit the backward passes meet. SKIPPED: they jump over it.
+"""
 
 _AT_ONCE = 1 << 16
 
@@ -51,11 +56,13 @@ _IS_TXN_LN = mask_of(
 _IS_NODE = mask_of(
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
 )
+_IS_BOTTOM = mask_of((BIN_NO, DELTA_NO))
+_HAS_ROOT_MARK = mask_of((IN_NO, BIN_NO, DELTA_NO))
 _IS_END = mask_of((COMMIT_NO, ABORT_NO))
 _IS_ROLLBACK = mask_of(_ROLLBACK_NOS)
 _IS_PREPARE = mask_of((BY_NAME["Prepare"].no,))
 _WANTED = frozenset({"db_id", "txn_id", "key", "data"})
-_NODE_WANTED = frozenset({"db_id", "node_id", "booleans"})
+_NODE_WANTED = frozenset({"db_id", "node_id", "booleans", "identifier_key", "level"})
 _OLD_DELTA_WANTED = frozenset({"db_id", "last_full_lsn"})
 
 
@@ -112,12 +119,18 @@ class LoggedNodes(Table, frozen=True):
     Attributes:
         lsn, db_id: int64.
         node_id: int64; of a delta of the old form the LSN of its full version.
+        key_position: int64; of the identifier key in the image.
+        key_size: int32; -1 for a delta of the old form, which has none.
+        level: int32; as in the log, without what marks the tree; 0 for a delta of the old form.
         is_root, is_old_delta: bool.
     """
 
     lsn: Ints
     db_id: Ints
     node_id: Ints
+    key_position: Ints
+    key_size: npt.NDArray[np.int32]
+    level: npt.NDArray[np.int32]
     is_root: Mask
     is_old_delta: Mask
 
@@ -138,6 +151,10 @@ class TxnEnds(Table, frozen=True):
     txn_id: Ints
     time_ms: Ints
     is_commit: Mask
+
+    def take(self, keep: npt.NDArray[Any]) -> TxnEnds:
+        """Return the rows of a mask or of an index array, in its order."""
+        return TxnEnds(*(column[keep] for column in astuple(self)))
 
 
 class RollbackPeriod(Struct, frozen=True):
@@ -163,6 +180,9 @@ class Interval(Struct, frozen=True):
         periods: rollbacks, in the order of their starts.
         in_doubt: ids of transactions that were prepared, and have no end.
         damaged: LSN and length of what is no good entry in its files.
+        backward: the way of the backward passes. Rollbacks that they jump over are left out.
+        skipped_ends: Commits and Aborts that they jump over; not in `ends`.
+        break_lsns: of good entries that do not name the entry before them.
     """
 
     lns: Lns
@@ -171,6 +191,9 @@ class Interval(Struct, frozen=True):
     periods: tuple[RollbackPeriod, ...]
     in_doubt: frozenset[int]
     damaged: tuple[tuple[int, int], ...]
+    backward: Backward
+    skipped_ends: TxnEnds
+    break_lsns: tuple[int, ...]
 
 
 class _Found(Struct):
@@ -182,6 +205,7 @@ class _Found(Struct):
     rollbacks: list[tuple[int, int, dict[str, object]]] = field(default_factory=list)
     prepared: list[int] = field(default_factory=list)
     damaged: list[tuple[int, int]] = field(default_factory=list)
+    break_lsns: list[int] = field(default_factory=list)
 
 
 class _Collector(Struct, frozen=True):
@@ -262,17 +286,12 @@ class _Collector(Struct, frozen=True):
             head = decoded.fields
             if not head.has("db_id"):
                 continue
-            is_old = family is Family.OLD_DELTA
-            zeros = np.zeros(len(some), np.int64)
-            nodes = LoggedNodes(
-                some.lsn,
-                head.number("db_id"),
-                head.number("last_full_lsn" if is_old else "node_id"),
-                ((zeros if is_old else head.number("booleans")) & IS_ROOT != 0)
-                & (some.type == IN_NO),
-                np.full(len(some), is_old),
-            )
-            found.nodes.append(nodes.take(~decoded.bad))
+            in_image = self.starts[rows.file_no] + rows.base
+            add = _old_deltas if family is Family.OLD_DELTA else _nodes
+            nodes = add(some, head, in_image)
+            # The engine passes over a bottom node that is marked as a root.
+            kept = ~decoded.bad & ~(nodes.is_root & _IS_BOTTOM[some.type])
+            found.nodes.append(nodes.take(kept))
 
     def _add_ends(self, rows: Rows, found: _Found) -> None:
         decoded = decode(rows, Family.TXN_END, fast=self.fast)
@@ -283,6 +302,34 @@ class _Collector(Struct, frozen=True):
             found.ends.append(ends)
 
 
+def _nodes(rows: Rows, head: Columns, in_image: int) -> LoggedNodes:
+    position, size = head.span("identifier_key")
+    return LoggedNodes(
+        rows.lsn,
+        head.number("db_id").copy(),
+        head.number("node_id").copy(),
+        position + in_image,
+        size.astype(np.int32),
+        (head.number("level") & LEVEL_MASK).astype(np.int32),
+        (head.number("booleans") & IS_ROOT != 0) & _HAS_ROOT_MARK[rows.type],
+        np.zeros(len(rows), np.bool_),
+    )
+
+
+def _old_deltas(rows: Rows, head: Columns, in_image: int) -> LoggedNodes:
+    n = len(rows)
+    return LoggedNodes(
+        rows.lsn,
+        head.number("db_id").copy(),
+        head.number("last_full_lsn").copy(),
+        np.full(n, in_image),
+        np.full(n, -1, np.int32),
+        np.zeros(n, np.int32),
+        np.zeros(n, np.bool_),
+        np.ones(n, np.bool_),
+    )
+
+
 def read_interval(
     environment: Environment,
     files: Sequence[LogFile],
@@ -291,6 +338,7 @@ def read_interval(
     *,
     first_lsn: int,
     nodes_from: int,
+    last_lsn: int | None,
     next_lsn: int,
     end_lsn: int,
 ) -> Interval:
@@ -303,41 +351,69 @@ def read_interval(
         scanner: how they are read.
         first_lsn: of the first entry that counts.
         nodes_from: LSN from which nodes count.
+        last_lsn: of the last entry; None for bytes that no recovery goes through.
         next_lsn: behind the last entry.
         end_lsn: of the last CkptEnd; NULL_LSN without one.
     """
     some = tuple(file for file in files if file.file_no >= first_lsn >> 32)
-    part_of = replace(environment, files=some)
     starts = dict(zip(image.file_nos.tolist(), image.starts.tolist(), strict=True))
     fast = scanner.is_fast(environment.size)
     work = _Collector(starts, first_lsn, nodes_from, next_lsn, end_lsn, fast)
+    found = _read_all(replace(environment, files=some), work, scanner)
+    lns, all_ends = _joined(found.lns, _NO_LNS), _joined(found.ends, _NO_ENDS)
+    backward = STRAIGHT
+    # Damage keeps the engine from opening the log, whatever the way.
+    if found.break_lsns and not found.damaged and last_lsn is not None:
+        backward = walk_backward(environment, some, scanner, first_lsn=first_lsn, last_lsn=last_lsn)
+        lns.flags[backward.misses(lns.lsn)] |= SKIPPED
+    missed = backward.misses(all_ends.lsn)
+    ends = all_ends.take(~missed)
+    _mark_committed(lns, ends)
+    return Interval(
+        lns,
+        _joined(found.nodes, _NO_NODES),
+        ends,
+        _periods(each for each in found.rollbacks if not backward.misses_one(each[0])),
+        frozenset(each for each in found.prepared if not (ends.txn_id == each).any()),
+        tuple(found.damaged),
+        backward,
+        all_ends.take(missed),
+        tuple(found.break_lsns),
+    )
+
+
+def _read_all(environment: Environment, work: _Collector, scanner: Scanner) -> _Found:
+    """Read the files of an environment, and find damage and breaks of the chain between them."""
     all_found = _Found()
+    last_offset, last_file_no = NO_OFFSET, NO_OFFSET
     # Wide ranges would take more memory than all that is kept.
-    for part in scanner.stepping().scan(part_of, work):
+    for part in scanner.stepping().scan(environment, work):
         base = h.lsn_of(part.file.file_no, 0)
         all_found.damaged += [
             (base + gap.start, gap.stop - gap.start)
             for gap in part.gaps
-            if base + gap.start < next_lsn
+            if base + gap.start < work.next_lsn
         ]
+        all_found.break_lsns += [
+            base + each.offset
+            for each in part.chain_breaks
+            if work.first_lsn < base + each.offset < work.next_lsn
+        ]
+        named = part.file.header.last_entry_in_prev_file_offset
+        if last_file_no == part.file.file_no - 1 and last_offset not in (NO_OFFSET, named):
+            all_found.break_lsns.append(base)
         end = part.end
-        if end is not None and end.tail < end.size and part.file.file_no < some[-1].file_no:
+        if end is not None:
+            last_offset, last_file_no = end.last, part.file.file_no
+        is_last = part.file is environment.files[-1]
+        if end is not None and end.tail < end.size and not is_last:
             all_found.damaged.append((base + end.tail, end.size - end.tail))
         for found in part.results:
             for name, rows in asdict(found).items():
                 getattr(all_found, name).extend(rows)
     # What the threads have read with is free, and kept by malloc.
     give_back_memory()
-    lns, ends = _joined(all_found.lns, _NO_LNS), _joined(all_found.ends, _NO_ENDS)
-    _mark_committed(lns, ends)
-    return Interval(
-        lns,
-        _joined(all_found.nodes, _NO_NODES),
-        ends,
-        _periods(all_found.rollbacks),
-        frozenset(each for each in all_found.prepared if not (ends.txn_id == each).any()),
-        tuple(all_found.damaged),
-    )
+    return all_found
 
 
 T = TypeVar("T", Lns, LoggedNodes, TxnEnds)
@@ -347,7 +423,9 @@ _GIVEN_BACK_FROM = 1 << 20
 
 _NONE, _FALSE = np.empty(0, np.int64), np.empty(0, np.bool_)
 _NO_LNS = Lns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.int32), np.empty(0, np.uint8))
-_NO_NODES = LoggedNodes(_NONE, _NONE, _NONE, _FALSE, _FALSE)
+_NO_NODES = LoggedNodes(
+    _NONE, _NONE, _NONE, _NONE, np.empty(0, np.int32), np.empty(0, np.int32), _FALSE, _FALSE
+)
 _NO_ENDS = TxnEnds(_NONE, _NONE, _NONE, _FALSE)
 
 

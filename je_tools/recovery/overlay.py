@@ -37,6 +37,7 @@ from je_tools.recovery.interval import (
     COMMITTED,
     DELETED,
     INVISIBLE,
+    SKIPPED,
     TRANSACTIONAL,
     Lns,
     RollbackPeriod,
@@ -115,7 +116,7 @@ class Rules(Struct, frozen=True, dict=True):
 
         What a rollback has marked invisible, or takes back, is not the transaction's any more.
         """
-        undone: Mask = is_open(lns.flags) & (lns.flags & INVISIBLE == 0)
+        undone: Mask = is_open(lns.flags) & (lns.flags & (INVISIBLE | SKIPPED) == 0)
         return undone & ~self.is_rolled_back(lns)
 
     def takes_back_commits(self, ends: TxnEnds) -> bool:
@@ -245,7 +246,8 @@ def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
 def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
     """Take slots back that hold what was not committed."""
     rolled_back = rules.is_rolled_back(groups.lns)
-    row = np.flatnonzero(rolled_back | is_open(groups.lns.flags))
+    flags = groups.lns.flags
+    row = np.flatnonzero((rolled_back | is_open(flags)) & (flags & SKIPPED == 0))
     row = row[state.lsn[groups.of_row[row]] == groups.lns.lsn[row]]
     if not len(row):
         return 0

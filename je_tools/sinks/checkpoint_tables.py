@@ -160,13 +160,20 @@ def _facts(snapshot: Snapshot, outcome: Outcome) -> Iterator[tuple[str, str]]:
     yield "first active entry", null_or_lsn(checkpoint.first_active_lsn)
     if snapshot.kept_txns:
         yield "transactions that go on", f"{len(snapshot.kept_txns):,}, of the group"
+    compared = outcome.compared
+    if compared is not None:
+        yield (
+            "compared with before",
+            f"{compared.record_count:,} records of {compared.database_count:,} databases are the "
+            f"same; the trees share {compared.shared_node_count:,} bottom nodes",
+        )
 
 
 def checkpoint_rows(
     snapshot: Snapshot, outcome: Outcome, *, applied: bool
 ) -> Iterator[dict[str, Any]]:
     """The row of the whole, for JSON lines."""
-    checkpoint = outcome.checkpoint
+    checkpoint, compared = outcome.checkpoint, outcome.compared
     yield {
         "section": "checkpoint",
         "env": snapshot.environment.name,
@@ -183,4 +190,7 @@ def checkpoint_rows(
         "last_file_no": checkpoint.last_file_no if checkpoint else None,
         "kept_txns": sorted(snapshot.kept_txns),
         "journal_no": outcome.journal_no,
+        "compared_database_count": compared.database_count if compared else None,
+        "compared_record_count": compared.record_count if compared else None,
+        "shared_node_count": compared.shared_node_count if compared else None,
     }

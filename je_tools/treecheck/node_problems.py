@@ -21,7 +21,6 @@ from je_tools.formats.je.nodes import (
     DELTA_NO,
     DIRTY,
     IN_HOURS,
-    IS_ROOT,
     KNOWN_DELETED,
     LEVEL_MASK,
     PENDING_DELETED,
@@ -29,7 +28,6 @@ from je_tools.formats.je.nodes import (
     Nodes,
     within,
 )
-from je_tools.formats.spans import Spans
 from je_tools.treecheck.problems import Problem, Problems
 
 MAIN_LEVELS, ID_DB_LEVELS = 0x10000, 0x20000
@@ -197,9 +195,9 @@ def _without_foreign(part: Part, problems: Problems) -> Part:
     filled = np.diff(nodes.first) > 0
     inside = np.zeros(len(nodes), np.bool_)
     inside[nodes.slot_node[~part.outside]] = True
-    foreign = nodes.good & filled & ~inside & _identifiers_outside(part)
+    foreign = filled & ~inside & part.tree.wrong_identifiers(part.leaves)
     if part.is_upper:
-        foreign = nodes.good & _identifiers_outside(part) & (np.diff(nodes.first) > 1)
+        foreign = part.tree.wrong_identifiers(part.leaves) & (np.diff(nodes.first) > 1)
         outside = np.zeros(len(nodes), np.int64)
         np.add.at(outside, nodes.slot_node, part.outside.astype(np.int64))
         foreign &= outside == np.diff(nodes.first) - 1
@@ -214,18 +212,6 @@ def _without_foreign(part: Part, problems: Problems) -> Part:
     )
     leaves = replace(part.leaves, nodes=nodes.without(foreign))
     return part_of(part.tree, leaves, part.slot)
-
-
-def _identifiers_outside(part: Part) -> Mask:
-    """Nodes whose identifier key is not in the range that the parent gives them."""
-    keys, tree = part.nodes.identifier_key, part.tree
-    if not tree.ordered:
-        return np.zeros(len(keys), np.bool_)
-    alone = np.arange(len(keys) + 1)
-    low, high = part.children.low, part.children.high
-    known = Spans(keys.data, keys.starts, np.maximum(keys.sizes, 0))
-    inside = within(known, alone, low, high, two_part=tree.by_parts, fast=tree.fast)
-    return ~inside & (keys.sizes >= 0)
 
 
 def of_duplicates(fault: Fault) -> Problem:
@@ -301,7 +287,7 @@ def _identifiers(part: Part, rules: Rules, whole: Mask, problems: Problems) -> N
     suspect = np.zeros(len(nodes), np.bool_)
     suspect[nodes.slot_node[suspect_keys(part)]] = True
     asked = whole & ~suspect & (keys.sizes >= 0)
-    wrong = _identifiers_outside(part)
+    wrong = part.tree.wrong_identifiers(part.leaves)
     if rules.has_identifiers and not part.is_upper:
         filled = np.diff(nodes.first) > 0
         wrong |= filled & ~holders(nodes.slots.key, nodes.first, keys, fast=tree.fast)
@@ -331,7 +317,7 @@ def _levels(part: Part, problems: Problems) -> None:
         ),
     )
     is_root = part.children.parent_lsn == NULL_LSN
-    wrong = nodes.good & ((nodes.booleans & IS_ROOT != 0) != is_root)
+    wrong = part.tree.wrong_root_marks(part.leaves)
     problems.add(
         "tree-level",
         np.flatnonzero(wrong),

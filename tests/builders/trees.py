@@ -123,7 +123,7 @@ class TreeLog:
         fields |= {"expiration_base": -1} if is_bin else {}
         fields |= {
             "node_id": self._node_id if node_id is None else node_id,
-            "identifier_key": slots[0]["key"] if slots else b"",
+            "identifier_key": more.get("key_prefix", b"") + slots[0]["key"] if slots else b"",
             "booleans": int(is_root),
             "slot_count": len(slots),
             "level": level | (LEVEL if db else 2 * LEVEL),

@@ -64,7 +64,7 @@ def test_more_ways_than_anybody_can_go(tmp_path: Path, depth: int, fast: bool) -
         return node
 
     snapshot, _ = seen(written(tmp_path, make), fast)
-    assert set(codes_of(snapshot)) <= {"tree-damage", "tree-bounds"}
+    assert set(codes_of(snapshot)) <= {"tree-damage", "tree-bounds", "tree-identifier"}
     told = [finding.found for finding in snapshot_findings(snapshot)]
     assert told.count(MISSING) == depth - 1
 

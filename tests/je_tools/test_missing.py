@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from je_tools.btree.replay import KeyOrder
 from je_tools.btree.tree import Children, Tree, bound
 from je_tools.environment import open_environment
 from je_tools.formats.je.header import NULL_LSN
@@ -384,7 +385,7 @@ def test_of_keys_of_no_known_order_those_are_kept_that_must_be() -> None:
     """In a range of all keys are all, however they are ordered; of others nobody can say."""
     tree = snapshot_of(FIXTURES / "v8-cleaned" / "env")
     database = next(each for each in tree.databases.values() if each.name == "people")
-    unordered = replace(tree.tree(database), ordered=False)
+    unordered = replace(tree.tree(database), order=KeyOrder(ordered=False))
     keys = joined_spans([bound(b"b"), bound(b"a")])
     ranges = [LostRange(None, None, 2, 0), LostRange(None, b"b", 1, 0)]
     assert places(unordered, keys, ranges) == [(0, 2), (0, 0)]

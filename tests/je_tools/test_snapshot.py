@@ -78,7 +78,8 @@ def test_more_databases_than_an_engine_ever_made(tmp_path: Path) -> None:
     none, no = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     snapshot = snapshot_of(simple({b"a": b"1"}).write(tmp_path / "env"), fast=True)
     lns = Lns(ids, ids, none, none, np.zeros(count, np.int32), np.zeros(count, np.uint8))
-    nodes = LoggedNodes(ids, ids, ids, no, no)
+    small = none.astype(np.int32)
+    nodes = LoggedNodes(ids, ids, ids, none, small, small, no, no)
     snapshot = replace(snapshot, interval=replace(snapshot.interval, lns=lns, nodes=nodes))
     assert snapshot.tree(snapshot.databases[6]).replayed.node_id.tolist() == [6]
     lost = _lost_keys(snapshot.interval, snapshot.image, {5: "five"}, snapshot.scanner)

@@ -141,7 +141,7 @@ def test_end_of_the_log(name: str, tmp_path: Path, fast: bool) -> None:
 def test_a_next_file_with_garbage_is_where_the_log_goes_on(tmp_path: Path, fast: bool) -> None:
     log = base()
     home = log.write(tmp_path / "env")
-    (home / NEXT).write_bytes(GOOD_HEADER + b"\xa5\x17\xc3" * 100)
+    (home / NEXT).write_bytes(bytes(log.file.follower().data) + b"\xa5\x17\xc3" * 100)
     snapshot = snapshot_of(home, fast=fast)
     assert (snapshot.end.next_lsn, snapshot.end.cut_size) == (1 << 32 | 38, 300)
     assert snapshot.end.last_lsn == 1 << 32

@@ -1,0 +1,282 @@
+"""Replayed nodes: the place that recovery gives to each node logged since the last checkpoint.
+
+The engine replays these nodes one by one, in the order of the log. A root replaces the root if it
+is newer. For any other node it goes down from the root by the node's identifier key until a slot
+leads to a node of the same id; if the slot names an older version, it takes the new one. A node
+that is nowhere on its way is skipped, and the root is on no way: it is in no slot.
+
+Here the same is decided for many slots at once. The version in a slot after the replay is the
+newest one that
+
+1. is not marked as a root, and has the node id of the node that the slot names;
+2. has an identifier key in the range of keys for which the slot stands;
+3. is newer than the version that the slot names;
+4. was logged after the version of the node above was replayed, as that one brings its own slots.
+
+Engines up to JE 5 do it all twice for a database in which nodes of several levels were logged. So
+what was lost in the first pass by condition 4 comes back in the second.
+
+`docs/formats/je-log.md`, "Replay of nodes by sets", says why this is the same.
+
+Source: RecoveryManager.replayINs, recoverIN, recoverRootIN, recoverChildIN and
+Tree.getParentINForChildIN, JE 7.5.11, 18.3.12 and 25.3.17; RecoveryManager.buildINs,
+repeatReadINs, LevelRecorder and IN.findParent, JE 5.0.73.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.keysort import order_keys, search_sorted
+from je_tools.formats.spans import Spans
+
+
+class KeyOrder(Struct, frozen=True):
+    """How keys of a database are compared.
+
+    Attributes:
+        ordered: by their bytes, and not by a comparator of the application.
+        two_part: as keys of a database with duplicates.
+        fast: use compiled kernels.
+    """
+
+    ordered: bool = True
+    two_part: bool = False
+    fast: bool = True
+
+    @property
+    def by_parts(self) -> bool:
+        """Return whether keys are compared by their two parts."""
+        return self.two_part and self.ordered
+
+    def sort(self, keys: Spans) -> Ints:
+        """Return the rows of `keys` in ascending order."""
+        return order_keys(keys, two_part=self.by_parts, fast=self.fast)
+
+    def before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
+        """Return how many of ascending `keys` are before each bound; `open_end` for null."""
+        found = search_sorted(keys, bounds, two_part=self.by_parts, fast=self.fast)
+        return np.where(bounds.sizes < 0, open_end, found)
+
+
+class Since(Struct, frozen=True):
+    """The LSNs from which on replay puts nodes into slots: those of the nodes above.
+
+    Attributes:
+        last_lsn: int64; of the newest version above that the last pass has replayed, NULL_LSN for
+            none.
+        first_lsn: int64; the same of the pass before, NEVER where that did not see the slot.
+    """
+
+    last_lsn: Ints
+    first_lsn: Ints
+
+    def take(self, rows: Ints) -> Since:
+        """Return some of them."""
+        return Since(self.last_lsn[rows], self.first_lsn[rows])
+
+
+NEVER = 1 << 62
+"""More than any LSN."""
+
+
+class Slot(Struct, frozen=True):
+    """Slots of upper nodes, as replay sees them.
+
+    Attributes:
+        lsn: int64; of the version that each names.
+        since: from which on versions count.
+        low, high: the keys for which each stands, from low on and below high; null where open.
+    """
+
+    lsn: Ints
+    since: Since
+    low: Spans
+    high: Spans
+
+
+class _Newest(Struct, frozen=True):
+    """The newest LSN in any range of keys within a group of nodes.
+
+    Attributes:
+        group: int64, ascending; each once.
+        place: int64, ascending; `group index * width + rank of the key` of each node.
+        width: more than the highest rank.
+        newest_of: int64 arrays; in the i-th the newest LSN of each node and those after it, 2**i
+            in all.
+    """
+
+    group: Ints
+    place: Ints
+    width: int
+    newest_of: list[Ints]
+
+    @classmethod
+    def of(cls, groups: Ints, ranks: Ints, lsns: Ints) -> _Newest:
+        """Build the table; all arguments are of one length."""
+        group, index = np.unique(groups, return_inverse=True)
+        width = len(groups) + 1
+        place = index.astype(np.int64) * width + ranks
+        order = np.argsort(place, kind="stable")
+        newest = [lsns[order]]
+        largest = int(np.bincount(index).max(initial=0))
+        step = 1
+        while 2 * step <= largest:
+            newest.append(np.maximum(newest[-1][:-step], newest[-1][step:]))
+            step *= 2
+        return cls(group, place[order], width, newest)
+
+    def find(self, groups: Ints, first: Ints, last: Ints) -> Ints:
+        """Return the newest LSN of each group among ranks [first, last); NULL_LSN for none."""
+        found = np.full(len(groups), NULL_LSN, np.int64)
+        if not len(self.group):
+            return found
+        index = np.minimum(np.searchsorted(self.group, groups), len(self.group) - 1)
+        known = self.group[index] == groups
+        begin = np.searchsorted(self.place, index * self.width + first)
+        end = np.searchsorted(self.place, index * self.width + last)
+        for power, newest in enumerate(self.newest_of):
+            step = 1 << power
+            rows = np.flatnonzero(known & (end - begin >= step) & (end - begin < 2 * step))
+            found[rows] = np.maximum(newest[begin[rows]], newest[end[rows] - step])
+        return found
+
+
+class Replayed(Struct, frozen=True, dict=True):
+    """Nodes of one database that recovery replays, none of them marked as a root.
+
+    Attributes:
+        lsn: int64.
+        node_id: int64.
+        level: int64; as in the log, without what marks the tree.
+        key: identifier keys; null where a node has none.
+        order: how keys are compared.
+        is_twice: the engine goes over them twice.
+    """
+
+    lsn: Ints
+    node_id: Ints
+    level: Ints
+    key: Spans
+    order: KeyOrder
+    is_twice: bool = False
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+    def keys(self) -> Spans:
+        """Return the identifier keys, ascending."""
+        return self._sorted_keys
+
+    def place(self, node_ids: Ints, slots: Slot) -> tuple[Ints, Since]:
+        """Decide which version of each node is in its slot after the replay.
+
+        Args:
+            node_ids: int64 (n,); of the nodes that the slots name.
+            slots: of the same length.
+
+        Returns:
+            The LSN of each version, int64 (n,), and from which on versions count below it.
+        """
+        if not self.is_twice:
+            lsns = self._newest(node_ids, slots, slots.lsn, slots.since.last_lsn)
+            last = np.where(lsns != slots.lsn, lsns, slots.since.last_lsn)
+            return lsns, Since(last, last)
+        once = self._newest(node_ids, slots, slots.lsn, slots.since.first_lsn)
+        twice = self._newest(node_ids, slots, once, slots.since.last_lsn)
+        again = twice != once
+        last = np.where(again, twice, slots.since.last_lsn)
+        first = np.where(once != slots.lsn, once, slots.since.first_lsn)
+        return twice, Since(last, np.where(again, NEVER, first))
+
+    def _newest(self, node_ids: Ints, slots: Slot, lsns: Ints, since_lsn: Ints) -> Ints:
+        """Return the LSNs after one pass over slots that hold the versions at `lsns`."""
+        if not len(self):
+            return lsns
+        at = np.minimum(np.searchsorted(self._newest_ids, node_ids), len(self._newest_ids) - 1)
+        after = np.maximum(lsns, since_lsn)
+        known = (self._newest_ids[at] == node_ids) & (self._newest_lsns[at] > after)
+        rows = np.flatnonzero(known)
+        found = self._find(self._by_node, node_ids[rows], slots, rows)
+        newest = lsns.copy()
+        newest[rows] = np.where(found > after[rows], found, lsns[rows])
+        return newest
+
+    def newest_of_node(self, node_ids: Ints) -> Ints:
+        """Return the newest LSN of each node wherever it is; NULL_LSN of one not replayed."""
+        at = np.minimum(np.searchsorted(self._newest_ids, node_ids), len(self._newest_ids) - 1)
+        return np.where(self._newest_ids[at] == node_ids, self._newest_lsns[at], NULL_LSN)
+
+    def newest_at(self, level: int, slots: Slot, rows: Ints) -> Ints:
+        """Return the LSNs of nodes that come into some slots whose own nodes cannot be read.
+
+        Their ids are unknown, so the newest is taken whose key leads there.
+
+        Args:
+            level: of the nodes.
+            slots: all of them.
+            rows: int64; those that count.
+        """
+        lsns = slots.lsn[rows]
+        if not len(self) or not self.order.ordered:
+            return lsns
+        found = self._find(self._by_level, np.full(len(rows), level), slots, rows)
+        return np.where(found > np.maximum(lsns, slots.since.last_lsn[rows]), found, lsns)
+
+    def _find(self, table: _Newest, groups: Ints, slots: Slot, rows: Ints) -> Ints:
+        first, last = np.zeros(len(rows), np.int64), np.full(len(rows), table.width - 1)
+        if self.order.ordered and len(rows):
+            keys = self._sorted_keys
+            first = self.order.before(keys, slots.low.take(rows), 0)
+            last = self.order.before(keys, slots.high.take(rows), len(keys))
+        return table.find(groups, first, last)
+
+    @cached_property
+    def _newest_ids(self) -> Ints:
+        return self._by_id[0]
+
+    @cached_property
+    def _newest_lsns(self) -> Ints:
+        return self._by_id[1]
+
+    @cached_property
+    def _by_id(self) -> tuple[Ints, Ints]:
+        """Node ids, ascending, each once, and the LSN of the newest version of each."""
+        order = np.lexsort((self.lsn, self.node_id))
+        node_id = self.node_id[order]
+        last = np.append(np.diff(node_id) != 0, True)[: len(order)]
+        return node_id[last], self.lsn[order][last]
+
+    @cached_property
+    def _usable(self) -> Ints:
+        """The rows that can be placed, in the order of their keys where that is known."""
+        if not self.order.ordered:
+            return np.arange(len(self))
+        rows = np.flatnonzero(self.key.sizes >= 0)
+        ordered: Ints = rows[self.order.sort(self.key.take(rows))]
+        return ordered
+
+    @cached_property
+    def _sorted_keys(self) -> Spans:
+        return self.key.take(self._usable)
+
+    @cached_property
+    def _by_node(self) -> _Newest:
+        rows = self._usable
+        return _Newest.of(self.node_id[rows], np.arange(len(rows)), self.lsn[rows])
+
+    @cached_property
+    def _by_level(self) -> _Newest:
+        rows = self._usable
+        return _Newest.of(self.level[rows], np.arange(len(rows)), self.lsn[rows])
+
+
+def nothing_replayed(order: KeyOrder) -> Replayed:
+    """Return no nodes."""
+    none = np.empty(0, np.int64)
+    return Replayed(none, none, none, Spans(np.empty(0, np.uint8), none, none), order)

@@ -1,0 +1,166 @@
+"""The comparison of a written checkpoint with the log before it, record by record.
+
+Both trees of a database name mostly the same bottom nodes. A node at the same LSN is the same
+bytes, and its records are the same if nothing else decides on them: it stands for the same keys,
+and neither undo, redo nor replay touches it. So only the records of the other nodes are read,
+through both trees, and their digests compared.
+
+Source: the project's own; `je_tools.checkpoint.run` says what a checkpoint writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterator
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.btree.tree import NODES_AT_ONCE, Children, Tree, joined_children
+from je_tools.formats.arrays import Mask
+from je_tools.formats.je.keysort import equal_keys
+from je_tools.plain import printable
+from je_tools.records import Records
+from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot
+
+
+class Compared(Struct, frozen=True):
+    """The result of a comparison.
+
+    Attributes:
+        database_count: databases whose records were compared.
+        record_count: records that were read through both trees.
+        shared_node_count: bottom nodes that both trees name, of which nothing was read.
+        different: databases whose records are not the same, or that only one side has.
+    """
+
+    database_count: int
+    record_count: int
+    shared_node_count: int
+    different: tuple[str, ...] = ()
+
+
+class _Digest:
+    """A digest of records in their order, however they are cut into batches."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._parts = [hashlib.blake2b(digest_size=16) for _ in range(3)]
+
+    def add(self, records: Records) -> None:
+        """Add the records that follow."""
+        # Expirations are not compared: a checkpoint mends those that lost their unit.
+        numbers = (records.key.sizes, records.data.sizes, records.lsn)
+        self._parts[0].update(np.stack(numbers, axis=1).tobytes())
+        self._parts[1].update(records.key.packed().data.data)
+        self._parts[2].update(records.data.packed().data.data)
+        self.count += len(records)
+
+    def value(self) -> tuple[int, bytes]:
+        """Return the number of records and their digest."""
+        return self.count, b"".join(part.digest() for part in self._parts)
+
+
+class _Side(Struct, frozen=True):
+    """A database before the checkpoint, or after it.
+
+    Attributes:
+        snapshot, database, tree: it.
+        nodes: its bottom nodes, unread.
+        untouched: which of them neither replay nor undo nor redo touches.
+    """
+
+    snapshot: Snapshot
+    database: Database
+    tree: Tree
+    nodes: Children
+    untouched: Mask
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, database: Database) -> _Side:
+        """Read the upper nodes of a database."""
+        tree = snapshot.tree(database)
+        nodes = joined_children(list(tree.leaf_children()))
+        touched = tree.that_hold(nodes, tree.replayed.keys())
+        touched |= tree.that_hold(nodes, snapshot.overlay(database.db_id).key)
+        return cls(snapshot, database, tree, nodes, ~touched)
+
+    def digest(self, skipped: Mask) -> _Digest:
+        """Return the digest of the records of all nodes that are not skipped."""
+        digest = _Digest()
+        reading = self.snapshot.reading(self.database, with_data=True, show_expired=True)
+        for records, _ in self.snapshot.in_order(self._parts(skipped), reading.read):
+            digest.add(records)
+        return digest
+
+    def _parts(self, skipped: Mask) -> Iterator[Children]:
+        read = self.nodes.take(~skipped)
+        for first in range(0, len(read), NODES_AT_ONCE):
+            yield read.take(slice(first, first + NODES_AT_ONCE))
+
+
+def compare_records(before: Snapshot, after: Snapshot, written: Container[str]) -> Compared:
+    """Compare the records of all databases of a log before a checkpoint and after it.
+
+    Args:
+        before: the log as recovery would have left it.
+        after: the log with the checkpoint.
+        written: names of the engine's own databases that the checkpoint makes or changes.
+
+    Raises:
+        StoppedError: a file became shorter meanwhile.
+    """
+    old, new = (_named(snapshot, written) for snapshot in (before, after))
+    different = [_text(*each) for each in sorted(old.keys() ^ new.keys())]
+    record_count = shared_count = 0
+    both = sorted(old.keys() & new.keys())
+    for each in both:
+        if _is_whole(before, old[each], after, new[each]):
+            continue
+        ones, others = _Side.of(before, old[each]), _Side.of(after, new[each])
+        in_old, in_new = _shared(ones, others)
+        shared_count += int(np.count_nonzero(in_old))
+        digest = ones.digest(in_old)
+        record_count += digest.count
+        if digest.value() != others.digest(in_new).value():
+            different.append(_text(*each))
+    return Compared(len(both), record_count, shared_count, tuple(different))
+
+
+def _named(snapshot: Snapshot, written: Container[str]) -> dict[tuple[str, int], Database]:
+    """Return the databases to compare by name and id."""
+    return {
+        (each.name, each.db_id): each
+        for each in snapshot.databases.values()
+        if each.name is not None and each.db_id not in (ID_DB, NAME_DB)
+        if each.name not in written
+    }
+
+
+def _text(name: str, db_id: int) -> str:
+    return f"{printable(name)} (id:{db_id})"
+
+
+def _is_whole(before: Snapshot, old: Database, after: Snapshot, new: Database) -> bool:
+    """Return whether both sides have the same root and nothing to do below it."""
+    idle = all(
+        not len(snapshot.tree(database).replayed) and not len(snapshot.overlay(database.db_id))
+        for snapshot, database in ((before, old), (after, new))
+    )
+    return idle and old.root_lsn == new.root_lsn
+
+
+def _shared(ones: _Side, others: _Side) -> tuple[Mask, Mask]:
+    """Return which nodes are at the same LSN and for the same keys in both, each mask of one."""
+    old, new = ones.nodes, others.nodes
+    of_new = np.zeros(len(new), np.bool_)
+    if not len(new):
+        return np.zeros(len(old), np.bool_), of_new
+    order = np.argsort(new.lsn, kind="stable")
+    place = np.minimum(np.searchsorted(new.lsn[order], old.lsn), len(new) - 1)
+    twin = order[place]
+    same = (new.lsn[twin] == old.lsn) & ones.untouched & others.untouched[twin]
+    for low_or_high, twins in ((old.low, new.low), (old.high, new.high)):
+        same &= equal_keys(low_or_high, twins.take(twin), fast=ones.tree.fast)
+    of_new[twin[same]] = True
+    return same, of_new

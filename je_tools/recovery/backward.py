@@ -1,0 +1,166 @@
+"""Backward passes: the entries that the engine reads when it goes from entry to entry before.
+
+Three passes of recovery go backward from the end of the log: the search for a checkpoint, the
+collection of Commits and Aborts, and the undo of LNs. They follow prevOffsets. Where a prevOffset
+names another entry than the one before it (whole entries were copied there from elsewhere), the
+passes jump over all entries between: Commits among these do not count, and LNs are not undone. A
+prevOffset that leads nowhere makes the engine fail.
+
+Source: FileReader.getLogEntryInReadBuffer, ReadWindow.slideAndFill, RecoveryManager.undoLNs,
+JE 7.5.11 and 18.3.12; UndoReader, VerifyLog of whole files, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.environment import Environment, LogFile
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.header import NULL_LSN, lsn_of
+from je_tools.formats.je.reader import Rows
+from je_tools.scan import Scanner
+
+_FILE_END = 1 << 32
+
+
+class Backward(Struct, frozen=True):
+    """The way of the backward passes through the entries that recovery reads.
+
+    Attributes:
+        skipped: half-open ranges of LSNs that they jump over, ascending.
+        failed_lsn: of the entry whose prevOffset leads to none before it, so that the engine
+            fails; NULL_LSN for none.
+    """
+
+    skipped: tuple[tuple[int, int], ...] = ()
+    failed_lsn: int = NULL_LSN
+
+    def misses(self, lsns: Ints) -> Mask:
+        """Return which of some LSNs the passes jump over."""
+        missed = np.zeros(len(lsns), np.bool_)
+        for start, stop in self.skipped:
+            missed |= (lsns >= start) & (lsns < stop)
+        return missed
+
+    def misses_one(self, lsn: int) -> bool:
+        """Return whether the passes jump over an LSN."""
+        return any(start <= lsn < stop for start, stop in self.skipped)
+
+
+STRAIGHT = Backward()
+"""Each entry names the one before it."""
+
+
+class _Links(Struct, frozen=True):
+    """The entries of one file that count.
+
+    Attributes:
+        offset, prev_offset: int64, in the order of the log.
+    """
+
+    offset: Ints
+    prev_offset: Ints
+
+
+class _Jump(Struct, frozen=True):
+    """The way back through one file.
+
+    Attributes:
+        skipped: half-open ranges of offsets, the last of the file first.
+        failed_at: offset of the entry whose prevOffset leads nowhere; None for none.
+        ends: the way ends in this file.
+    """
+
+    skipped: list[tuple[int, int]]
+    failed_at: int | None = None
+    ends: bool = False
+
+
+def walk_backward(
+    environment: Environment,
+    files: Sequence[LogFile],
+    scanner: Scanner,
+    *,
+    first_lsn: int,
+    last_lsn: int,
+) -> Backward:
+    """Follow prevOffsets from the last entry of a log back to the first that recovery reads.
+
+    Args:
+        environment: the log.
+        files: of it, up to the one in which it ends.
+        scanner: how they are read.
+        first_lsn: of the first entry that counts.
+        last_lsn: of the last entry.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    skipped: list[tuple[int, int]] = []
+    named = last_lsn & 0xFFFFFFFF
+    for file in reversed(files):
+        if file.file_no < first_lsn >> 32:
+            break
+        base = lsn_of(file.file_no, 0)
+        links = _links(environment, file, scanner, max(last_lsn - base, 0))
+        jump = _through(links, named, max(first_lsn - base, 0))
+        skipped += [(base + start, base + stop) for start, stop in jump.skipped]
+        if jump.failed_at is not None:
+            return Backward(tuple(reversed(skipped)), base + jump.failed_at)
+        if jump.ends:
+            break
+        named = file.header.last_entry_in_prev_file_offset or 0
+    return Backward(tuple(reversed(skipped)))
+
+
+def _links(environment: Environment, file: LogFile, scanner: Scanner, last_offset: int) -> _Links:
+    parts = [np.empty((2, 0), np.int64)]
+    quiet = replace(scanner, progress=None, wide=True)
+    for part in quiet.scan(replace(environment, files=(file,)), _link_columns):
+        parts += part.results
+    offset, prev_offset = np.concatenate(parts, axis=1)
+    counts = offset <= last_offset
+    return _Links(offset[counts], prev_offset[counts])
+
+
+def _link_columns(rows: Rows) -> Ints:
+    """Return offsets and prevOffsets, int64 (2, n)."""
+    return np.stack((rows.offset, rows.prev_offset)).astype(np.int64)
+
+
+def _through(links: _Links, named: int, first_offset: int) -> _Jump:
+    """Go back through one file from the entry at offset `named`.
+
+    Args:
+        links: its entries.
+        named: where the entry is that is read first.
+        first_offset: where the way ends.
+    """
+    offset, prev_offset = links.offset, links.prev_offset
+    row = int(np.searchsorted(offset, named))
+    if row == len(offset) or offset[row] != named:
+        return _Jump([], failed_at=named, ends=True)
+    skipped = []
+    if row + 1 < len(offset):
+        skipped.append((int(offset[row + 1]), _FILE_END))
+    jumps = np.flatnonzero(prev_offset[1:] != offset[:-1]) + 1
+    while True:
+        before = int(np.searchsorted(jumps, row, side="right"))
+        if not before or offset[jumps[before - 1]] < first_offset:
+            return _Jump(skipped)
+        row = int(jumps[before - 1])
+        target, stop = int(prev_offset[row]), int(offset[row])
+        if target == 0:
+            # The engine takes this for the way to the file before.
+            return _Jump([*skipped, (int(offset[0]) + 1, stop)])
+        if target < first_offset:
+            return _Jump([*skipped, (first_offset, stop)], ends=True)
+        place = int(np.searchsorted(offset, target))
+        if place >= row or offset[place] != target:
+            return _Jump(skipped, failed_at=stop, ends=True)
+        skipped.append((int(offset[place + 1]), stop))
+        row = place
