@@ -91,6 +91,24 @@ Logs = Iterable[tuple[int, Path]]
 """Logs by their seeds."""
 
 
+@dataclass(frozen=True)
+class CutDifference(Difference):
+    """Where a snapshot and a scan of the engine do not say the same.
+
+    Attributes:
+        searched: whose records the engine finds when it searches for each: those of the
+            `snapshot`, of its own scan (`engine`), `neither`; or why it cannot be asked.
+    """
+
+    searched: str
+
+    @property
+    def is_against_us(self) -> bool:
+        """Whether it is not foretold, or the engine's searches or the replay are against us."""
+        against = self.replayed == "engine" or self.searched in ("engine", "neither")
+        return against or not self.warnings
+
+
 @dataclass
 class CutReport(Report):
     """What a campaign found; of kinds it has the windows that are open at a cut.
@@ -112,8 +130,12 @@ class CutReport(Report):
 
     @property
     def wrong(self) -> list[Difference]:
-        """Differences that are not foretold, or where the replay agrees with the engine."""
-        return [each for each in self.differences if not each.warnings or each.replayed == "engine"]
+        """Differences that are against us."""
+        return [each for each in self._cut_differences if each.is_against_us]
+
+    @property
+    def _cut_differences(self) -> list[CutDifference]:
+        return [each for each in self.differences if isinstance(each, CutDifference)]
 
     def __str__(self) -> str:
         phases = [name for name in ("snapshot", "engine") if self.seconds[name]]
@@ -177,7 +199,17 @@ class Judge:
                 yield seed, home
                 shutil.rmtree(home)
 
-    def look(self, home: Path, cuts: Sequence[Cut], mode: str = "sums") -> Answers:
+    def search(self, home: Path, cut: Cut, candidates: Contents) -> Looked | Refusal:
+        """Which of some records the engine finds at a cut, when it searches for each."""
+        place = self.folder / "candidates"
+        lines = []
+        for name, records in candidates.items():
+            lines += [f"{key.hex()}\t{data.hex()}\n" for key, data in records]
+            lines.append(f"#db\t{name}\n")
+        place.write_text("".join(lines), encoding="utf-8")
+        return self.look(home, [cut], "search", place)[cut]
+
+    def look(self, home: Path, cuts: Sequence[Cut], mode: str = "sums", *words: object) -> Answers:
         """What the engine finds at each cut of a log.
 
         When it hangs or dies, it is asked for one cut after the other: for that of which it does,
@@ -186,18 +218,20 @@ class Judge:
         Args:
             home: the log.
             cuts: where it ends.
-            mode: `sums` or `records`.
+            mode: as of Cuts.java, `records` and `search` for what is not much.
+            words: what a mode wants to be told.
         """
         scratch = self.folder / "scratch"
         scratch.mkdir()
         asked = ",".join(f"{cut.file_no}:{cut.offset}" for cut in cuts)
-        lines = self._cuts.tell(home, scratch, mode, asked)
+        lines = self._cuts.tell(home, scratch, mode, asked, *words)
         shutil.rmtree(scratch)
         if not isinstance(lines, Refusal):
             return parse_answers(lines)
         if len(cuts) == 1:
             return {cuts[0]: lines}
-        return {cut: told for each in cuts for cut, told in self.look(home, [each], mode).items()}
+        alone = [self.look(home, [each], mode, *words) for each in cuts]
+        return {cut: told for each in alone for cut, told in each.items()}
 
 
 def parse_answers(lines: Iterable[str]) -> Answers:
@@ -274,7 +308,7 @@ class _Trial:
         self.source = read_source(home)
         self.windows = windows(self.source)
         self.cuts = cuts_of(self.source)
-        self.differing: list[tuple[int, Difference]] = []
+        self.differing: list[tuple[int, CutDifference]] = []
 
     def run(self, step: int) -> None:
         """Ask both for each cut, and compare."""
@@ -352,8 +386,8 @@ class _Trial:
         is_plain, is_threaded = number % PLAIN_EVERY == 0, number % PLAIN_EVERY == 1
         return recovered(home, NOW_MS, fast=not is_plain, threads=1 + is_threaded)
 
-    def _difference(self, number: int, cut: Cut) -> Difference:
-        """All of it, and whose side the replay takes; within a run it is asked once."""
+    def _difference(self, number: int, cut: Cut) -> CutDifference:
+        """All of it, and whose side others take; the replay is asked once within a run."""
         engine = self.judge.look(self.home, [cut], "records")[cut]
         with self._written(cut, "differs") as home:
             foretold = self._recovered(home, number)
@@ -363,8 +397,24 @@ class _Trial:
                 with self._timed("replay"):
                     replayed = _side_of(replay(home, NOW_MS), found, told, answer)
         warnings = frozenset(each for each in foretold.warnings if each.explains(found))
-        crash = Crash(self._window(cut), str(cut), {})
-        return Difference(Case(self.seed, number, crash, NOW_MS), found, warnings, replayed)
+        searched = self._searched(cut, found, told, answer)
+        case = Case(self.seed, number, Crash(self._window(cut), str(cut), {}), NOW_MS)
+        return CutDifference(case, found, warnings, replayed, searched)
+
+    def _searched(self, cut: Cut, found: Found, told: Answer, engine: Answer) -> str:
+        """Whose records of the database that differs the engine finds by searches."""
+        name = found.database
+        if isinstance(told, Refusal) or name is None:
+            return "not asked"
+        ours = told.get(name, [])
+        scanned = [] if isinstance(engine, Refusal) else engine[name]
+        looked = self.judge.search(self.home, cut, {name: sorted({*ours, *scanned})})
+        if isinstance(looked, Refusal) or looked.failed:
+            return "fails too"
+        there = looked.contents.get(name, [])
+        if there == sorted(ours):
+            return "snapshot"
+        return "engine" if there == sorted(scanned) else "neither"
 
     def _known_side(self, number: int, found: Found) -> str | None:
         if not self.differing or self.differing[-1][0] != number - 1:
@@ -373,13 +423,13 @@ class _Trial:
         is_same = (before.found.group, before.found.database) == (found.group, found.database)
         return before.replayed if is_same else None
 
-    def _told_run(self, run: Sequence[tuple[int, Difference]]) -> str:
+    def _told_run(self, run: Sequence[tuple[int, CutDifference]]) -> str:
         first, last = self.cuts[run[0][0]], self.cuts[run[-1][0]]
-        group, database, replayed, words = _way(run[0][1])
+        group, database, replayed, searched, words = _way(run[0][1])
         told = f"foretold: {words}" if words else "not foretold"
         return (
             f"seed {self.seed}, {first} to {last}, {len(run)} cuts: {group} in {database!r},"
-            f" replay: {replayed}, {told}"
+            f" replay: {replayed}, searches: {searched}, {told}"
         )
 
     def keep(self, folder: Path) -> None:
@@ -499,9 +549,10 @@ def _runs(
         yield run
 
 
-def _way(difference: Difference) -> tuple[str, str | None, str, str]:
+def _way(difference: CutDifference) -> tuple[str, str | None, str, str, str]:
     words = ", ".join(sorted({each.word for each in difference.warnings}))
-    return difference.found.group, difference.found.database, difference.replayed, words
+    found = difference.found
+    return found.group, found.database, difference.replayed, difference.searched, words
 
 
 def _lines(engine: Looked | Refusal) -> str:
@@ -546,15 +597,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--step", type=int, default=1)
     parser.add_argument("--keep", type=Path)
     chosen = parser.parse_args(arguments)
-    coordinate = next((each for each in chosen.what if each.count(":") == 2), JE_18)
-    words = [each for each in chosen.what if each != coordinate]
+    homes = [each for each in chosen.what if Path(each).is_dir()]
+    named = [each for each in chosen.what if each.count(":") == 2 and each not in homes]
+    coordinate = named[0] if named else JE_18
+    numbers = [int(each) for each in chosen.what if each not in (*homes, *named)]
     with fast_folder() as folder, Judge(coordinate, folder) as judge:
-        if Path(words[0]).is_dir():
-            report = CutReport(words[0])
-            logs: Logs = [(0, Path(words[0]))]
+        if homes:
+            report = CutReport(homes[0])
+            logs: Logs = [(0, Path(homes[0]))]
             count = 1
         else:
-            seed, count = int(words[0]), int(words[1])
+            seed, count = numbers
             report = CutReport(f"seeds {seed} to {seed + count - 1}")
             logs = judge.write(range(seed, seed + count), report)
         sample = chosen.sample / count
