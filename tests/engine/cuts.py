@@ -34,7 +34,7 @@ from tests.engine.acceptance import SOURCES, WriteRefusedError
 from tests.engine.acceptance import Judge as Acceptance
 from tests.engine.acceptances import Write, write_and_judge
 from tests.engine.campaign import Case, Difference, Foretold, Report
-from tests.engine.comparison import Found, compare, side_of
+from tests.engine.comparison import Found, Records, compare, side_of
 from tests.engine.crashes import Crash, read_source, write_crash
 from tests.engine.hardlogs import CHILD, HARD_LOGS, Cut, cuts_of, windows, write_hard_logs
 from tests.engine.jars import JE_18, engine_jar
@@ -96,8 +96,8 @@ class CutDifference(Difference):
     """Where a snapshot and a scan of the engine do not say the same.
 
     Attributes:
-        searched: whose records the engine finds when it searches for each: those of the
-            `snapshot`, of its own scan (`engine`), `neither`; or why it cannot be asked.
+        searched: whose records the engine finds when it searches for each, as of `whose`; or why
+            it cannot be asked.
     """
 
     searched: str
@@ -387,41 +387,33 @@ class _Trial:
         return recovered(home, NOW_MS, fast=not is_plain, threads=1 + is_threaded)
 
     def _difference(self, number: int, cut: Cut) -> CutDifference:
-        """All of it, and whose side others take; the replay is asked once within a run."""
+        """All of it, and whose side others take."""
         engine = self.judge.look(self.home, [cut], "records")[cut]
         with self._written(cut, "differs") as home:
             foretold = self._recovered(home, number)
-            found, told, answer = _compare(foretold.contents, engine)
-            replayed = self._known_side(number, found)
-            if replayed is None:
-                with self._timed("replay"):
-                    replayed = _side_of(replay(home, NOW_MS), found, told, answer)
-        warnings = frozenset(each for each in foretold.warnings if each.explains(found))
-        searched = self._searched(cut, found, told, answer)
-        case = Case(self.seed, number, Crash(self._window(cut), str(cut), {}), NOW_MS)
-        return CutDifference(case, found, warnings, replayed, searched)
+            with self._timed("replay"):
+                replayed = replay(home, NOW_MS)
+        found, told, answer = _compare(foretold.contents, engine)
+        return CutDifference(
+            Case(self.seed, number, Crash(self._window(cut), str(cut), {}), NOW_MS),
+            found,
+            frozenset(each for each in foretold.warnings if each.explains(found)),
+            _side_of(replayed, found, told, answer),
+            self._searched(cut, found.database, told, answer, replayed),
+        )
 
-    def _searched(self, cut: Cut, found: Found, told: Answer, engine: Answer) -> str:
+    def _searched(
+        self, cut: Cut, name: str | None, told: Answer, engine: Answer, replayed: Replayed
+    ) -> str:
         """Whose records of the database that differs the engine finds by searches."""
-        name = found.database
         if isinstance(told, Refusal) or name is None:
             return "not asked"
-        ours = told.get(name, [])
         scanned = [] if isinstance(engine, Refusal) else engine[name]
-        looked = self.judge.search(self.home, cut, {name: sorted({*ours, *scanned})})
+        looked = self.judge.search(self.home, cut, {name: sorted({*told[name], *scanned})})
         if isinstance(looked, Refusal) or looked.failed:
             return "fails too"
-        there = looked.contents.get(name, [])
-        if there == sorted(ours):
-            return "snapshot"
-        return "engine" if there == sorted(scanned) else "neither"
-
-    def _known_side(self, number: int, found: Found) -> str | None:
-        if not self.differing or self.differing[-1][0] != number - 1:
-            return None
-        before = self.differing[-1][1]
-        is_same = (before.found.group, before.found.database) == (found.group, found.database)
-        return before.replayed if is_same else None
+        logged = [] if isinstance(replayed.contents, Refusal) else replayed.contents.get(name, [])
+        return whose(told[name], scanned, looked.contents.get(name, []), logged)
 
     def _told_run(self, run: Sequence[tuple[int, CutDifference]]) -> str:
         first, last = self.cuts[run[0][0]], self.cuts[run[-1][0]]
@@ -522,6 +514,27 @@ def _compare(told: Answer, engine: Looked | Refusal) -> tuple[Found, Answer, Ans
     only = {name: told[name]} if name in told else {}
     found = compare(only, failure)
     return Found(*found[:2], name) if found else unlike, only, failure
+
+
+def whose(ours: Records, scanned: Records, searched: Records, logged: Records) -> str:
+    """Whose records those are that the engine finds by searches.
+
+    Redo of the engine can put records out of reach of its searches: it splits a node that has keys
+    outside of its range. Such ones are still ours, if the newest entries of the log have them.
+
+    Args:
+        ours: of the snapshot.
+        scanned: of the engine's scan.
+        searched: those of both that are found.
+        logged: what the replay of the whole log says, even where it is not sure.
+    """
+    there, lost = set(searched), set(ours) - set(searched)
+    if there <= set(ours) and len(set(ours)) == len(ours):
+        if not lost:
+            return "snapshot"
+        if lost <= set(logged):
+            return "snapshot, without some that redo has put out of reach"
+    return "engine" if there == set(scanned) else "neither"
 
 
 def _side_of(replayed: Replayed, found: Found, told: Answer, engine: Answer) -> str:

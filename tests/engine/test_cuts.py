@@ -15,9 +15,9 @@ from tests.builders.trees import BEFORE_CKPT_END, PROVISIONAL, TreeLog, slot
 from tests.corpus import corpus
 from tests.engine import cuts
 from tests.engine.campaign import Foretold
-from tests.engine.comparison import compare
+from tests.engine.comparison import Records, compare
 from tests.engine.crashes import read_source
-from tests.engine.cuts import CutReport, Judge, fast_folder, parse_answers, run_cuts, sums_of
+from tests.engine.cuts import CutReport, Judge, fast_folder, parse_answers, run_cuts, sums_of, whose
 from tests.engine.hardlogs import CHILD, ROOT, Cut, cuts_of, windows
 from tests.engine.jars import JE_5, JE_18, STARROCKS
 from tests.engine.snapshots import recovered
@@ -141,6 +141,25 @@ def test_answers() -> None:
     assert whole.contents == {"x": [(b"a", b"bc")], "y": []}
     assert not isinstance(partly, Refusal)
     assert (partly.sums, list(partly.failed)) == ({"y": (0, "bb")}, ["x"])
+
+
+A, B, OLD = (b"a", b"1"), (b"b", b"2"), (b"b", b"1")
+
+
+@pytest.mark.parametrize(
+    ("ours", "searched", "logged", "side"),
+    [
+        ([A, B], [A, B], [], "snapshot"),
+        ([A, B], [A], [A, B], "snapshot, without some that redo has put out of reach"),
+        ([A, B], [A], [A], "neither"),
+        ([A, B, B], [A, B], [A, B], "neither"),
+        ([A, OLD, B], [A, B], [A, B], "neither"),
+        ([A], [A, OLD], [A], "engine"),
+        ([A], [OLD], [A], "neither"),
+    ],
+)
+def test_whose(ours: Records, searched: Records, logged: Records, side: str) -> None:
+    assert whose(ours, [A, OLD], searched, logged) == side
 
 
 def test_cuts_begin_behind_the_first_checkpoint_start(tmp_path: Path) -> None:
