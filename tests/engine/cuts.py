@@ -237,7 +237,8 @@ class Judge:
 def parse_answers(lines: Iterable[str]) -> Answers:
     """An answer of Cuts.java."""
     found: Answers = {}
-    cut, looked, records = Cut(0, 0), Looked(), []
+    cut, looked = Cut(0, 0), Looked()
+    records: Records = []
     for line in lines:
         head, *rest = line.removesuffix("\n").split("\t")
         if head == "#cut":
