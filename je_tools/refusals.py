@@ -66,6 +66,17 @@ _TEXTS = {
         "`je-tools verify` tells where. `je-tools recover --to-lsn` before that entry cuts the log "
         "back to there; `je-tools salvage` gets out what lies after it.",
     ),
+    Refusal.NAMELESS_TEMPORARY: (
+        "A crash has cut short the removal of a temporary database: its descriptor is there, and "
+        "no name leads to it. The engine looks for the name to remove it, and fails.",
+        "`je-tools recover --apply` finishes the removal; then the engine opens the log.",
+    ),
+    Refusal.UNLOGGED_ROOT: (
+        "A crash fell between the first root of a database and the descriptor that would name it: "
+        "the descriptor there is says that the database has a root, and not where. The engine "
+        "fails when it compares the two.",
+        "`je-tools recover --apply` writes the descriptor; then the engine opens the log.",
+    ),
 }
 
 REFUSALS: Mapping[str, Code] = {

@@ -645,7 +645,10 @@ def _find_databases(snapshot: Snapshot) -> None:
         version = entry.version
         snapshot.databases[db_id] = Database(db_id, names.get(db_id), record, root, lsn, version)
     snapshot.names = names | _names_by_descriptors(snapshot)
-    _take_temporary(snapshot)
+    if _take_temporary(snapshot):
+        snapshot.refusals += (Refusal.NAMELESS_TEMPORARY,)
+    if _has_unlogged_root(snapshot):
+        snapshot.refusals += (Refusal.UNLOGGED_ROOT,)
     if lacks_own or _lacks_own(snapshot) or _lacks_expirations(snapshot):
         snapshot.refusals += (Refusal.OWN_DATABASE_LOST,)
 
@@ -678,20 +681,42 @@ def _names_by_descriptors(snapshot: Snapshot) -> dict[int, str]:
     return found
 
 
-def _take_temporary(snapshot: Snapshot) -> None:
+def _take_temporary(snapshot: Snapshot) -> bool:
     """Take their names from databases that were to last until they are closed.
 
     Each checkpoint logs the descriptors of all that are open, and recovery removes those that it
     meets. Source: RecoveryManager.redoOneLN and removeTempDbs, JE 7.5.11 and 18.3.12.
+
+    Returns:
+        Whether one has no name, so that the engine fails to remove it.
     """
+    is_nameless = False
     if snapshot.end.files[-1].version > _TEMPORARY_UNTIL:
-        return
+        return is_nameless
     for db_id, database in snapshot.databases.items():
         is_met = database.map_ln_lsn >= max(snapshot.checkpoint.start_lsn, 0)
-        if database.name is not None and database.flags & TEMPORARY and is_met:
-            snapshot.temporary[db_id] = database.name
-            snapshot.databases[db_id] = replace(database, name=None)
-            del snapshot.names[db_id]
+        if not database.flags & TEMPORARY or not is_met:
+            continue
+        if database.name is None:
+            is_nameless = True
+            continue
+        snapshot.temporary[db_id] = database.name
+        snapshot.databases[db_id] = replace(database, name=None)
+        del snapshot.names[db_id]
+    return is_nameless
+
+
+def _has_unlogged_root(snapshot: Snapshot) -> bool:
+    """Return whether a root was logged of a database whose descriptor names none, but has one.
+
+    Source: RecoveryManager.RootUpdater.doWork, DbLsn.compareTo, JE 18.3.12.
+    """
+    return any(
+        each.record["tree_exists"] & 1
+        and int(each.record["root_lsn"]) == NULL_LSN
+        and each.root_lsn != NULL_LSN
+        for each in snapshot.databases.values()
+    )
 
 
 def _lacks_own(snapshot: Snapshot) -> bool:

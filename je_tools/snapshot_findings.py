@@ -37,6 +37,8 @@ _WHY = {
     Refusal.COMMIT_ROLLED_BACK: "a Commit of the group lies in what a rollback takes back",
     Refusal.OWN_DATABASE_LOST: "name, descriptor or a record of one of its own databases is lost",
     Refusal.BROKEN_CHAIN: "an entry does not name the one before it",
+    Refusal.NAMELESS_TEMPORARY: "a temporary database has a descriptor and no name",
+    Refusal.UNLOGGED_ROOT: "the descriptor of a database does not say where its root is",
     Refusal.HALT_CHOSEN: "Commits lie behind damage, and je.properties asks it to halt then",
 }
 

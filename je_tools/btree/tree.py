@@ -83,10 +83,6 @@ class FaultKind(StrEnum):
     """A BIN counts expirations in another unit than it says: engines up to 18.3 did."""
 
 
-CONTRADICTIONS = (FaultKind.WRONG_ROOT_MARK, FaultKind.OTHER_RANGE)
-"""Kinds of nodes that can be read, and say of themselves what does not fit their place."""
-
-
 class Fault(Struct, frozen=True):
     """A node that cannot be had, or not whole.
 

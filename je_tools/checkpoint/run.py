@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
+from je_tools.btree.tree import FaultKind
 from je_tools.checkpoint.changes import Changes, Written
 from je_tools.checkpoint.cutting import INVOKER, files_behind
 from je_tools.checkpoint.layout import check_layout
@@ -55,7 +56,7 @@ from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Emit, Tail
 from je_tools.plain import quoted
 from je_tools.properties import BIN_DELTA, FORCE_NEW_FILE, NUMBERS, read_settings
-from je_tools.recovery.end import IMMUTABLE_NO, EndReason
+from je_tools.recovery.end import IMMUTABLE_NO, MENDED_REFUSALS, EndReason
 from je_tools.recovery.interval import DELETED
 from je_tools.snapshot import (
     DUPLICATES,
@@ -183,10 +184,11 @@ def check_openable(snapshot: Snapshot) -> None:
         RefusedError: with why it would not.
     """
     check_layout(snapshot.environment)
-    if snapshot.refusals:
+    fatal = [each for each in snapshot.refusals if each not in MENDED_REFUSALS]
+    if fatal:
         name = snapshot.environment.name
-        said = ", ".join(str(each) for each in snapshot.refusals)
-        steps = " and ".join(f"`je-tools explain refusal:{each}`" for each in snapshot.refusals)
+        said = ", ".join(str(each) for each in fatal)
+        steps = " and ".join(f"`je-tools explain refusal:{each}`" for each in fatal)
         raise RefusedError(
             f"{name}: the engine would not open this log ({said}), and a checkpoint would not "
             f"change that. {steps} tells what to do, `je-tools recover {quoted(name)}` what the "
@@ -216,7 +218,12 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
             "it back; open the environment with the application, whose transaction manager "
             "decides, first."
         )
-    bad = snapshot.faults.damage
+    # A crash leaves nodes whose key leads elsewhere; they are written anew with what is in range.
+    bad = [
+        each
+        for each in snapshot.faults.damage
+        if not (snapshot.was_crashed and each.kind is FaultKind.OTHER_RANGE)
+    ]
     if bad:
         raise RefusedError(
             f"{name}: the trees are damaged, first at {lsn_text(bad[0].lsn)} ({bad[0].kind}), and "

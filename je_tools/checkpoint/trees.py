@@ -16,9 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.btree.tree import (
-    CONTRADICTIONS,
     NODES_AT_ONCE,
     Children,
+    FaultKind,
     Leaves,
     Tree,
     at_once_below,
@@ -170,11 +170,11 @@ class TreeWriter(Struct, frozen=True):
     def _read(self, children: Children) -> Leaves:
         leaves = self.tree.read(children)
         for fault in leaves.faults:
-            if fault.kind in CONTRADICTIONS:
+            if fault.kind is FaultKind.WRONG_ROOT_MARK:
                 raise RefusedError(
-                    f"database {self.tree.db_id}: the node at {lsn_text(fault.lsn)} does not fit "
-                    f"its place ({fault.kind}), so its tree cannot be written. `je-tools verify "
-                    "--tree` tells more; `je-tools export` gets the records out."
+                    f"database {self.tree.db_id}: the node at {lsn_text(fault.lsn)} is wrong about "
+                    "whether it is a root, so its tree cannot be written. `je-tools verify --tree` "
+                    "tells more; `je-tools export` gets the records out."
                 )
         bad = np.flatnonzero(~leaves.nodes.good)
         if len(bad):

@@ -68,6 +68,12 @@ class Refusal(StrEnum):
     OWN_DATABASE_LOST = "own-database-lost"
     HALT_CHOSEN = "halt-chosen"
     BROKEN_CHAIN = "broken-chain"
+    NAMELESS_TEMPORARY = "nameless-temporary"
+    UNLOGGED_ROOT = "unlogged-root"
+
+
+MENDED_REFUSALS = frozenset({Refusal.NAMELESS_TEMPORARY, Refusal.UNLOGGED_ROOT})
+"""States that a crash can leave, and that a checkpoint written without the engine mends."""
 
 
 class Mark(Struct, frozen=True):

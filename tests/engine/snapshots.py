@@ -13,11 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from je_tools.btree.faults import FORETOLD
+from je_tools.btree.tree import FaultKind
 from je_tools.checkpoint.mending import FAR_MS
 from je_tools.environment import open_environment
 from je_tools.errors import InputError
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.recovery.end import MENDED_REFUSALS
 from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot, take_snapshot
 from je_tools.snapshot_findings import snapshot_findings
@@ -46,8 +48,8 @@ def recovered(
         return Foretold(Refusal("open", _reason(str(error), home), str(error)), frozenset())
     contents = contents_of(snapshot)
     warnings = frozenset(_warned(snapshot))
-    if snapshot.refusals:
-        reasons = [str(each) for each in snapshot.refusals]
+    reasons = [str(each) for each in snapshot.refusals if each not in MENDED_REFUSALS]
+    if reasons:
         return Foretold(Refusal("open", reasons[0], ", ".join(reasons)), warnings)
     return Foretold(contents, warnings)
 
@@ -73,11 +75,16 @@ def _warned(snapshot: Snapshot) -> Iterator[Warned]:
         if fault.kind in FORETOLD:
             assert {fault.kind.value, "tree-bounds"} & told
             yield Warned(fault.kind.value, name)
+        elif fault.kind is FaultKind.OTHER_RANGE:
+            assert "tree-identifier" in told
+            yield Warned(fault.kind.value, name)
         else:
-            assert any(code.startswith("tree-") for code in told)
+            assert {"tree-damage", "tree-level"} & told
             yield Warned("damage", name)
     if snapshot.faults.untold_count:
         yield Warned("damage", None)
+    if MENDED_REFUSALS & set(snapshot.refusals):
+        yield Warned("locked out", None)
 
 
 def contents_of(snapshot: Snapshot) -> Contents:

@@ -15,9 +15,10 @@ from je_tools.recovery.cut import lsn_of_time, lsn_of_vlsn
 from je_tools.recovery.end import EndReason, Refusal
 from je_tools.recovery_plan import plan_recovery
 from je_tools.scan import Scanner
-from je_tools.snapshot import Snapshot
+from je_tools.snapshot import TEMPORARY, Snapshot
 from tests.builders.logs import LogFile
-from tests.builders.trees import TreeLog, simple, slot
+from tests.builders.trees import NULL, TreeLog, descriptor_ln, simple, slot
+from tests.je_tools.dumped import je_tools
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
 from tests.truth.contents import Contents
 
@@ -498,3 +499,34 @@ def test_an_earlier_end_is_that_of_a_log_cut_there(tmp_path: Path, fast: bool) -
             same(snapshot_of(home, to_lsn=lsn, fast=fast), expected)
             ends += 1
     assert ends > 12
+
+
+@pytest.mark.parametrize("name", [b"", b"tmp"])
+def test_a_temporary_database_that_the_engine_cannot_remove(tmp_path: Path, name: bytes) -> None:
+    """Its name is gone, or leads to another; a checkpoint finishes the removal."""
+    log = base()
+    if name:
+        log.database(name, NULL, db=9, db_flags=TEMPORARY)
+    log.put("MapLN", descriptor_ln(b"tmp", NULL, 8, db_flags=TEMPORARY))
+    home = log.write(tmp_path / "env")
+    snapshot = snapshot_of(home)
+    assert snapshot.refusals == (Refusal.NAMELESS_TEMPORARY,)
+    assert contents_of(snapshot) == db(b"3")
+    assert (je_tools("count", home).code, je_tools("checkpoint", home, "--apply").code) == (3, 0)
+    assert snapshot_of(home).refusals == ()
+
+
+def test_a_root_that_no_descriptor_names_yet(tmp_path: Path) -> None:
+    """The engine fails to compare it with a root whose LSN is NULL; a checkpoint writes that."""
+    log = base()
+    fields = descriptor_ln(b"db", NULL, 6)
+    fields["database"] |= {"tree_exists": 1, "root_key": b"", "root_lsn": NULL, "root_state": 0}
+    log.put("MapLN", fields)
+    log.tree([slot(b"a", log.ln(b"a", b"4"))])
+    home = log.write(tmp_path / "env")
+    snapshot = snapshot_of(home)
+    assert snapshot.refusals == (Refusal.UNLOGGED_ROOT,)
+    assert contents_of(snapshot) == {"db": [(b"a", b"4")]}
+    assert (je_tools("recover", home).code, je_tools("checkpoint", home, "--apply").code) == (3, 0)
+    assert snapshot_of(home).refusals == ()
+    assert contents_of(snapshot_of(home)) == contents_of(snapshot)
