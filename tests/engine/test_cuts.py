@@ -27,7 +27,7 @@ ENGINES = (JE_18, JE_5, STARROCKS)
 FEW = {JE_18: 37, JE_5: 17, STARROCKS: 37}
 """By engine a seed whose log has windows of both kinds, and not many entries."""
 
-STEP = 150
+STEP = 200
 LOGS, PARTS, SAMPLES = 14, 2, 180
 """Of each engine; so many cuts are written too."""
 
@@ -38,8 +38,9 @@ def judged(report: CutReport) -> None:
     assert not report.alarms, report
     assert not report.not_accepted, report
     assert report.refused < report.cases / 100
-    assert report.kinds[CHILD]
-    assert report.kinds[ROOT]
+    met = " ".join(report.kinds)
+    assert CHILD in met
+    assert ROOT in met
 
 
 @pytest.mark.engine
