@@ -18,7 +18,11 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -29,15 +33,20 @@ import java.util.TreeSet;
  * <p>{@code java -cp JE_JAR:CLASSES Cuts}, compiled with Records.
  *
  * <p>A line of standard input asks for some cuts of one log: {@code HOME TAB ANSWER TAB SCRATCH TAB
- * MODE TAB FILE:OFFSET,...}, both numbers decimal; SCRATCH is an empty folder, MODE is {@code sums}
- * or {@code records}. A line of standard output says that the file ANSWER is complete. In it, {@code
- * #cut TAB FILE TAB OFFSET} opens a cut, and each database is a line {@code #db TAB NAME TAB COUNT
- * TAB SHA-256}. The digest is over four bytes with the length of the key, the key, and the data in
- * the same way, of each record in the order of the database. In mode {@code records} each of them
- * is a line {@code KEY TAB DATA} in hexadecimal in front of that. A database that cannot be read
- * ends with {@code #failed TAB NAME TAB CLASS TAB MESSAGE} instead; a name that leads to none is
- * left out. {@code #refused TAB STAGE TAB CLASS TAB MESSAGE} ends a cut as it ends an answer of
- * Records.
+ * MODE TAB FILE:OFFSET,...}, both numbers decimal; SCRATCH is an empty folder, MODE is {@code sums},
+ * {@code records} or {@code search}. A line of standard output says that the file ANSWER is
+ * complete. In it, {@code #cut TAB FILE TAB OFFSET} opens a cut, and each database is a line {@code
+ * #db TAB NAME TAB COUNT TAB SHA-256}. The digest is over four bytes with the length of the key, the
+ * key, and the data in the same way, of each record in the order of the database. In mode {@code
+ * records} each of them is a line {@code KEY TAB DATA} in hexadecimal in front of that. A database
+ * that cannot be read ends with {@code #failed TAB NAME TAB CLASS TAB MESSAGE} instead; a name that
+ * leads to none is left out. {@code #refused TAB STAGE TAB CLASS TAB MESSAGE} ends a cut as it ends
+ * an answer of Records.
+ *
+ * <p>In mode {@code search} a sixth word names a file of records, in the form of an answer: lines
+ * {@code KEY TAB DATA}, and {@code #db TAB NAME} behind those of a database. Each is searched for,
+ * and the answer has those that are found. No cursor goes from one node to the next then, which
+ * leads engines astray where a node has keys that are not in its range.
  *
  * <p>The engine opens each cut to write, so it recovers as it always does. It is not closed but
  * given up: a close would only write a checkpoint.
@@ -58,8 +67,8 @@ public final class Cuts {
         for (String line = asked.readLine(); line != null; line = asked.readLine()) {
             String[] parts = line.split("\t");
             try (PrintWriter out = new PrintWriter(parts[1], StandardCharsets.UTF_8)) {
-                boolean withRecords = parts[3].equals("records");
-                answer(new File(parts[0]), new File(parts[2]), withRecords, parts[4], out);
+                Reader reader = new Reader(parts[3], parts.length > 5 ? parts[5] : null, out);
+                answer(new File(parts[0]), new File(parts[2]), parts[4], reader);
             }
             answers.println(parts[0]);
             answers.flush();
@@ -68,8 +77,7 @@ public final class Cuts {
         Runtime.getRuntime().halt(0);
     }
 
-    private static void answer(
-            File home, File scratch, boolean withRecords, String cuts, PrintWriter out)
+    private static void answer(File home, File scratch, String cuts, Reader reader)
             throws Exception {
         SortedMap<Integer, byte[]> files = new TreeMap<>();
         for (File file : home.listFiles()) {
@@ -81,11 +89,11 @@ public final class Cuts {
         for (String cut : cuts.split(",")) {
             String[] parts = cut.split(":");
             int file = Integer.parseInt(parts[0]), offset = Integer.parseInt(parts[1]);
-            out.print("#cut\t" + file + "\t" + offset + "\n");
+            reader.out.print("#cut\t" + file + "\t" + offset + "\n");
             // An engine that failed may still hold an environment of the same path.
             File place = new File(scratch, file + "-" + offset);
             write(files, file, offset, place.toPath());
-            judge(place, withRecords, out);
+            judge(place, reader);
             for (File each : place.listFiles()) {
                 each.delete();
             }
@@ -103,17 +111,17 @@ public final class Cuts {
         }
     }
 
-    private static void judge(File place, boolean withRecords, PrintWriter out) {
+    private static void judge(File place, Reader reader) {
         Environment env = null;
         try {
             env = new Environment(place, config());
             try {
-                print(env, withRecords, out);
+                reader.read(env);
             } catch (Exception | Error e) {
-                Records.refuse(out, "read", e);
+                Records.refuse(reader.out, "read", e);
             }
         } catch (Exception | Error e) {
-            Records.refuse(out, "open", e);
+            Records.refuse(reader.out, "open", e);
         }
         try {
             if (env != null) {
@@ -137,23 +145,6 @@ public final class Cuts {
         return config;
     }
 
-    private static void print(Environment env, boolean withRecords, PrintWriter out)
-            throws Exception {
-        for (String name : new TreeSet<>(env.getDatabaseNames())) {
-            try (Database db = open(env, name)) {
-                print(name, db, withRecords, out);
-            } catch (DatabaseNotFoundException onlyItsName) {
-                continue;
-            } catch (Exception | Error e) {
-                if (!env.isValid()) {
-                    throw e;
-                }
-                out.print("#failed\t" + name + "\t" + e.getClass().getName());
-                out.print("\t" + String.valueOf(e.getMessage()).replaceAll("\\s+", " ") + "\n");
-            }
-        }
-    }
-
     private static Database open(Environment env, String name) {
         DatabaseConfig config = new DatabaseConfig();
         config.setUseExistingConfig(true);
@@ -165,28 +156,6 @@ public final class Cuts {
         }
     }
 
-    private static void print(String name, Database db, boolean withRecords, PrintWriter out)
-            throws Exception {
-        MessageDigest digest = MessageDigest.getInstance("SHA-256");
-        int count = 0;
-        try (Cursor cursor = db.openCursor(null, null)) {
-            DatabaseEntry key = new DatabaseEntry(), data = new DatabaseEntry();
-            while (cursor.getNext(key, data, LockMode.READ_UNCOMMITTED)
-                    == OperationStatus.SUCCESS) {
-                count += 1;
-                if (count > MOST_RECORDS) {
-                    throw new IllegalStateException("a scan without an end");
-                }
-                add(digest, key.getData());
-                add(digest, data.getData());
-                if (withRecords) {
-                    out.print(hex(key.getData()) + "\t" + hex(data.getData()) + "\n");
-                }
-            }
-        }
-        out.print("#db\t" + name + "\t" + count + "\t" + hex(digest.digest()) + "\n");
-    }
-
     private static void add(MessageDigest digest, byte[] bytes) {
         int size = bytes.length;
         byte[] head = {
@@ -196,11 +165,107 @@ public final class Cuts {
         digest.update(bytes);
     }
 
+    private static byte[] bytes(String hex) {
+        byte[] made = new byte[hex.length() / 2];
+        for (int i = 0; i < made.length; i++) {
+            made[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
+        }
+        return made;
+    }
+
     private static String hex(byte[] bytes) {
         StringBuilder text = new StringBuilder();
         for (byte each : bytes) {
             text.append(DIGITS[each >> 4 & 15]).append(DIGITS[each & 15]);
         }
         return text.toString();
+    }
+
+    /** Tells records of environments, as it was asked for. */
+    private static final class Reader {
+        final PrintWriter out;
+        private final boolean withRecords;
+        private final Map<String, List<String[]>> candidates;
+
+        Reader(String mode, String file, PrintWriter out) throws IOException {
+            this.out = out;
+            withRecords = !mode.equals("sums");
+            candidates = mode.equals("search") ? new HashMap<>() : null;
+            List<String> lines = file == null ? List.of() : Files.readAllLines(Path.of(file));
+            List<String[]> some = new ArrayList<>();
+            for (String line : lines) {
+                String[] parts = line.split("\t", -1);
+                if (parts[0].equals("#db")) {
+                    candidates.put(parts[1], some);
+                    some = new ArrayList<>();
+                } else {
+                    some.add(parts);
+                }
+            }
+        }
+
+        void read(Environment env) throws Exception {
+            for (String name : new TreeSet<>(env.getDatabaseNames())) {
+                if (candidates != null && !candidates.containsKey(name)) {
+                    continue;
+                }
+                try (Database db = open(env, name)) {
+                    read(name, db);
+                } catch (DatabaseNotFoundException onlyItsName) {
+                    continue;
+                } catch (Exception | Error e) {
+                    if (!env.isValid()) {
+                        throw e;
+                    }
+                    out.print("#failed\t" + name + "\t" + e.getClass().getName() + "\t");
+                    out.print(String.valueOf(e.getMessage()).replaceAll("\\s+", " ") + "\n");
+                }
+            }
+        }
+
+        private void read(String name, Database db) throws Exception {
+            MessageDigest digest = MessageDigest.getInstance("SHA-256");
+            int count = 0;
+            try (Cursor cursor = db.openCursor(null, null)) {
+                count = candidates == null ? scan(cursor, digest) : search(cursor, name, digest);
+            }
+            out.print("#db\t" + name + "\t" + count + "\t" + hex(digest.digest()) + "\n");
+        }
+
+        private int scan(Cursor cursor, MessageDigest digest) {
+            DatabaseEntry key = new DatabaseEntry(), data = new DatabaseEntry();
+            int count = 0;
+            while (cursor.getNext(key, data, LockMode.READ_UNCOMMITTED)
+                    == OperationStatus.SUCCESS) {
+                count += 1;
+                if (count > MOST_RECORDS) {
+                    throw new IllegalStateException("a scan without an end");
+                }
+                tell(key, data, digest);
+            }
+            return count;
+        }
+
+        private int search(Cursor cursor, String name, MessageDigest digest) {
+            int count = 0;
+            for (String[] pair : candidates.get(name)) {
+                DatabaseEntry key = new DatabaseEntry(bytes(pair[0]));
+                DatabaseEntry data = new DatabaseEntry(bytes(pair[1]));
+                if (cursor.getSearchBoth(key, data, LockMode.READ_UNCOMMITTED)
+                        == OperationStatus.SUCCESS) {
+                    count += 1;
+                    tell(key, data, digest);
+                }
+            }
+            return count;
+        }
+
+        private void tell(DatabaseEntry key, DatabaseEntry data, MessageDigest digest) {
+            add(digest, key.getData());
+            add(digest, data.getData());
+            if (withRecords) {
+                out.print(hex(key.getData()) + "\t" + hex(data.getData()) + "\n");
+            }
+        }
     }
 }

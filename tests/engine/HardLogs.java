@@ -42,8 +42,8 @@ public final class HardLogs {
         "je.freeDisk", "je.env.runVerifier", "je.tree.maxEmbeddedLN", "je.env.runOffHeapEvictor"
     };
     private static final int LEAST_BYTES = 50_000, MORE_BYTES = 80_000;
-    private static final int KINDS = 4, THREADED = 0, LASTING = 1, MOST_OPEN = 2, MOST_STEPS = 3_000;
-    private static final int SETTLED_MS = 5;
+    private static final int KINDS = 4, THREADED = 0, LASTING = 1;
+    private static final int MOST_OPEN = 2, MOST_STEPS = 3_000, SETTLED_MS = 5;
 
     private final Random random;
     private final boolean threaded, lasting;

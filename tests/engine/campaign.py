@@ -38,6 +38,7 @@ PHASES = ("write", "crash", "snapshot", "engine", "replay")
 _RECORDS = ("fewer", "more", "other data", "other records", "order")
 EXPLAINED = {
     "stray-slots": (*_RECORDS, "engine alone: read"),
+    "other-range": (*_RECORDS, "engine alone: read"),
     "expiration-unit": ("fewer", "more", "other records"),
     "root-split-cut-short": ("engine alone: open",),
     "locked out": ("engine alone: open",),

@@ -20,11 +20,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from je_tools.checkpoint.apply import Orders, apply_checkpoint
 from je_tools.errors import InputError, RefusedError
@@ -33,7 +34,7 @@ from tests.engine.acceptance import SOURCES, WriteRefusedError
 from tests.engine.acceptance import Judge as Acceptance
 from tests.engine.acceptances import Write, write_and_judge
 from tests.engine.campaign import Case, Difference, Foretold, Report
-from tests.engine.comparison import Found, compare, side_of
+from tests.engine.comparison import Found, Records, compare, side_of
 from tests.engine.crashes import Crash, read_source, write_crash
 from tests.engine.hardlogs import CHILD, HARD_LOGS, Cut, cuts_of, windows, write_hard_logs
 from tests.engine.jars import JE_18, engine_jar
@@ -61,6 +62,10 @@ WINDOW_SHARE = 0.5
 """Of the cuts that are written: from windows in which a root changed."""
 
 NO_WINDOW = "no root changed"
+DAMAGE = "damage"
+"""The word of EXPLAINED for what no engine writes."""
+
+T = TypeVar("T")
 
 Sums = dict[str, tuple[int, str]]
 """Number of records of each database, and a digest of them in their order."""
@@ -86,26 +91,51 @@ Logs = Iterable[tuple[int, Path]]
 """Logs by their seeds."""
 
 
+@dataclass(frozen=True)
+class CutDifference(Difference):
+    """Where a snapshot and a scan of the engine do not say the same.
+
+    Attributes:
+        searched: whose records the engine finds when it searches for each, as of `whose`; or why
+            it cannot be asked.
+    """
+
+    searched: str
+
+    @property
+    def is_against_us(self) -> bool:
+        """Whether it is not foretold, or the engine's searches or the replay are against us."""
+        against = self.replayed == "engine" or self.searched in ("engine", "neither")
+        return against or not self.warnings
+
+
 @dataclass
 class CutReport(Report):
     """What a campaign found; of kinds it has the windows that are open at a cut.
 
     Attributes:
         runs: where differing cuts follow one another.
+        alarms: where the snapshot tells of damage, and the engine finds the same records: what an
+            engine wrote is not damaged.
         accepted: how many were written, and the engine took them.
         notes: why less was asked of some of these.
         not_accepted: what was written, and the engine did not take, and why.
     """
 
     runs: list[str] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
     accepted: int = 0
     notes: Counter[str] = field(default_factory=Counter)
     not_accepted: list[str] = field(default_factory=list)
 
     @property
     def wrong(self) -> list[Difference]:
-        """Differences that are not foretold, or where the replay agrees with the engine."""
-        return [each for each in self.differences if not each.warnings or each.replayed == "engine"]
+        """Differences that are against us."""
+        return [each for each in self._cut_differences if each.is_against_us]
+
+    @property
+    def _cut_differences(self) -> list[CutDifference]:
+        return [each for each in self.differences if isinstance(each, CutDifference)]
 
     def __str__(self) -> str:
         phases = [name for name in ("snapshot", "engine") if self.seconds[name]]
@@ -117,6 +147,7 @@ class CutReport(Report):
             "  " + ", ".join(rates),
             *(f"  {run}" for run in self.runs),
         ]
+        lines += [f"  damage told alone: {alarm}" for alarm in self.alarms]
         if self.accepted or self.not_accepted:
             lines.append(f"  written: {self.accepted} accepted, {len(self.not_accepted)} not")
             lines += [f"  {count:5} {note}" for note, count in self.notes.most_common()]
@@ -168,7 +199,17 @@ class Judge:
                 yield seed, home
                 shutil.rmtree(home)
 
-    def look(self, home: Path, cuts: Sequence[Cut], mode: str = "sums") -> Answers:
+    def search(self, home: Path, cut: Cut, candidates: Contents) -> Looked | Refusal:
+        """Which of some records the engine finds at a cut, when it searches for each."""
+        place = self.folder / "candidates"
+        lines = []
+        for name, records in candidates.items():
+            lines += [f"{key.hex()}\t{data.hex()}\n" for key, data in records]
+            lines.append(f"#db\t{name}\n")
+        place.write_text("".join(lines), encoding="utf-8")
+        return self.look(home, [cut], "search", place)[cut]
+
+    def look(self, home: Path, cuts: Sequence[Cut], mode: str = "sums", *words: object) -> Answers:
         """What the engine finds at each cut of a log.
 
         When it hangs or dies, it is asked for one cut after the other: for that of which it does,
@@ -177,24 +218,27 @@ class Judge:
         Args:
             home: the log.
             cuts: where it ends.
-            mode: `sums` or `records`.
+            mode: as of Cuts.java, `records` and `search` for what is not much.
+            words: what a mode wants to be told.
         """
         scratch = self.folder / "scratch"
         scratch.mkdir()
         asked = ",".join(f"{cut.file_no}:{cut.offset}" for cut in cuts)
-        lines = self._cuts.tell(home, scratch, mode, asked)
+        lines = self._cuts.tell(home, scratch, mode, asked, *words)
         shutil.rmtree(scratch)
         if not isinstance(lines, Refusal):
             return parse_answers(lines)
         if len(cuts) == 1:
             return {cuts[0]: lines}
-        return {cut: told for each in cuts for cut, told in self.look(home, [each], mode).items()}
+        alone = [self.look(home, [each], mode, *words) for each in cuts]
+        return {cut: told for each in alone for cut, told in each.items()}
 
 
 def parse_answers(lines: Iterable[str]) -> Answers:
     """An answer of Cuts.java."""
     found: Answers = {}
-    cut, looked, records = Cut(0, 0), Looked(), []
+    cut, looked = Cut(0, 0), Looked()
+    records: Records = []
     for line in lines:
         head, *rest = line.removesuffix("\n").split("\t")
         if head == "#cut":
@@ -265,7 +309,7 @@ class _Trial:
         self.source = read_source(home)
         self.windows = windows(self.source)
         self.cuts = cuts_of(self.source)
-        self.differing: list[tuple[int, Difference]] = []
+        self.differing: list[tuple[int, CutDifference]] = []
 
     def run(self, step: int) -> None:
         """Ask both for each cut, and compare."""
@@ -282,18 +326,27 @@ class _Trial:
             ]
             told = self._tell()
             engine = self._answered(answers)
+        alarms: list[tuple[int, Cut]] = []
         for number, cut in enumerate(self.cuts):
             self.report.cases += 1
             self.report.kinds[self._window(cut)] += 1
             answer = engine[cut]
-            if not _is_equal(told[cut], answer):
+            sums, words = told[cut]
+            if not _is_equal(sums, answer):
                 self.differing.append((number, self._difference(number, cut)))
-            elif isinstance(answer, Refusal):
+                continue
+            if DAMAGE in words:
+                alarms.append((number, cut))
+            if isinstance(answer, Refusal):
                 self.report.refused += 1
             else:
                 self.report.records += sum(count for count, _ in answer.sums.values())
         self.report.differences += [each for _, each in self.differing]
-        self.report.runs += [self._told_run(run) for run in self._runs()]
+        self.report.runs += [self._told_run(run) for run in _runs(self.differing, _way)]
+        self.report.alarms += [
+            f"seed {self.seed}, {run[0][1]} to {run[-1][1]}, {len(run)} cuts"
+            for run in _runs(alarms, lambda _: None)
+        ]
 
     def _look(self, cuts: Sequence[Cut]) -> tuple[Answers, float]:
         started = time.perf_counter()
@@ -307,9 +360,9 @@ class _Trial:
             self.report.seconds["engine"] += spent
         return found
 
-    def _tell(self) -> dict[Cut, Sums | Refusal]:
-        """What the snapshot says of each cut."""
-        found: dict[Cut, Sums | Refusal] = {}
+    def _tell(self) -> dict[Cut, tuple[Sums | Refusal, set[str]]]:
+        """What the snapshot says of each cut, and of what it warns."""
+        found: dict[Cut, tuple[Sums | Refusal, set[str]]] = {}
         place = self.judge.folder / f"cut-{self.seed}"
         write_crash(self.source, Crash("", "", {}), place)
         with self._timed("snapshot"), _uncollected():
@@ -319,8 +372,10 @@ class _Trial:
                 for file_no in range(cut.file_no + 1, self.source.last + 1):
                     (place / f"{file_no:08x}.jdb").unlink(missing_ok=True)
                 os.truncate(place / f"{cut.file_no:08x}.jdb", cut.offset)
-                told = self._recovered(place, number).contents
-                found[cut] = told if isinstance(told, Refusal) else sums_of(told)
+                told = self._recovered(place, number)
+                contents, words = told.contents, {each.word for each in told.warnings}
+                sums = contents if isinstance(contents, Refusal) else sums_of(contents)
+                found[cut] = sums, words
                 if number % COLLECT_EVERY == 0:
                     gc.collect()
         shutil.rmtree(place)
@@ -332,52 +387,49 @@ class _Trial:
         is_plain, is_threaded = number % PLAIN_EVERY == 0, number % PLAIN_EVERY == 1
         return recovered(home, NOW_MS, fast=not is_plain, threads=1 + is_threaded)
 
-    def _difference(self, number: int, cut: Cut) -> Difference:
-        """All of it, and whose side the replay takes; within a run it is asked once."""
+    def _difference(self, number: int, cut: Cut) -> CutDifference:
+        """All of it, and whose side others take."""
         engine = self.judge.look(self.home, [cut], "records")[cut]
         with self._written(cut, "differs") as home:
             foretold = self._recovered(home, number)
-            found, told, answer = _compare(foretold.contents, engine)
-            replayed = self._known_side(number, found)
-            if replayed is None:
-                with self._timed("replay"):
-                    replayed = _side_of(replay(home, NOW_MS), found, told, answer)
-        warnings = frozenset(each for each in foretold.warnings if each.explains(found))
-        crash = Crash(self._window(cut), str(cut), {})
-        return Difference(Case(self.seed, number, crash, NOW_MS), found, warnings, replayed)
+            with self._timed("replay"):
+                replayed = replay(home, NOW_MS)
+        found, told, answer = _compare(foretold.contents, engine)
+        return CutDifference(
+            Case(self.seed, number, Crash(self._window(cut), str(cut), {}), NOW_MS),
+            found,
+            frozenset(each for each in foretold.warnings if each.explains(found)),
+            _side_of(replayed, found, told, answer),
+            self._searched(cut, found.database, told, answer, replayed),
+        )
 
-    def _known_side(self, number: int, found: Found) -> str | None:
-        if not self.differing or self.differing[-1][0] != number - 1:
-            return None
-        before = self.differing[-1][1]
-        is_same = (before.found.group, before.found.database) == (found.group, found.database)
-        return before.replayed if is_same else None
+    def _searched(
+        self, cut: Cut, name: str | None, told: Answer, engine: Answer, replayed: Replayed
+    ) -> str:
+        """Whose records of the database that differs the engine finds by searches."""
+        if isinstance(told, Refusal) or name is None:
+            return "not asked"
+        scanned = [] if isinstance(engine, Refusal) else engine[name]
+        looked = self.judge.search(self.home, cut, {name: sorted({*told[name], *scanned})})
+        if isinstance(looked, Refusal) or looked.failed:
+            return "fails too"
+        logged = [] if isinstance(replayed.contents, Refusal) else replayed.contents.get(name, [])
+        return whose(told[name], scanned, looked.contents.get(name, []), logged)
 
-    def _runs(self) -> Iterator[list[tuple[int, Difference]]]:
-        """Differing cuts that follow one another, and differ in the same way."""
-        run: list[tuple[int, Difference]] = []
-        for number, each in self.differing:
-            if run and (run[-1][0] != number - 1 or _way(run[-1][1]) != _way(each)):
-                yield run
-                run = []
-            run.append((number, each))
-        if run:
-            yield run
-
-    def _told_run(self, run: Sequence[tuple[int, Difference]]) -> str:
+    def _told_run(self, run: Sequence[tuple[int, CutDifference]]) -> str:
         first, last = self.cuts[run[0][0]], self.cuts[run[-1][0]]
-        group, database, replayed, words = _way(run[0][1])
+        group, database, replayed, searched, words = _way(run[0][1])
         told = f"foretold: {words}" if words else "not foretold"
         return (
             f"seed {self.seed}, {first} to {last}, {len(run)} cuts: {group} in {database!r},"
-            f" replay: {replayed}, {told}"
+            f" replay: {replayed}, searches: {searched}, {told}"
         )
 
     def keep(self, folder: Path) -> None:
         """Keep the log, and the first cut of each run of differences with the engine's records."""
         whole = folder / str(self.seed)
         write_crash(self.source, Crash("", "", {}), whole)
-        for run in self._runs():
+        for run in _runs(self.differing, _way):
             cut = self.cuts[run[0][0]]
             kept = folder / f"{self.seed}-{cut.file_no:x}-{cut.offset:x}"
             if kept.exists():
@@ -465,6 +517,27 @@ def _compare(told: Answer, engine: Looked | Refusal) -> tuple[Found, Answer, Ans
     return Found(*found[:2], name) if found else unlike, only, failure
 
 
+def whose(ours: Records, scanned: Records, searched: Records, logged: Records) -> str:
+    """Whose records those are that the engine finds by searches.
+
+    Redo of the engine can put records out of reach of its searches: it splits a node that has keys
+    outside of its range. Such ones are still ours, if the newest entries of the log have them.
+
+    Args:
+        ours: of the snapshot.
+        scanned: of the engine's scan.
+        searched: those of both that are found.
+        logged: what the replay of the whole log says, even where it is not sure.
+    """
+    there, lost = set(searched), set(ours) - set(searched)
+    if there <= set(ours) and len(set(ours)) == len(ours):
+        if not lost:
+            return "snapshot"
+        if lost <= set(logged):
+            return "snapshot, without some that redo has put out of reach"
+    return "engine" if there == set(scanned) else "neither"
+
+
 def _side_of(replayed: Replayed, found: Found, told: Answer, engine: Answer) -> str:
     """As `side_of`; where the engine fails to read a database, of this alone."""
     name = found.database
@@ -476,9 +549,24 @@ def _side_of(replayed: Replayed, found: Found, told: Answer, engine: Answer) -> 
     return side_of(replayed, told, engine)
 
 
-def _way(difference: Difference) -> tuple[str, str | None, str, str]:
+def _runs(
+    numbered: Iterable[tuple[int, T]], way: Callable[[T], object]
+) -> Iterator[list[tuple[int, T]]]:
+    """What is at numbers that follow one another, and is alike."""
+    run: list[tuple[int, T]] = []
+    for number, each in numbered:
+        if run and (run[-1][0] != number - 1 or way(run[-1][1]) != way(each)):
+            yield run
+            run = []
+        run.append((number, each))
+    if run:
+        yield run
+
+
+def _way(difference: CutDifference) -> tuple[str, str | None, str, str, str]:
     words = ", ".join(sorted({each.word for each in difference.warnings}))
-    return difference.found.group, difference.found.database, difference.replayed, words
+    found = difference.found
+    return found.group, found.database, difference.replayed, difference.searched, words
 
 
 def _lines(engine: Looked | Refusal) -> str:
@@ -523,21 +611,23 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--step", type=int, default=1)
     parser.add_argument("--keep", type=Path)
     chosen = parser.parse_args(arguments)
-    coordinate = next((each for each in chosen.what if each.count(":") == 2), JE_18)
-    words = [each for each in chosen.what if each != coordinate]
+    homes = [each for each in chosen.what if Path(each).is_dir()]
+    named = [each for each in chosen.what if each.count(":") == 2 and each not in homes]
+    coordinate = named[0] if named else JE_18
+    numbers = [int(each) for each in chosen.what if each not in (*homes, *named)]
     with fast_folder() as folder, Judge(coordinate, folder) as judge:
-        if Path(words[0]).is_dir():
-            report = CutReport(words[0])
-            logs: Logs = [(0, Path(words[0]))]
+        if homes:
+            report = CutReport(homes[0])
+            logs: Logs = [(0, Path(homes[0]))]
             count = 1
         else:
-            seed, count = int(words[0]), int(words[1])
+            seed, count = numbers
             report = CutReport(f"seeds {seed} to {seed + count - 1}")
             logs = judge.write(range(seed, seed + count), report)
         sample = chosen.sample / count
         run_cuts(judge, logs, report, sample=sample, step=chosen.step, keep=chosen.keep)
     print(f"{coordinate}, {report}")
-    return int(bool(report.wrong or report.not_accepted))
+    return int(bool(report.wrong or report.alarms or report.not_accepted))
 
 
 if __name__ == "__main__":

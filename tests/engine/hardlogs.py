@@ -46,8 +46,8 @@ def write_hard_logs(java: Path, class_path: str, folder: Path, seeds: Sequence[i
     Raises:
         RuntimeError: the engine, or what it is told to do, failed; the text is all that it said.
     """
-    words = [str(seed) for seed in seeds]
-    command = [java, *QUICK_START, HOOKED, "-cp", class_path, "HardLogs", folder, *words]
+    command: list[str | Path] = [java, *QUICK_START, HOOKED, "-cp", class_path, "HardLogs", folder]
+    command += [str(seed) for seed in seeds]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=LONGEST_SECONDS
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from je_tools.btree.faults import FORETOLD
+from je_tools.btree.tree import FaultKind
 from je_tools.checkpoint.mending import FAR_MS
 from je_tools.environment import open_environment
 from je_tools.errors import InputError
@@ -74,8 +75,11 @@ def _warned(snapshot: Snapshot) -> Iterator[Warned]:
         if fault.kind in FORETOLD:
             assert {fault.kind.value, "tree-bounds"} & told
             yield Warned(fault.kind.value, name)
+        elif fault.kind is FaultKind.OTHER_RANGE:
+            assert "tree-identifier" in told
+            yield Warned(fault.kind.value, name)
         else:
-            assert {"tree-damage", "tree-identifier", "tree-level"} & told
+            assert {"tree-damage", "tree-level"} & told
             yield Warned("damage", name)
     if snapshot.faults.untold_count:
         yield Warned("damage", None)
