@@ -25,6 +25,7 @@ ELSEWHERE = {
     "more-damage",
     "unread",
     "recovery-refused",
+    "backward-jump",
     "lost-tail",
     "damaged-end",
     "stray-slots",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -278,7 +279,8 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
     def init(self: RangeReader, *arguments: Any, **named: Any) -> None:
         real(self, *arguments, **named)
-        ranges.append((self.file_no, self.start))
+        given = inspect.signature(real).bind(self, *arguments, **named).arguments
+        ranges.append((given["file_no"], given["start"]))
 
     monkeypatch.setattr(RangeReader, "__init__", init)
     return ranges
