@@ -1,0 +1,72 @@
+"""Whole entries of a log are copied to its end: the engine's answer is the snapshot's.
+
+Backward passes follow the copies' prevOffsets: `je_tools.recovery.backward`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine.crashes import Crash, Source, read_source, write_crash
+from tests.engine.cuts import NOW_MS, CutReport, Judge, fast_folder, sums_of
+from tests.engine.hardlogs import Cut
+from tests.engine.jars import JE_18
+from tests.engine.snapshots import recovered
+from tests.truth.contents import Refusal
+
+SEED, COPIES, MOST = 300, 25, 11
+BY_LUCK = 2
+"""A prevOffset into the middle of an entry fails, unless bytes there look like a header."""
+
+pytestmark = pytest.mark.engine
+
+
+def copies(source: Source, rng: random.Random) -> Iterator[Crash]:
+    """Cut the last file at a border, and copy some entries of it, or of another file, there."""
+    last, data = source.last, source.files[source.last]
+    entries = source.entries(last)
+    for _ in range(COPIES):
+        end = rng.randrange(len(entries) // 2, len(entries))
+        file_no = rng.choice([last, last, *source.files])
+        some = source.entries(file_no)
+        first = rng.choice([max(end - rng.randrange(1, MOST), 1), rng.randrange(1, len(some) - 1)])
+        first = min(first, len(some) - 2)
+        stop = min(first + rng.randrange(1, MOST), len(some) - 1)
+        start, behind = (some[i].lsn & 0xFFFFFFFF for i in (first, stop))
+        piece = source.files[file_no][start:behind]
+        yield Crash("", "", {last: data[: entries[end].lsn & 0xFFFFFFFF] + piece})
+
+
+def outcome(judge: Judge, home: Path, last: int) -> str:
+    cut = Cut(last, (home / f"{last:08x}.jdb").stat().st_size)
+    engine = judge.look(home, [cut])[cut]
+    told = recovered(home, NOW_MS, fast=True, threads=1)
+    ours = told.contents
+    if isinstance(engine, Refusal) or isinstance(ours, Refusal):
+        is_engine, is_ours = isinstance(engine, Refusal), isinstance(ours, Refusal)
+        return "refused" if is_engine and is_ours else "engine alone" if is_engine else "ours alone"
+    if told.warnings or engine.failed:
+        return "foretold"
+    return "equal" if sums_of(ours) == engine.sums else "different"
+
+
+def test_copied_entries() -> None:
+    found: Counter[str] = Counter()
+    with fast_folder() as folder, Judge(JE_18, folder) as judge:
+        for seed, home in judge.write([SEED], CutReport("")):
+            source = read_source(home)
+            for number, crash in enumerate(copies(source, random.Random(seed))):
+                place = folder / f"copied-{number}"
+                write_crash(source, crash, place)
+                found[outcome(judge, place, source.last)] += 1
+    print(found)
+    assert found["equal"] > COPIES // 10
+    assert found["refused"]
+    assert not found["different"]
+    assert not found["engine alone"]
+    assert found["ours alone"] <= BY_LUCK
