@@ -180,8 +180,9 @@ def test_terminated_it_leaves_nothing_behind(tmp_path: Path) -> None:
     out.mkdir()
     code = (
         "import sys, time\n"
-        "from je_tools import dump\n"
-        "dump.build_table = lambda *_, **__: time.sleep(3600)\n"
+        # Before others take it as a default.
+        "from je_tools import entries\n"
+        "entries.build_table = lambda *_, **__: time.sleep(3600)\n"
         "from je_tools.commands.main import main\n"
         "main()\n"
     )
