@@ -456,9 +456,10 @@ class Tree(Struct, frozen=True, dict=True):
         return self.order.before(keys, bounds, open_end)
 
     def children_of(self, upper: Leaves) -> Children:
-        """The children of some upper nodes, with the ranges of keys that follow from the slots.
+        """Return the children of some upper nodes, with the ranges of keys that lead to them.
 
-        The first slot of a node stands for all keys below the second.
+        The first slot of a node stands for all keys below the second. What lies outside of the
+        node's own range leads nowhere: after a crash a node may have such slots.
         """
         nodes, parents = upper.nodes, upper.children
         slots, owner = nodes.slots, nodes.slot_node
@@ -469,8 +470,9 @@ class Tree(Struct, frozen=True, dict=True):
         filled = np.diff(nodes.first) > 0
         is_first[nodes.first[:-1][filled]] = True
         is_last[nodes.first[1:][filled] - 1] = True
-        low = np.where(is_first, n + owner, np.arange(n))
-        high = np.where(is_last, n + len(parents) + owner, np.arange(1, n + 1))
+        own = self._clamped(nodes, parents)
+        low = np.where(is_first, n + owner, own)
+        high = np.where(is_last, n + len(parents) + owner, np.append(own[1:], n)[:n])
         return Children(
             slots.lsn,
             nodes.lsn[owner],
@@ -480,6 +482,24 @@ class Tree(Struct, frozen=True, dict=True):
             ((np.diff(nodes.first) == 1) & (parents.parent_lsn == NULL_LSN))[owner],
             max(parents.level - 1, 0),
         )
+
+    def _clamped(self, nodes: Nodes, parents: Children) -> Ints:
+        """Return for each slot the row of its key, or of the bound of its node if it is outside.
+
+        Rows are those of the slots' keys, then the lower bounds of the nodes, then the upper ones.
+        """
+        n, owner = len(nodes.slots), nodes.slot_node
+        rows = np.arange(n)
+        if not self.ordered or not n:
+            return rows
+        open_end = parents.low.take(np.zeros(0, np.int64))
+        none = Spans(open_end.data, np.zeros(len(parents), np.int64), np.full(len(parents), -1))
+        from_low, to_high = (
+            within(nodes.slots.key, nodes.first, low, high, two_part=self.by_parts, fast=self.fast)
+            for low, high in ((parents.low, none), (none, parents.high))
+        )
+        rows = np.where(from_low, rows, n + owner)
+        return np.where(to_high, rows, n + len(parents) + owner)
 
     def read(self, children: Children) -> Leaves:
         """Read nodes; safe in any thread. Where the level is not known it is that of the root."""
