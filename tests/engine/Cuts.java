@@ -33,7 +33,7 @@ import java.util.TreeSet;
  * <p>{@code java -cp JE_JAR:CLASSES Cuts}, compiled with Records.
  *
  * <p>A line of standard input asks for some cuts of one log: {@code HOME TAB ANSWER TAB SCRATCH TAB
- * MODE TAB FILE:OFFSET,...}, both numbers decimal. SCRATCH is an empty folder, MODE is {@code sums},
+ * MODE TAB FILE:OFFSET,...}, both decimal. SCRATCH is an empty folder, MODE is {@code sums},
  * {@code records} or {@code search}. A line of standard output means that the file ANSWER is
  * complete. In it, {@code #cut TAB FILE TAB OFFSET} opens a cut, and each database is a line {@code
  * #db TAB NAME TAB COUNT TAB SHA-256}. The digest covers each record in the order of the database:

@@ -415,7 +415,7 @@ public final class HardLogs {
             turn = nextTurn(random);
         }
 
-        /** Chooses enough records for one level of nodes below the root, for a split, for two levels. */
+        /** Chooses enough records for one level below the root, for a split, for two levels. */
         int nextTurn(Random random) {
             order = Math.max(0, random.nextInt(5) - 2);
             int[] children = {2, nodeMax, nodeMax, 2 * nodeMax};
