@@ -28,32 +28,31 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * Cuts a log at many places, and tells what the engine finds in what is left of it.
+ * Cuts a log at many places, and prints the records that the engine finds at each.
  *
  * <p>{@code java -cp JE_JAR:CLASSES Cuts}, compiled with Records.
  *
  * <p>A line of standard input asks for some cuts of one log: {@code HOME TAB ANSWER TAB SCRATCH TAB
- * MODE TAB FILE:OFFSET,...}, both numbers decimal; SCRATCH is an empty folder, MODE is {@code sums},
- * {@code records} or {@code search}. A line of standard output says that the file ANSWER is
+ * MODE TAB FILE:OFFSET,...}, both decimal. SCRATCH is an empty folder, MODE is {@code sums},
+ * {@code records} or {@code search}. A line of standard output means that the file ANSWER is
  * complete. In it, {@code #cut TAB FILE TAB OFFSET} opens a cut, and each database is a line {@code
- * #db TAB NAME TAB COUNT TAB SHA-256}. The digest is over four bytes with the length of the key, the
- * key, and the data in the same way, of each record in the order of the database. In mode {@code
- * records} each of them is a line {@code KEY TAB DATA} in hexadecimal in front of that. A database
- * that cannot be read ends with {@code #failed TAB NAME TAB CLASS TAB MESSAGE} instead; a name that
- * leads to none is left out. {@code #refused TAB STAGE TAB CLASS TAB MESSAGE} ends a cut as it ends
- * an answer of Records.
+ * #db TAB NAME TAB COUNT TAB SHA-256}. The digest covers each record in the order of the database:
+ * four bytes with the length of the key, the key, and the same of the data. In mode {@code records}
+ * each of them is a line {@code KEY TAB DATA} in hexadecimal before that. A line {@code #failed TAB
+ * NAME TAB CLASS TAB MESSAGE} stands for a database that cannot be read. A name without a database
+ * is left out. {@code #refused TAB STAGE TAB CLASS TAB MESSAGE} ends a cut as it ends an answer of
+ * Records.
  *
  * <p>In mode {@code search} a sixth word names a file of records, in the form of an answer: lines
- * {@code KEY TAB DATA}, and {@code #db TAB NAME} behind those of a database. Each is searched for,
- * and the answer has those that are found. No cursor goes from one node to the next then, which
- * leads engines astray where a node has keys that are not in its range.
+ * {@code KEY TAB DATA}, and {@code #db TAB NAME} behind those of a database. The answer has those
+ * that a search finds. Searches start at the root. A cursor goes from one node to the next, and the
+ * engine goes astray there if a node has keys outside its range.
  *
- * <p>The engine opens each cut to write, so it recovers as it always does. It is not closed but
- * given up: a close would only write a checkpoint.
+ * <p>The engine opens each cut to write, so that recovery runs as usual. The environment is given
+ * up, not closed: a close would only write a checkpoint.
  */
 public final class Cuts {
     private static final char[] DIGITS = "0123456789abcdef".toCharArray();
-
     private static final int MOST_RECORDS = 1_000_000;
 
     private Cuts() {}
@@ -128,7 +127,7 @@ public final class Cuts {
                 DbInternal.getEnvironmentImpl(env).abnormalClose();
             }
         } catch (Exception | Error e) {
-            // What it had to tell is told.
+            // Its answer is complete.
             return;
         }
     }
@@ -181,7 +180,7 @@ public final class Cuts {
         return text.toString();
     }
 
-    /** Tells records of environments, as it was asked for. */
+    /** Prints records of environments in the chosen mode. */
     private static final class Reader {
         final PrintWriter out;
         private final boolean withRecords;

@@ -30,12 +30,12 @@ import java.util.concurrent.TimeUnit;
  * dozen changes; databases that are made, emptied, renamed and removed; transactions that are
  * aborted or never end; little memory.
  *
- * <p>Changes are made inside of checkpoints too. The engine's own tests have hooks there, which its
- * assertions call, so those of one class are on: before the first node is written, and before each
- * node of the highest level that a checkpoint writes. Seeds that four divides have none of these.
- * They run the engine's evictor and compressor, and a second thread writes during checkpoints, so
- * such a seed does not tell where entries lie. Of the other seeds those do for certain which leave
- * one when divided by four: there no database is removed, which the engine does in a thread.
+ * <p>There are changes inside checkpoints too. The engine has hooks for its own tests: before the
+ * first node is written, and before each node of the highest level that a checkpoint writes. Its
+ * assertions call them, so assertions of one class are on. Seeds that four divides use no hooks.
+ * They run the engine's evictor and compressor, and a second thread writes during checkpoints. Such
+ * a seed does not fix the places of entries. Seeds with a remainder of one fix them: no database is
+ * removed there, which is the work of a thread of the engine. For other seeds they vary a little.
  */
 public final class HardLogs {
     private static final String[] SOME_ENGINES_HAVE_NOT = {
@@ -154,7 +154,7 @@ public final class HardLogs {
         }
     }
 
-    /** What is done between two checkpoints, some times. */
+    /** Takes one step between two checkpoints. */
     private void step() {
         if (random.nextInt(15) == 0) {
             favourite = random.nextInt(tables.size());
@@ -203,7 +203,7 @@ public final class HardLogs {
         }
     }
 
-    /** What a hook does: the engine is between two nodes that it writes, and holds nothing. */
+    /** Makes changes in a hook. The engine is between two nodes that it writes, without latches. */
     private void inCheckpoint(int percent, int most) {
         if (hooked || threaded || failure != null || random.nextInt(100) >= percent) {
             return;
@@ -242,7 +242,7 @@ public final class HardLogs {
         set.invoke(null, action == null ? null : made);
     }
 
-    /** Changes of some tables, in one transaction where they have one. */
+    /** Changes some tables, in one transaction where they are transactional. */
     private void change(Random random, int count) {
         Transaction txn = env.beginTransaction(null, null);
         boolean committed = true;
@@ -265,7 +265,7 @@ public final class HardLogs {
         }
     }
 
-    /** Mostly the one that is changed most for a while, so that its root changes in that time. */
+    /** Chooses a table. One is chosen most often for a while, so that its root changes soon. */
     private Table someTable(Random random) {
         boolean isFavourite = random.nextInt(3) > 0;
         return tables.get(isFavourite ? favourite : random.nextInt(tables.size()));
@@ -286,7 +286,7 @@ public final class HardLogs {
         }
     }
 
-    /** One table is closed and opened again; a deferred one may be emptied, a temporary one is. */
+    /** Closes a table and opens it again. A temporary one is empty then, a deferred one may be. */
     private void reopen() {
         Table table = tables.get(random.nextInt(tables.size()));
         if (table.kind == Kind.PLAIN) {
@@ -303,7 +303,7 @@ public final class HardLogs {
         settle();
     }
 
-    /** Databases that come and go. */
+    /** Makes, fills, renames, empties or removes a database. */
     private void restructure() {
         Transaction txn = env.beginTransaction(null, null);
         List<String> before = new ArrayList<>(made);
@@ -341,7 +341,7 @@ public final class HardLogs {
         }
     }
 
-    /** Gives the engine's thread that takes removed databases away some time to do it. */
+    /** Gives the engine's thread some time to take removed databases away. */
     private void settle() {
         try {
             Thread.sleep(threaded ? 0 : SETTLED_MS);
@@ -415,7 +415,7 @@ public final class HardLogs {
             turn = nextTurn(random);
         }
 
-        /** Enough records for a root over leaves, for one that splits, for one over two levels. */
+        /** Chooses enough records for one level below the root, for a split, for two levels. */
         int nextTurn(Random random) {
             order = Math.max(0, random.nextInt(5) - 2);
             int[] children = {2, nodeMax, nodeMax, 2 * nodeMax};

@@ -1,10 +1,11 @@
-"""Cuts small hard logs at every border of entries, and holds a snapshot against the engine.
+"""Cut small hard logs at every border of entries, and compare the snapshot with the engine.
 
 `python -m tests.engine.cuts SEED LOGS [COORDINATE] [--sample N] [--keep DIR]` writes so many logs,
 and judges each cut behind the first CkptStart of each. With `--sample`, N cuts in all are also
 written by `recover --apply` and `checkpoint --apply`, and judged as in `acceptance`. With `--keep`,
 a log that shows a difference stays in DIR, and beside it the first cut of each run of differences,
-with the engine's records. `... HOME [COORDINATE] ...` judges the cuts of one log that is there.
+with the engine's records. `... HOME [COORDINATE] ...` judges the cuts of one existing log.
+`--step N` takes every N-th border only, and all in windows of an old root as a child.
 """
 
 from __future__ import annotations
@@ -46,39 +47,39 @@ from tests.truth.replay import Replayed, replay
 
 CUTS = FOLDER / "Cuts.java"
 NOW_MS = 1_750_000_000_000
-"""When records are read; none of these expires."""
+"""The time of reading. No record expires."""
 
 AT_ONCE = 100
-"""Cuts that the engine is asked for at once: it is asked for each again when it dies of one."""
+"""Cuts in one question. If the engine dies of one of them, each is asked alone."""
 
 LOGS_AT_ONCE = 40
 PLAIN_EVERY = 8
 """One of so many cuts is read without compiled kernels, and one with threads."""
 
 COLLECT_EVERY = 100
-"""Garbage is collected behind so many cuts."""
+"""Cuts between two collections of garbage."""
 
 WINDOW_SHARE = 0.5
-"""Of the cuts that are written: from windows in which a root changed."""
+"""The share of written cuts that lie in windows."""
 
 NO_WINDOW = "no root changed"
 DAMAGE = "damage"
-"""The word of EXPLAINED for what no engine writes."""
+"""The word of EXPLAINED for states that no engine writes."""
 
 T = TypeVar("T")
 
 Sums = dict[str, tuple[int, str]]
-"""Number of records of each database, and a digest of them in their order."""
+"""Number of records of each database, and a digest of the records in their order."""
 
 
 @dataclass
 class Looked:
-    """What the engine finds at one cut.
+    """The engine's answer for one cut.
 
     Attributes:
-        sums: of each database that can be read.
-        contents: the records of these, if it was asked for them.
-        failed: what it says of each database that cannot be read.
+        sums: of each readable database.
+        contents: the records of these databases, if they were asked for.
+        failed: the engine's message for each unreadable database.
     """
 
     sums: Sums = field(default_factory=dict)
@@ -93,33 +94,33 @@ Logs = Iterable[tuple[int, Path]]
 
 @dataclass(frozen=True)
 class CutDifference(Difference):
-    """Where a snapshot and a scan of the engine do not say the same.
+    """A cut at which the snapshot differs from a scan of the engine.
 
     Attributes:
-        searched: whose records the engine finds when it searches for each, as of `whose`; or why
-            it cannot be asked.
+        searched: the side that the engine's searches take, as of `whose`; else the reason why it
+            is unknown.
     """
 
     searched: str
 
     @property
     def is_against_us(self) -> bool:
-        """Whether it is not foretold, or the engine's searches or the replay are against us."""
+        """Return True if it is not foretold, or searches or the replay side with the engine."""
         against = self.replayed == "engine" or self.searched in ("engine", "neither")
         return against or not self.warnings
 
 
 @dataclass
 class CutReport(Report):
-    """What a campaign found; of kinds it has the windows that are open at a cut.
+    """The result of a campaign. Its `kinds` count the windows that are open at each cut.
 
     Attributes:
-        runs: where differing cuts follow one another.
-        alarms: where the snapshot tells of damage, and the engine finds the same records: what an
-            engine wrote is not damaged.
-        accepted: how many were written, and the engine took them.
-        notes: why less was asked of some of these.
-        not_accepted: what was written, and the engine did not take, and why.
+        runs: ranges of differing cuts.
+        alarms: ranges of cuts where the snapshot reports damage and the engine finds the same
+            records. The engine wrote these logs, so they are not damaged.
+        accepted: number of written cuts that the engine accepts.
+        notes: reasons why fewer checks were made of a written cut.
+        not_accepted: written cuts that the engine does not accept, with its problems.
     """
 
     runs: list[str] = field(default_factory=list)
@@ -130,7 +131,7 @@ class CutReport(Report):
 
     @property
     def wrong(self) -> list[Difference]:
-        """Differences that are against us."""
+        """Return the differences that count against the snapshot."""
         return [each for each in self._cut_differences if each.is_against_us]
 
     @property
@@ -156,10 +157,10 @@ class CutReport(Report):
 
 
 class Judge:
-    """One version of the engine: writes logs, looks at cuts, tells records, takes what we write.
+    """One version of the engine. It writes logs, reads cuts, and checks written checkpoints.
 
     Attributes:
-        folder: where logs are made and cut.
+        folder: the place of the logs and their cuts.
     """
 
     def __init__(self, coordinate: str, folder: Path) -> None:
@@ -179,7 +180,7 @@ class Judge:
 
     @functools.cached_property
     def acceptance(self) -> Acceptance:
-        """What takes what we write; most campaigns do not ask it."""
+        """Return the judge of written checkpoints. It starts only when it is needed."""
         class_path = self._compiled("acceptance", [*SOURCES, RECORDS, STRESS])
         return Acceptance(self.java, class_path, self.folder / "acceptance")
 
@@ -189,7 +190,7 @@ class Judge:
         return compile_java(self.java, engine_jar(self.coordinate), classes, sources)
 
     def write(self, seeds: Sequence[int], report: Report) -> Iterator[tuple[int, Path]]:
-        """The logs of these seeds; each is gone when the next is asked for."""
+        """Yield the log of each seed. It is removed when the next is asked for."""
         for start in range(0, len(seeds), LOGS_AT_ONCE):
             some = seeds[start : start + LOGS_AT_ONCE]
             started = time.perf_counter()
@@ -200,7 +201,7 @@ class Judge:
                 shutil.rmtree(home)
 
     def search(self, home: Path, cut: Cut, candidates: Contents) -> Looked | Refusal:
-        """Which of some records the engine finds at a cut, when it searches for each."""
+        """Return those of some records that the engine finds at a cut, by a search for each."""
         place = self.folder / "candidates"
         lines = []
         for name, records in candidates.items():
@@ -210,16 +211,15 @@ class Judge:
         return self.look(home, [cut], "search", place)[cut]
 
     def look(self, home: Path, cuts: Sequence[Cut], mode: str = "sums", *words: object) -> Answers:
-        """What the engine finds at each cut of a log.
+        """Return the engine's answer for each cut of a log.
 
-        When it hangs or dies, it is asked for one cut after the other: for that of which it does,
-        this is the answer.
+        If it hangs or dies, each cut is asked alone. Where it does so again, that is the answer.
 
         Args:
             home: the log.
-            cuts: where it ends.
-            mode: as of Cuts.java, `records` and `search` for what is not much.
-            words: what a mode wants to be told.
+            cuts: the places where it ends.
+            mode: a mode of Cuts.java.
+            words: further words of this mode.
         """
         scratch = self.folder / "scratch"
         scratch.mkdir()
@@ -235,7 +235,7 @@ class Judge:
 
 
 def parse_answers(lines: Iterable[str]) -> Answers:
-    """An answer of Cuts.java."""
+    """Parse an answer of Cuts.java."""
     found: Answers = {}
     cut, looked = Cut(0, 0), Looked()
     records: Records = []
@@ -260,7 +260,7 @@ def parse_answers(lines: Iterable[str]) -> Answers:
 
 
 def sums_of(contents: Contents) -> Sums:
-    """Records as Cuts.java tells them."""
+    """Return counts and digests as Cuts.java does."""
     return {name: (len(records), _digest(records)) for name, records in contents.items()}
 
 
@@ -283,12 +283,12 @@ def run_cuts(
     """Cut each log at every border behind its first CkptStart, and compare.
 
     Args:
-        judge: the engine that is right.
-        logs: what is cut.
-        report: gets what is found.
-        sample: how many cuts of a log are written besides, in the mean.
-        step: only every so-many-th border, and all in windows of an old root as a child.
-        keep: where logs stay that show a difference.
+        judge: the engine, which is right.
+        logs: the logs to cut.
+        report: receives the results.
+        sample: the mean number of cuts of a log that are also written.
+        step: take every `step`-th border, and all in windows of an old root as a child.
+        keep: the folder for logs with differences.
     """
     due = 0.0
     for seed, home in logs:
@@ -312,7 +312,7 @@ class _Trial:
         self.differing: list[tuple[int, CutDifference]] = []
 
     def run(self, step: int) -> None:
-        """Ask both for each cut, and compare."""
+        """Ask both sides for each cut, and compare."""
         self.cuts = [
             cut
             for number, cut in enumerate(self.cuts)
@@ -361,7 +361,7 @@ class _Trial:
         return found
 
     def _tell(self) -> dict[Cut, tuple[Sums | Refusal, set[str]]]:
-        """What the snapshot says of each cut, and of what it warns."""
+        """Return the snapshot's sums and warnings for each cut."""
         found: dict[Cut, tuple[Sums | Refusal, set[str]]] = {}
         place = self.judge.folder / f"cut-{self.seed}"
         write_crash(self.source, Crash("", "", {}), place)
@@ -383,12 +383,12 @@ class _Trial:
 
     @staticmethod
     def _recovered(home: Path, number: int) -> Foretold:
-        """The same for the same cut, when it is asked again."""
+        """Return the snapshot of a cut. The same number gives the same way of reading."""
         is_plain, is_threaded = number % PLAIN_EVERY == 0, number % PLAIN_EVERY == 1
         return recovered(home, NOW_MS, fast=not is_plain, threads=1 + is_threaded)
 
     def _difference(self, number: int, cut: Cut) -> CutDifference:
-        """All of it, and whose side others take."""
+        """Return all about a differing cut."""
         engine = self.judge.look(self.home, [cut], "records")[cut]
         with self._written(cut, "differs") as home:
             foretold = self._recovered(home, number)
@@ -406,7 +406,7 @@ class _Trial:
     def _searched(
         self, cut: Cut, name: str | None, told: Answer, engine: Answer, replayed: Replayed
     ) -> str:
-        """Whose records of the database that differs the engine finds by searches."""
+        """Return the side that searches in the differing database take."""
         if isinstance(told, Refusal) or name is None:
             return "not asked"
         scanned = [] if isinstance(engine, Refusal) else engine[name]
@@ -439,7 +439,7 @@ class _Trial:
             (kept / "records.tsv").write_text(_lines(engine), encoding="utf-8")
 
     def accept(self, count: int) -> None:
-        """Have some cuts written, and the engine judge that; half of them are of windows."""
+        """Write checkpoints at some cuts, half of them in windows, and have them judged."""
         rng = random.Random(f"sample {self.seed}")
         inside = [cut for cut in self.cuts if self.windows[cut]]
         first = rng.sample(inside, min(len(inside), round(count * WINDOW_SHARE)))
@@ -466,7 +466,7 @@ class _Trial:
 
     @contextmanager
     def _written(self, cut: Cut, name: str) -> Iterator[Path]:
-        """A directory with the log that a cut leaves; of a name that it alone has."""
+        """Make a directory with the log up to a cut. Its name is used only once."""
         place = self.judge.folder / f"{name}-{self.seed}-{cut.file_no}-{cut.offset}"
         write_crash(self.source, self._crash(cut), place)
         yield place
@@ -481,7 +481,7 @@ class _Trial:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Collect no garbage by itself: that would take an eighth of the time."""
+    """Turn automatic garbage collection off, which takes an eighth of the time."""
     gc.disable()
     try:
         yield
@@ -499,9 +499,9 @@ Answer = Contents | Refusal
 
 
 def _compare(told: Answer, engine: Looked | Refusal) -> tuple[Found, Answer, Answer]:
-    """The first difference, and the two answers in which it is.
+    """Return the first difference, and the two answers that it lies in.
 
-    Where the engine fails to read some databases, differences in others come first.
+    Differences in readable databases come before unreadable databases.
     """
     unlike = Found("digests alone", "not met when asked again")
     if isinstance(told, Refusal) or isinstance(engine, Refusal):
@@ -518,16 +518,16 @@ def _compare(told: Answer, engine: Looked | Refusal) -> tuple[Found, Answer, Ans
 
 
 def whose(ours: Records, scanned: Records, searched: Records, logged: Records) -> str:
-    """Whose records those are that the engine finds by searches.
+    """Return the side that the engine's searches take.
 
-    Redo of the engine can put records out of reach of its searches: it splits a node that has keys
-    outside of its range. Such ones are still ours, if the newest entries of the log have them.
+    The engine's redo may split a node with keys outside its range. Its searches then miss good
+    records. Missed records count for the snapshot if the newest entries of the log hold them.
 
     Args:
-        ours: of the snapshot.
-        scanned: of the engine's scan.
-        searched: those of both that are found.
-        logged: what the replay of the whole log says, even where it is not sure.
+        ours: records of the snapshot.
+        scanned: records of the engine's scan.
+        searched: those of both that the searches find.
+        logged: records by the replay of the whole log, even where it is not sure.
     """
     there, lost = set(searched), set(ours) - set(searched)
     if there <= set(ours) and len(set(ours)) == len(ours):
@@ -539,7 +539,7 @@ def whose(ours: Records, scanned: Records, searched: Records, logged: Records) -
 
 
 def _side_of(replayed: Replayed, found: Found, told: Answer, engine: Answer) -> str:
-    """As `side_of`; where the engine fails to read a database, of this alone."""
+    """Return the side of the replay. Of an unreadable database, only that one counts."""
     name = found.database
     if isinstance(engine, Refusal) and name is not None and isinstance(replayed.contents, dict):
         if name in replayed.unsure:
@@ -552,7 +552,7 @@ def _side_of(replayed: Replayed, found: Found, told: Answer, engine: Answer) -> 
 def _runs(
     numbered: Iterable[tuple[int, T]], way: Callable[[T], object]
 ) -> Iterator[list[tuple[int, T]]]:
-    """What is at numbers that follow one another, and is alike."""
+    """Yield groups of consecutive numbers whose values are alike."""
     run: list[tuple[int, T]] = []
     for number, each in numbered:
         if run and (run[-1][0] != number - 1 or way(run[-1][1]) != way(each)):
@@ -570,7 +570,7 @@ def _way(difference: CutDifference) -> tuple[str, str | None, str, str, str]:
 
 
 def _lines(engine: Looked | Refusal) -> str:
-    """Records as the engine tells them; what it cannot read as one line each."""
+    """Return records as lines, with one line for each unreadable database."""
     if isinstance(engine, Refusal):
         return f"#refused\t{engine.stage}\t{engine.reason}\t{engine.message}\n"
     lines = []
@@ -582,7 +582,7 @@ def _lines(engine: Looked | Refusal) -> str:
 
 
 def _writing(*, is_recover: bool) -> Write:
-    """What `recover --apply` does, or `checkpoint --apply`."""
+    """Return a writer that does the work of `recover --apply` or of `checkpoint --apply`."""
 
     def write(home: Path) -> None:
         orders = Orders(cuts=True, force=True) if is_recover else Orders()
@@ -596,7 +596,7 @@ def _writing(*, is_recover: bool) -> Write:
 
 @contextmanager
 def fast_folder() -> Iterator[Path]:
-    """A folder in memory where that can be had: an engine that opens a log makes it durable."""
+    """Make a folder, in memory if possible, since an engine syncs each log that it opens."""
     shared = Path("/dev/shm")
     place = shared if os.access(shared, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="je-tools-cuts-", dir=place) as folder:
@@ -604,7 +604,7 @@ def fast_folder() -> Iterator[Path]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Judge, and print the report."""
+    """Judge the chosen logs, and print the report."""
     parser = argparse.ArgumentParser(prog="python -m tests.engine.cuts")
     parser.add_argument("what", nargs="+", metavar="SEED LOGS | HOME | COORDINATE")
     parser.add_argument("--sample", type=int, default=0)

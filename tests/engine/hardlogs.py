@@ -1,7 +1,6 @@
-"""Small logs that are hard on recovery, and where they are cut.
+"""Small logs that are hard on recovery, and the places where they are cut.
 
-The logs are those of HardLogs.java; each is told by a seed, but for every fourth, whose threads
-meet as they like.
+HardLogs.java writes a log for each seed.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tests.truth.headers import Header
 
 HARD_LOGS = FOLDER / "HardLogs.java"
 HOOKED = "-ea:com.sleepycat.je.recovery.Checkpointer"
-"""Assertions of one class: they call the hooks by which there are changes inside checkpoints."""
+"""Assertions of one class. They call the hooks that make changes inside checkpoints."""
 
 LONGEST_SECONDS = 1200
 
@@ -31,7 +30,7 @@ CHILD, ROOT = "old root as child", "new root"
 
 
 class Cut(NamedTuple):
-    """Where a log ends: in which file, and behind how many bytes of it."""
+    """The end of a log: the number of its last file, and the bytes of that file."""
 
     file_no: int
     offset: int
@@ -41,10 +40,10 @@ class Cut(NamedTuple):
 
 
 def write_hard_logs(java: Path, class_path: str, folder: Path, seeds: Sequence[int]) -> list[Path]:
-    """Let one process of the engine write the log of each seed; gives their directories.
+    """Write the log of each seed in one process, and return the directories.
 
     Raises:
-        RuntimeError: the engine, or what it is told to do, failed; the text is all that it said.
+        RuntimeError: the engine or the workload failed; the text is the output.
     """
     command: list[str | Path] = [java, *QUICK_START, HOOKED, "-cp", class_path, "HardLogs", folder]
     command += [str(seed) for seed in seeds]
@@ -57,7 +56,7 @@ def write_hard_logs(java: Path, class_path: str, folder: Path, seeds: Sequence[i
 
 
 def cuts_of(source: Source) -> list[Cut]:
-    """Every border of entries from behind the first CkptStart on, in the order of the log."""
+    """Return every border of entries behind the first CkptStart, in the order of the log."""
     found: list[Cut] = []
     has_begun = False
     for file_no in sorted(source.files):
@@ -69,17 +68,18 @@ def cuts_of(source: Source) -> list[Cut]:
 
 
 def windows(source: Source) -> dict[Cut, frozenset[str]]:
-    """By each border of entries: which windows are open there in which a root changed.
+    """Return the windows of root changes that are open at each border of entries.
 
-    The root of a database is the node of the newest entry before that is marked as a root.
+    The root of a database is the node of the newest earlier entry that has the root mark.
 
-    `CHILD`: among the entries that recovery replays is one of a root, without the mark. An old root
-    is in the log as a child, and its new parent is not. It opens behind such an entry that is not
-    provisional for good (YES). It closes behind an entry of another root, and behind the CkptEnd
-    of the same checkpoint if the entry is provisional until then, else behind that of the next.
+    `CHILD`: recovery replays an entry of the root without the mark. The log holds an old root as
+    a child, and not yet its new parent. The window opens behind such an entry, unless that is
+    provisional for good (YES). It closes behind an entry of another root. If the entry is
+    BEFORE_CKPT_END, it also closes behind the CkptEnd of the same checkpoint, else behind that of
+    the next one that begins behind the entry.
 
-    `ROOT` opens behind an entry with the mark of another node than the root: a split has given the
-    tree a new one. It closes behind a CkptEnd: until then the descriptor may name the old one.
+    `ROOT` opens behind an entry with the mark of another node than the root: a split has made a
+    new root. It closes behind a CkptEnd. Until then the descriptor may name the old root.
     """
     found: dict[Cut, frozenset[str]] = {}
     state = _Roots()
@@ -99,13 +99,13 @@ def windows(source: Source) -> dict[Cut, frozenset[str]]:
 
 @dataclass
 class _Roots:
-    """The windows as they are behind some entries of a log.
+    """The state of the windows behind some entries of a log.
 
     Attributes:
-        roots: ids of the nodes that are roots, by database.
-        children: entries of these without the mark, by database: LSN, and whether it is
-            provisional until the end of the checkpoint.
-        new: databases whose root has changed since the last CkptEnd.
+        roots: ids of root nodes by database.
+        children: entries of these nodes without the mark, by database. The flag marks entries
+            that are provisional until the end of the checkpoint.
+        new: databases with a new root since the last CkptEnd.
     """
 
     roots: dict[int, int] = field(default_factory=dict)
@@ -114,12 +114,12 @@ class _Roots:
 
     @property
     def open(self) -> frozenset[str]:
-        """What is open here."""
+        """Return the open windows."""
         is_open = {CHILD: any(self.children.values()), ROOT: bool(self.new)}
         return frozenset(name for name, some in is_open.items() if some)
 
     def node(self, entry: Header, fields: Mapping[str, Any]) -> None:
-        """A node comes next."""
+        """Take the next entry, a node."""
         database, node = fields["db_id"], fields["node_id"]
         known = self.roots.get(database)
         if fields["booleans"] & 1:
@@ -133,7 +133,7 @@ class _Roots:
             self.children.setdefault(database, []).append((entry.lsn, is_until_end))
 
     def checkpoint(self, start_lsn: int) -> None:
-        """A CkptEnd comes next."""
+        """Take the next entry, a CkptEnd."""
         self.new.clear()
         for database, entries in self.children.items():
             kept = [each for each in entries if each[0] >= start_lsn and not each[1]]

@@ -1,6 +1,6 @@
-"""Every cut of small hard logs: the snapshot finds what the engine finds, or says why it does not.
+"""Cuts of small hard logs: the snapshot finds the engine's records, or foretells its failure.
 
-The logs, and the windows in which roots change: `hardlogs`; the campaign: `cuts`.
+`hardlogs` has the logs and the windows of root changes, `cuts` the campaign.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from tests.truth.contents import Refusal, parse_contents
 
 ENGINES = (JE_18, JE_5, STARROCKS)
 FEW = {JE_18: 37, JE_5: 17, STARROCKS: 37}
-"""By engine a seed whose log has windows of both kinds, and not many entries."""
+"""For each engine a seed whose log is short and has windows of both kinds."""
 
 STEP = 200
 LOGS, PARTS, SAMPLES = 14, 2, 180
-"""Of each engine; so many cuts are written too."""
+"""For each engine. SAMPLES is the number of cuts that are also written."""
 
 
 def judged(report: CutReport) -> None:
@@ -58,7 +58,7 @@ def judged(report: CutReport) -> None:
 @pytest.mark.engine
 @pytest.mark.parametrize("coordinate", ENGINES)
 def test_cuts(coordinate: str) -> None:
-    """All cuts in which an old root is a child, and some of the others."""
+    """Judge all cuts in windows of an old root as a child, and some others."""
     with fast_folder() as folder, Judge(coordinate, folder) as judge:
         report = CutReport(f"seed {FEW[coordinate]}")
         run_cuts(judge, judge.write([FEW[coordinate]], report), report, step=STEP)
@@ -71,7 +71,7 @@ def test_cuts(coordinate: str) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("coordinate", ENGINES)
 def test_many_cuts(coordinate: str, part: int) -> None:
-    """Every cut, and of a sample what we write there."""
+    """Judge every cut, and the checkpoints that are written at some."""
     count = LOGS // PARTS
     seeds = range(1 + part * count, 1 + (part + 1) * count)
     with fast_folder() as folder, Judge(coordinate, folder) as judge:
@@ -83,7 +83,7 @@ def test_many_cuts(coordinate: str, part: int) -> None:
 
 
 def root_split_cases() -> list[Path]:
-    """Cuts that were found elsewhere, which lie beside the corpus, with the engine's records."""
+    """Return the known cuts beside the corpus, each with the engine's records."""
     whole = corpus()
     found = sorted((whole.parent / "cases").glob("*-root-split-*")) if whole else []
     return [case for case in found if (case / "records.tsv").is_file()]
@@ -97,7 +97,7 @@ def test_root_split_cases(case: Path) -> None:
 
 
 class Echo(Judge):
-    """An engine that always says what the snapshot says."""
+    """An engine that always agrees with the snapshot."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -117,7 +117,7 @@ class Echo(Judge):
 
 
 def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One record less in some answers: each is found, and nothing else."""
+    """Take one record out of some answers; the campaign finds these and no others."""
     planted = []
 
     def one_less(home: Path, now_ms: int, **how: Any) -> Foretold:
@@ -214,7 +214,7 @@ def test_cuts_begin_behind_the_first_checkpoint_start(tmp_path: Path) -> None:
 
 
 class Nodes:
-    """A log of nodes, and what windows are open behind each."""
+    """A log of nodes, and the windows behind each."""
 
     def __init__(self) -> None:
         self.log = TreeLog()
@@ -224,7 +224,7 @@ class Nodes:
         self.log.node(slots, level=2, node_id=node_id, is_root=is_root, flags=flags, db=db)
 
     def open(self, folder: Path) -> list[str]:
-        """The first letters of what is open, for each entry behind the file header."""
+        """Return the first letters of open windows, for each entry behind the file header."""
         found = windows(read_source(self.log.write(folder)))
         letters = {CHILD: "c", ROOT: "r"}
         return ["".join(sorted(letters[name] for name in found[cut])) for cut in sorted(found)][1:]
@@ -244,7 +244,7 @@ def test_windows_of_a_deferred_split(tmp_path: Path) -> None:
 
 
 def test_windows_of_a_split_that_is_logged_at_once(tmp_path: Path) -> None:
-    """The new root is there before the old one is a child; only its second logging is whole."""
+    """The log holds the new root before the old root as a child."""
     nodes = Nodes()
     nodes.node(1, is_root=True)
     nodes.node(2, is_root=True)
@@ -261,7 +261,7 @@ def test_windows_of_nodes_that_are_provisional_for_good(tmp_path: Path) -> None:
 
 
 def test_windows_that_the_end_of_a_checkpoint_does_not_close(tmp_path: Path) -> None:
-    """A root that is split behind the beginning of a checkpoint may be no part of it."""
+    """A root that splits behind a CkptStart may be no part of that checkpoint."""
     nodes = Nodes()
     nodes.node(1, is_root=True)
     start = nodes.log.here
