@@ -263,7 +263,7 @@ def _stream_records(
     labels = tuple(change.label for change in Change)
     marks = Marks("change", labels, lambda records: cast(Changes, records).change)
     form = RecordFormat(options["format_"])
-    sink = open_record_sink(form, masking, marks, fast=a.fast or b.fast)
+    sink = open_record_sink(form, masking, marks)
     sources = (Source(named(pair.either, a, b), changes) for pair, changes in found)
     write_stream(sink, sources, out)
 

@@ -226,7 +226,7 @@ def _prepare(
     environment = reading.environment
     judge, totals = None, Totals(environment.name)
     if not options["follow"]:
-        judge = Judge(environment, totals, fast=scanner.is_fast(environment.size))
+        judge = Judge(environment, totals)
     if not (options["databases"] or options["follow"] or selection.needs_times):
         search = NameSearch(environment, scanner)
         search.read_last()
@@ -401,7 +401,6 @@ def _sink(
         EntryFormat(options["format_"]),
         names,
         masking,
-        fast=scanner.is_fast(environment.size),
         width=width,
         versions=frozenset(file.version for file in environment.files),
     )

@@ -124,8 +124,7 @@ def _sink(export: Export, options: Options) -> RecordSink:
         RecordFormat(options["format_"]),
         chosen_masking(options["data_mode"]),
         is_print=options["is_print"],
-        fast=export.snapshot.fast,
-        threads=export.snapshot.scanner.thread_count() if export.snapshot.fast else 1,
+        threads=export.snapshot.threads,
         forks=True,
     )
 

@@ -135,9 +135,7 @@ def _show_records(
         if section.rows:
             write_section(section, out, "table", options["output"])
         return len(section.rows), 0
-    sink = open_record_sink(
-        RecordFormat(options["format_"]), masking, fast=snapshot.fast, threads=1
-    )
+    sink = open_record_sink(RecordFormat(options["format_"]), masking, threads=1)
     sources = [Source(named(database, snapshot), found)]
     return sum(done.records for done in sink.write(sources, out)), 0
 

@@ -184,7 +184,6 @@ def _sink(salvaged: Salvage, masking: Masking, options: Options) -> RecordSink:
         masking,
         confidence_marks(),
         is_print=options["is_print"],
-        fast=salvaged.fast,
         threads=options["threads"],
         forks=True,
     )

@@ -176,10 +176,9 @@ def _with_trees(
         keep_freed_memory()
         return open_trees(environment, quiet, now_ms, to_lsn)
 
-    is_fast = scanner.is_fast(environment.size)
     # It is mostly Python, and so are the imports, while the scan is mostly machine code.
-    opened = begin(open_all) if is_fast and scanner.thread_count() > 1 else open_all
-    prints = Fingerprints(Printing.at_random(fast=True)) if is_fast else None
+    opened = begin(open_all) if scanner.threads_for(environment.size) > 1 else open_all
+    prints = Fingerprints(Printing.at_random())
     yield from verify(environment, scanner, totals, everything=options["everything"], prints=prints)
     from je_tools.treecheck.findings import tree_findings
 

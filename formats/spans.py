@@ -58,7 +58,7 @@ class Spans(Struct, frozen=True):
         """Return those of a mask, of an index array in its order, or of a slice."""
         return Spans(self.data, self.starts[keep], self.sizes[keep])
 
-    def packed(self, *, fast: bool = True) -> Spans:
+    def packed(self) -> Spans:
         """Return the same strings one after the other in an array of their own, read-only."""
         offsets, data = gather(self.data, self.starts, self.sizes)
         data.flags.writeable = False
@@ -69,7 +69,7 @@ class TooLongError(Exception):
     """Values too long to be put one after the other."""
 
 
-def gather(data: Bytes, starts: Ints, sizes: Ints, *, fast: bool = True) -> tuple[Offsets, Bytes]:
+def gather(data: Bytes, starts: Ints, sizes: Ints) -> tuple[Offsets, Bytes]:
     """Return the bytes of all spans one after the other: offsets int32 (n + 1,), bytes uint8.
 
     Raises:
@@ -78,16 +78,12 @@ def gather(data: Bytes, starts: Ints, sizes: Ints, *, fast: bool = True) -> tupl
     return _known(_native.gather(Spans(data, starts, sizes), GATHERED_MAX))
 
 
-def gather_hex(
-    data: Bytes, starts: Ints, sizes: Ints, *, fast: bool = True
-) -> tuple[Offsets, Bytes]:
+def gather_hex(data: Bytes, starts: Ints, sizes: Ints) -> tuple[Offsets, Bytes]:
     """Return the same as `gather`, each byte as two lower-case hexadecimal digits."""
     return _known(_native.gather_hex(Spans(data, starts, sizes), GATHERED_MAX))
 
 
-def gather_printable(
-    data: Bytes, starts: Ints, sizes: Ints, most: int, *, fast: bool = True
-) -> tuple[Offsets, Bytes]:
+def gather_printable(data: Bytes, starts: Ints, sizes: Ints, most: int) -> tuple[Offsets, Bytes]:
     """Return at most `most` bytes of each span as printable ASCII.
 
     `.` stands for other bytes, and `~` for the last one where a span was cut.
@@ -95,7 +91,7 @@ def gather_printable(
     return _known(_native.gather_printable(Spans(data, starts, sizes), most, GATHERED_MAX))
 
 
-def spell_lsns(lsns: Ints, *, fast: bool = True) -> tuple[Offsets, Bytes]:
+def spell_lsns(lsns: Ints) -> tuple[Offsets, Bytes]:
     """Return LSNs as `0x3/0x1a2f`: offsets int32 (n + 1,), ASCII bytes uint8."""
     return _known(_native.lsn_texts(lsns, GATHERED_MAX))
 
@@ -106,13 +102,11 @@ def _known(strings: tuple[Offsets, Bytes] | None) -> tuple[Offsets, Bytes]:
     return strings
 
 
-def starts_with(
-    data: Bytes, starts: Ints, sizes: Ints, needle: bytes, *, whole: bool, fast: bool = True
-) -> Mask:
+def starts_with(data: Bytes, starts: Ints, sizes: Ints, needle: bytes, *, whole: bool) -> Mask:
     """Return which spans begin with `needle`, or with `whole` are equal to it."""
     return _native.starts_with(Spans(data, starts, sizes), needle, whole=whole)
 
 
-def contains(data: Bytes, starts: Ints, sizes: Ints, needle: bytes, *, fast: bool = True) -> Mask:
+def contains(data: Bytes, starts: Ints, sizes: Ints, needle: bytes) -> Mask:
     """Return which spans hold `needle` somewhere."""
     return _native.contains(Spans(data, starts, sizes), needle)

@@ -50,7 +50,7 @@ class Opened(Struct, frozen=True):
 
 
 def open_values(
-    data: Bytes, at: int, kind: int, rules: Ints, state: int, count: int = 1, *, fast: bool = True
+    data: Bytes, at: int, kind: int, rules: Ints, state: int, count: int = 1
 ) -> tuple[Opened, int]:
     """Take numbers out of values that lie behind each other, and tell where those end.
 
@@ -64,7 +64,6 @@ def open_values(
             That of field 0 is a role in which the end of each struct is told.
         state: of the values; in state 0 nothing is taken out.
         count: how many there are.
-        fast: has no meaning any more.
 
     Raises:
         ThriftError: they end behind `data`, or are not of this protocol.
@@ -76,14 +75,13 @@ def open_values(
     return Opened(text, places, numbers, roles), end
 
 
-def fill(opened: Opened, values: Ints, *, fast: bool = True) -> tuple[Bytes, Ints]:
+def fill(opened: Opened, values: Ints) -> tuple[Bytes, Ints]:
     """The bytes with other numbers, and where in them each ends.
 
     Args:
         opened: the bytes, and where numbers are to stand.
         values: int64 (n,); the numbers, not below 0, or LEFT_OUT or NOTHING. Only the last field
             of a struct can be left out, as fields are counted, and one whose head is a byte.
-        fast: has no meaning any more.
     """
     filled = _native.fill_thrift(opened.text, opened.places, values)
     if filled is None:

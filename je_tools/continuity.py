@@ -264,7 +264,7 @@ def is_evidence(file_no: int, missing: Ranges) -> bool:
     return bool(missing) and file_no > missing[-1][1]
 
 
-def evidence(rows: Rows, missing: Ranges, *, fast: bool) -> Evidence | None:
+def evidence(rows: Rows, missing: Ranges) -> Evidence | None:
     """What `rows` say of files that are missing; None where none are, or nothing is said.
 
     Only files behind which all others are present are asked: a record of a file being in use
@@ -273,7 +273,6 @@ def evidence(rows: Rows, missing: Ranges, *, fast: bool) -> Evidence | None:
     Args:
         rows: entries of one file.
         missing: `Environment.missing`.
-        fast: use compiled kernels.
     """
     if not is_evidence(rows.file_no, missing):
         return None
@@ -284,13 +283,13 @@ def evidence(rows: Rows, missing: Ranges, *, fast: bool) -> Evidence | None:
         return None
     ckpt_end = rows.fields(int(ends[-1])) if len(ends) else {}
     lsn = int(rows.lsn[ends[-1]]) if len(ends) else None
-    return Evidence(_of_missing_files(rows.take(summaries), missing, fast), ckpt_end, lsn)
+    return Evidence(_of_missing_files(rows.take(summaries), missing), ckpt_end, lsn)
 
 
-def _of_missing_files(rows: Rows, missing: Ranges, fast: bool) -> list[tuple[int, int, bool]]:
+def _of_missing_files(rows: Rows, missing: Ranges) -> list[tuple[int, int, bool]]:
     if not len(rows):
         return []
-    found = _summaries(rows, fast)
+    found = _summaries(rows)
     firsts, lasts = np.array(missing).T
     i = np.searchsorted(firsts, found.file_no, side="right") - 1
     keep = (i >= 0) & (found.file_no <= lasts[i])
@@ -321,7 +320,7 @@ class _Summaries(Struct, frozen=True):
     live: npt.NDArray[np.bool_]
 
 
-def _summaries(rows: Rows, fast: bool) -> _Summaries:
+def _summaries(rows: Rows) -> _Summaries:
     """The keys of FileSummaryLN entries, those left out that do not decode.
 
     The key is the last field before v19, and has its length in front of it since. Source:
@@ -330,7 +329,7 @@ def _summaries(rows: Rows, fast: bool) -> _Summaries:
     from je_tools.formats.je.columns import decode
 
     wanted = frozenset({"key", "data"} if rows.version >= _KEY_BEFORE_DATA else {"data"})
-    decoded = decode(rows, Family.FILE_SUMMARY_LN, fast=fast, wanted=wanted)
+    decoded = decode(rows, Family.FILE_SUMMARY_LN, wanted=wanted)
     if rows.version >= _KEY_BEFORE_DATA:
         starts, sizes = decoded.fields.span("key")
     else:

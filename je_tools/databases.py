@@ -186,5 +186,5 @@ def _record_bytes(reading: Reading, slots: Slots, lives: Mask) -> int:
 
 def _sizes(reading: Reading, lsns: Ints) -> int:
     """Bytes of the entries at LSNs."""
-    found = fetch(reading.tree.image, lsns, fast=reading.tree.fast, check=False)
+    found = fetch(reading.tree.image, lsns, check=False)
     return int(found.size[found.good].sum())

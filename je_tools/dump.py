@@ -67,14 +67,12 @@ def read_names_and_times(
 
     A judge is shown all of it in passing, whatever is selected.
     """
-    fast = scanner.is_fast(environment.size)
-
     window = selection.window
     names: list[NamePart] = []
 
     def collect(rows: Rows) -> _Told:
-        times = None if window is None else collect_times(rows, window, fast=fast)
-        return _Told(collect_names(rows, fast=fast), times, judge.look(rows) if judge else None)
+        times = None if window is None else collect_times(rows, window)
+        return _Told(collect_names(rows), times, judge.look(rows) if judge else None)
 
     def times() -> Iterator[TimeMarks]:
         # Decoding times takes many times the memory of a range.
@@ -137,11 +135,10 @@ class Dump(Struct, Generic[E], frozen=True):
                 of a limited dump.
         """
         chosen = self.wanted_files(environment)
-        fast = self.scanner.is_fast(environment.size)
         if self.limit is not None:
-            yield from self._run_limited(chosen, ended, fast)
+            yield from self._run_limited(chosen, ended)
             return
-        work = partial(_encoded, replace(self, scanner=Scanner()), fast)
+        work = partial(_encoded, replace(self, scanner=Scanner()))
         for part in self._parts(chosen, work):
             if taken is not None:
                 taken(part, [told.seen for told in part.results if told.seen is not None])
@@ -174,31 +171,31 @@ class Dump(Struct, Generic[E], frozen=True):
         return is_long and encodes_there
 
     def _run_limited(
-        self, environment: Environment, ended: Callable[[FileState], None], fast: bool
+        self, environment: Environment, ended: Callable[[FileState], None]
     ) -> Iterator[Encoded[E]]:
         """The first entries: encoded one piece after the other, as far as they are wanted."""
         left = self.limit or 0
-        for part in self._parts(environment, partial(_copied, self, fast)):
+        for part in self._parts(environment, partial(_copied, self)):
             for rows in (rows for pieces in part.results for rows in pieces):
                 some = rows.take(np.arange(min(left, len(rows))))
-                yield _encode(self, some, fast)
+                yield _encode(self, some)
                 left -= len(some)
                 if not left:
                     return
             if part.end is not None:
                 ended(part.end)
 
-    def encode_rows(self, rows: Rows, fast: bool) -> list[Encoded[E]]:
+    def encode_rows(self, rows: Rows) -> list[Encoded[E]]:
         """What is selected of `rows`, encoded."""
-        return [_encode(self, piece, fast) for piece in self.choose(rows, fast)]
+        return [_encode(self, piece) for piece in self.choose(rows)]
 
-    def choose(self, rows: Rows, fast: bool) -> Iterator[Rows]:
+    def choose(self, rows: Rows) -> Iterator[Rows]:
         """What is selected of `rows`, in pieces of at most MAX_ROWS, in the order of the dump."""
         rows = self.selection.of_headers(rows)
         starts = range(0, len(rows), MAX_ROWS)
         for start in reversed(starts) if self.backward else starts:
             some = rows.take(np.arange(start, min(start + MAX_ROWS, len(rows))))
-            some = self.selection.of_payloads(some, fast=fast)
+            some = self.selection.of_payloads(some)
             if len(some):
                 yield some.take(np.arange(len(some))[::-1]) if self.backward else some
 
@@ -234,10 +231,10 @@ class _Shown(Struct, Generic[E], frozen=True):
     seen: Seen | None
 
 
-def _encoded(dump: Dump[E], fast: bool, rows: Rows) -> _Shown[E]:
+def _encoded(dump: Dump[E], rows: Rows) -> _Shown[E]:
     """The work of an unlimited dump."""
     seen = dump.look(rows) if dump.look is not None else None
-    return _Shown(dump.encode_rows(rows, fast), seen)
+    return _Shown(dump.encode_rows(rows), seen)
 
 
 def _packed(pack: Callable[[Iterator[Any]], E], results: Iterator[_Shown[Any]]) -> list[_Shown[E]]:
@@ -260,8 +257,8 @@ def _packed(pack: Callable[[Iterator[Any]], E], results: Iterator[_Shown[Any]]) 
     return seen
 
 
-def _encode(dump: Dump[E], rows: Rows, fast: bool) -> Encoded[E]:
-    table = dump.build(rows, fast=fast)
+def _encode(dump: Dump[E], rows: Rows) -> Encoded[E]:
+    table = dump.build(rows)
     if dump.look_up is not None:
         dump.look_up(table)
     try:
@@ -275,7 +272,7 @@ def _encode(dump: Dump[E], rows: Rows, fast: bool) -> Encoded[E]:
         ) from error
 
 
-def _copied(dump: Dump[E], fast: bool, rows: Rows) -> list[Rows]:
+def _copied(dump: Dump[E], rows: Rows) -> list[Rows]:
     """The work of a limited dump: the rows, since only later it is known how many are wanted."""
-    pieces = (p.take(np.arange(min(len(p), dump.limit or 0))) for p in dump.choose(rows, fast))
+    pieces = (p.take(np.arange(min(len(p), dump.limit or 0))) for p in dump.choose(rows))
     return [replace(piece, data=piece.data.copy()) for piece in pieces]

@@ -74,13 +74,12 @@ class EntryTable(Struct, frozen=True):
 
 
 def build_table(
-    rows: Rows, *, fast: bool, wanted: frozenset[str] | None = None, whole: Mask | None = None
+    rows: Rows, *, wanted: frozenset[str] | None = None, whole: Mask | None = None
 ) -> EntryTable:
     """Decode the payloads of `rows`.
 
     Args:
         rows: at most `columns.MAX_ROWS` entries of one file.
-        fast: use compiled kernels.
         wanted: payload fields to decode; None for all, and then entries that do not decode are
             found too. An entry with a bad checksum is decoded as far as it goes. Where none are
             wanted no payload is looked at.
@@ -99,7 +98,7 @@ def build_table(
             index = _where(families == i + 1, share)
             if len(index):
                 some = rows if len(index) == n else rows.take(index)
-                decoded = decode(some, family, fast=fast, wanted=fields)
+                decoded = decode(some, family, wanted=fields)
                 parts.append(FamilyPart(family, index, decoded))
         alone.append(_where(families == 0, share))
     alone += [part.index[part.decoded.bad] for part in parts]

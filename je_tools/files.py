@@ -167,7 +167,7 @@ def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    listing = Listing(environment, fast=scanner.is_fast(environment.size))
+    listing = Listing(environment)
     for part in scanner.scan(environment, listing.look):
         listing.take(part, part.results)
     listing.finish()
@@ -183,10 +183,10 @@ class Listing:
         look: gives what `take` wants to be told of rows.
     """
 
-    def __init__(self, environment: Environment, *, fast: bool) -> None:
+    def __init__(self, environment: Environment) -> None:
         self.rows: list[FileRow] = []
         self.totals = Totals(environment.name)
-        self._judge = Judge(environment, self.totals, fast=fast)
+        self._judge = Judge(environment, self.totals)
         self.look = partial(look_at_file, look=self._judge.look)
 
     def take(self, part: Part[Any], results: Sequence[FileSeen]) -> list[Finding]:

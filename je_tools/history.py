@@ -113,7 +113,7 @@ def records_of_key(
         yield from snapshot.records(database, inside=range_of(pattern), show_expired=show_expired)
         return
     for records in snapshot.records(database, show_expired=show_expired):
-        keep = _matches(records.key, pattern, snapshot.fast)
+        keep = _matches(records.key, pattern)
         if keep.any():
             yield records.take(keep)
 
@@ -155,10 +155,8 @@ def history_of_key(snapshot: Snapshot, database: Database, pattern: KeyPattern) 
     return History(marked, damaged)
 
 
-def _matches(keys: Spans, pattern: KeyPattern, fast: bool) -> Mask:
-    return starts_with(
-        keys.data, keys.starts, keys.sizes, pattern.needle, whole=pattern.whole, fast=fast
-    )
+def _matches(keys: Spans, pattern: KeyPattern) -> Mask:
+    return starts_with(keys.data, keys.starts, keys.sizes, pattern.needle, whole=pattern.whole)
 
 
 class _Collect(Struct, frozen=True):
@@ -175,19 +173,18 @@ class _Collect(Struct, frozen=True):
         versions: list[Version] = []
         for some in _pieces(rows, counts & types[rows.type]):
             versions += self._versions(some)
-        ends = _ends(rows, counts & _IS_END[rows.type], self.snapshot.fast)
+        ends = _ends(rows, counts & _IS_END[rows.type])
         return versions, ends, int(np.count_nonzero(inside & ~rows.good))
 
     def _versions(self, rows: Rows) -> Iterator[Version]:
-        fast = self.snapshot.fast
-        table = entries.build_table(rows, fast=fast, wanted=_KEYS)
+        table = entries.build_table(rows, wanted=_KEYS)
         keys, _ = self._parts(rows, table)
         hits = table.has_db & (table.db_id == self.database.db_id)
-        hits &= _matches(keys, self.pattern, fast)
+        hits &= _matches(keys, self.pattern)
         if not hits.any():
             return
         rows = rows.take(np.flatnonzero(hits))
-        table = entries.build_table(rows, fast=fast)
+        table = entries.build_table(rows)
         keys, data = self._parts(rows, table)
         for row in range(len(rows)):
             time_ms = int(table.time_ms[row])
@@ -210,7 +207,7 @@ class _Collect(Struct, frozen=True):
             return keys, _with_payloads(rows, data)
         if not self.database.has_duplicates or self.database.old_duplicates:
             return keys, data
-        first, second = split_two_part_keys(keys, fast=self.snapshot.fast)
+        first, second = split_two_part_keys(keys)
         deleted = table.data_size < 0
         return first, Spans(second.data, second.starts, np.where(deleted, -1, second.sizes))
 
@@ -232,10 +229,10 @@ def _pieces(rows: Rows, wanted: Mask) -> Iterator[Rows]:
         yield rows.take(chosen[first : first + MAX_ROWS])
 
 
-def _ends(rows: Rows, wanted: Mask, fast: bool) -> _Ends:
+def _ends(rows: Rows, wanted: Mask) -> _Ends:
     parts = []
     for some in _pieces(rows, wanted):
-        head = decode(some, Family.TXN_END, fast=fast).fields
+        head = decode(some, Family.TXN_END).fields
         times = head.number("time_ms") if head.has("time_ms") else np.zeros(len(some), np.int64)
         parts.append(_Ends(some.lsn, head.number("txn_id"), times, some.type == COMMIT_NO))
     return _joined(parts)

@@ -71,9 +71,7 @@ class Kept(Struct, frozen=True):
         rows = rows[salvaged.choice.taken[rows]]
         lns, confidence = salvaged.content.lns, salvaged.choice.confidence
         # What is not taken apart is as it is stored.
-        reading = Reading(
-            salvaged.image, one.database.has_duplicates and not two_part, salvaged.fast
-        )
+        reading = Reading(salvaged.image, one.database.has_duplicates and not two_part)
         batches = reading.batches(lns.lsn[rows], lns.size[rows], confidence[rows])
         pieces = [batch.read().key for batch in batches]
         for named in salvaged.named_batches(one):

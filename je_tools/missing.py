@@ -294,7 +294,7 @@ class _Search(Struct, frozen=True, dict=True):
     def places(self, losses: Iterable[Loss]) -> dict[int, list[Found]]:
         """By the number of a file, what there is in each place in it that is lost."""
         lsns = np.unique(np.array([lsn for loss in losses for lsn in loss.lsns], np.int64))
-        found = fetch(self.snapshot.image, lsns, fast=self.snapshot.fast).found
+        found = fetch(self.snapshot.image, lsns).found
         places: dict[int, list[Found]] = {}
         for lsn, each in zip(lsns.tolist(), found.tolist(), strict=True):
             places.setdefault(lsn >> 32 & 0xFFFFFFFF, []).append(Found(each))
@@ -413,7 +413,7 @@ class _Search(Struct, frozen=True, dict=True):
         if tree.two_part:
             asked[:] = False
         slots = slots.take(asked)
-        lost = self._lost(tree.image, slots.lsn, fast=tree.fast)
+        lost = self._lost(tree.image, slots.lsn)
         return slots.key.take(lost), slots.lsn[lost]
 
     def _changed(self, tree: Tree, overlay: Overlay, loss: Loss) -> tuple[Spans, Ints]:
@@ -437,8 +437,8 @@ class _Search(Struct, frozen=True, dict=True):
             [part for part in parts if part.file_no not in self.wanted.without]
         )
 
-    def _lost(self, image: Image, lsns: Ints, *, fast: bool) -> Mask:
-        found = fetch(image, lsns, fast=fast, check=False).found
+    def _lost(self, image: Image, lsns: Ints) -> Mask:
+        found = fetch(image, lsns, check=False).found
         return self.is_gone(lsns) | (found <= Found.NO_ENTRY)
 
     def _count(self, loss: Loss) -> None:
@@ -449,11 +449,11 @@ class _Search(Struct, frozen=True, dict=True):
             return
         tree = self.snapshot.tree(database)
         keys = self.kept.keys(loss.db_id, two_part=tree.two_part)
-        keys = keys.take(order_keys(keys, two_part=tree.by_parts, fast=tree.fast))
+        keys = keys.take(order_keys(keys, two_part=tree.by_parts))
         if len(keys):
-            at = search_sorted(keys, loss.keys, two_part=tree.by_parts, fast=tree.fast)
+            at = search_sorted(keys, loss.keys, two_part=tree.by_parts)
             at = np.minimum(at, len(keys) - 1)
-            loss.kept = equal_keys(keys.take(at), loss.keys, fast=tree.fast)
+            loss.kept = equal_keys(keys.take(at), loss.keys)
         found = places(tree, keys, loss.ranges)
         counts = self._keys_in(loss, database, tree)
         loss.ranges = [
@@ -485,7 +485,7 @@ def places(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[i
     if not ranges:
         return []
     bounds = joined_spans([bound(key) for one in ranges for key in (one.low, one.high)])
-    found = search_sorted(keys, bounds, two_part=tree.by_parts, fast=tree.fast).reshape(-1, 2)
+    found = search_sorted(keys, bounds, two_part=tree.by_parts).reshape(-1, 2)
     is_open = bounds.sizes.reshape(-1, 2) < 0
     found[is_open[:, 0], 0] = 0
     found[is_open[:, 1], 1] = len(keys)

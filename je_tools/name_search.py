@@ -71,13 +71,12 @@ class NameSearch(Struct):
         start = max(self._unread - self._step, 0)
         files = self.environment.files[start : self._unread]
         self._unread, self._step = start, self._step * 2
-        fast = self.scanner.is_fast(self.environment.size)
 
         def collect(rows: Rows) -> NamePart:
-            return collect_names(rows, fast=fast)
+            return collect_names(rows)
 
         some = replace(self.environment, files=files)
-        parts = replace(self.scanner, fast=fast, wide=True).scan(some, collect)
+        parts = replace(self.scanner, wide=True).scan(some, collect)
         self._parts = [told for part in parts for told in part.results] + self._parts
         self.names.update(resolve(self._parts))
         self._settled = settled_ids(self._parts)

@@ -103,14 +103,13 @@ _NO_IDS = np.empty(0, np.int64)
 _NOTHING = NamePart((), _NO_IDS)
 
 
-def collect_names(rows: Rows, *, fast: bool = False) -> NamePart:
+def collect_names(rows: Rows) -> NamePart:
     """What these rows say of database names; runs in any thread, keeps no view of the bytes.
 
     Damaged and undecodable entries say nothing.
 
     Args:
         rows: entries of one file, in log order.
-        fast: decode aborts with compiled kernels, for logs that are read with them anyway.
     """
     found = np.flatnonzero(_NAMING_OR_ABORT[rows.type])
     if not len(found):
@@ -120,7 +119,7 @@ def collect_names(rows: Rows, *, fast: bool = False) -> NamePart:
     aborts = chosen.take(chosen.type == ABORT_NO)
     aborted = _NO_IDS
     if len(aborts):
-        decoded = decode(aborts, Family.TXN_END, fast=fast, wanted=frozenset({"txn_id"}))
+        decoded = decode(aborts, Family.TXN_END, wanted=frozenset({"txn_id"}))
         # Before log version 6 none is decoded.
         if decoded.fields.has("txn_id"):
             aborted = decoded.fields.number("txn_id")[~decoded.bad]
@@ -172,7 +171,7 @@ def names_within(environment: Environment, seconds: float) -> dict[int, str]:
     In plain Python: there is no time to compile anything.
     """
     until = time.monotonic() + seconds
-    scanner = Scanner(check=False, threads=1, fast=False)
+    scanner = Scanner(check=False, threads=1)
     parts: list[NamePart] = []
     for file in reversed(environment.files):
         told: list[NamePart] = []

@@ -184,12 +184,12 @@ def _lns_of(reading: Reading, changes: Ints) -> Ints:
     lsns = overlay.lsn[changes]
     if reading.tree.two_part or not len(lsns):
         return np.empty(0, np.int64)
-    entries = fetch(reading.tree.image, lsns, fast=reading.tree.fast, check=False)
+    entries = fetch(reading.tree.image, lsns, check=False)
     holding = np.where(outcomes == Outcome.LN, lsns, NULL_LSN)
     for family in (Family.LN, Family.NAME_LN):
         rows = np.flatnonzero(entries.is_family(family))
         wanted = frozenset({"flags", "abort_lsn"})
-        for some, decoded in entries.decode(family, rows, fast=reading.tree.fast, wanted=wanted):
+        for some, decoded in entries.decode(family, rows, wanted=wanted):
             head = decoded.fields
             flags = head.number("flags") if head.has("flags") else np.zeros(len(some), np.int64)
             back = outcomes[some] == Outcome.ABORT_VERSION
@@ -215,7 +215,7 @@ def _recounted(tree: Tree, live: Live) -> Recount:
 
 def _sizes(tree: Tree, lsns: Ints) -> Ints:
     """Bytes of the entries at LSNs; 0 where there is none."""
-    found = fetch(tree.image, lsns, fast=tree.fast, check=False)
+    found = fetch(tree.image, lsns, check=False)
     sizes: Ints = np.where(found.good, found.size, 0)
     return sizes
 

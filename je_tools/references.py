@@ -39,7 +39,7 @@ class References(Struct, frozen=True):
 
 
 def read_references(
-    rows: Rows, types: Mask, numbers: tuple[str, ...], sizes: tuple[str, ...] = (), *, fast: bool
+    rows: Rows, types: Mask, numbers: tuple[str, ...], sizes: tuple[str, ...] = ()
 ) -> References:
     """Read fields of the entries of some types.
 
@@ -48,7 +48,6 @@ def read_references(
         types: bool (256,), the entry types to look at.
         numbers: names of fields that hold numbers.
         sizes: names of byte fields; only of records of the families LN and DEL_DUP_LN.
-        fast: use compiled kernels.
     """
     n = len(rows)
     found = References(
@@ -66,7 +65,7 @@ def read_references(
         if not wanted:
             continue
         if in_columns(family, rows.version, wanted):
-            _read_columns(found, rows, index, family, wanted, fast)
+            _read_columns(found, rows, index, family, wanted)
         else:
             _read_singles(found, rows, index, wanted)
     return found
@@ -85,15 +84,10 @@ def _names_of(family: Family, version: int) -> frozenset[str]:
 
 
 def _read_columns(
-    found: References,
-    rows: Rows,
-    index: Ints,
-    family: Family,
-    wanted: frozenset[str],
-    fast: bool,
+    found: References, rows: Rows, index: Ints, family: Family, wanted: frozenset[str]
 ) -> None:
     chosen = rows if len(index) == len(rows) else rows.take(index)
-    decoded = decode(chosen, family, fast=fast, wanted=wanted)
+    decoded = decode(chosen, family, wanted=wanted)
     good = ~decoded.bad
     index = index[good]
     for name in wanted & found.numbers.keys():

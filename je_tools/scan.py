@@ -27,7 +27,6 @@ from je_tools.formats.je.places import ChainBreak, ChainBreaks, Gap, Gaps
 from je_tools.formats.je.reader import (
     FILE_SIZE_MAX,
     KEPT,
-    PLAIN_LIMIT,
     Asked,
     Place,
     RangeReader,
@@ -36,6 +35,9 @@ from je_tools.formats.je.reader import (
 )
 from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.formats.source import Source, SourceChangedError, SourceError
+
+ONE_THREAD_MAX = 1 << 20
+"""Up to so many bytes of log are read by one thread: to start more takes longer."""
 
 AHEAD = 2
 """Ranges that are read or wait beyond one a thread, so that no thread idles; each costs memory."""
@@ -141,8 +143,6 @@ class Scanner(Struct, frozen=True, dict=True):
     Attributes:
         check: sum every entry.
         threads: how many read at once; 0 for as many as this process may use.
-        fast: what works that are not in the extension yet are told; None decides by the size of
-            the log. See `is_fast`.
         progress: called with the bytes of each finished range.
         stage: called where something else begins that is not short, with what it is and how many
             bytes `progress` will be told of, 0 where nobody knows. See `staged`.
@@ -160,7 +160,6 @@ class Scanner(Struct, frozen=True, dict=True):
 
     check: bool = True
     threads: int = 0
-    fast: bool | None = None
     progress: Progress | None = None
     stage: Stage | None = None
     start: int = 0
@@ -171,13 +170,13 @@ class Scanner(Struct, frozen=True, dict=True):
     asked: Callable[[LogFile], Asked | None] | None = None
     pack: Callable[[Iterator[Any]], list[Any]] = list
 
-    def is_fast(self, size: int) -> bool:
-        """Return whether a log of `size` bytes is worth threads."""
-        return size > PLAIN_LIMIT if self.fast is None else self.fast
-
     def thread_count(self) -> int:
         """How many threads, or processes, read a log that is not small."""
         return self.threads or (min(self._cores, ENCODERS_MAX) if self.processes else self._cores)
+
+    def threads_for(self, size: int) -> int:
+        """How many threads, or processes, read a log of `size` bytes: one where it is small."""
+        return self.thread_count() if size > ONE_THREAD_MAX else 1
 
     def staged(self, label: str, size: int) -> Scanner:
         """The same for what begins now; in silence where nobody can be told what that is.
@@ -224,7 +223,7 @@ class Scanner(Struct, frozen=True, dict=True):
             StoppedError: a file shrank, vanished or was replaced meanwhile.
             InputError: a file cannot be read.
         """
-        threads = self.thread_count() if self.is_fast(environment.size) else 1
+        threads = self.threads_for(environment.size)
         with self._open_pool(threads, work) as pool:
             # Open files are bounded by the ranges in flight: each is closed with its last one.
             try:

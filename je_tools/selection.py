@@ -42,10 +42,10 @@ class KeyPattern(Struct, frozen=True):
     needle: bytes
     whole: bool
 
-    def found_in(self, table: EntryTable, fast: bool) -> Mask:
+    def found_in(self, table: EntryTable) -> Mask:
         """Which entries have such a key."""
         spans = (table.key_start, table.key_size)
-        return starts_with(table.rows.data, *spans, self.needle, whole=self.whole, fast=fast)
+        return starts_with(table.rows.data, *spans, self.needle, whole=self.whole)
 
 
 def parse_key(text: str, option: str = "--key") -> KeyPattern:
@@ -219,17 +219,17 @@ class Selection(Struct, frozen=True):
             mask &= rows.has_vlsn
         return rows if mask.all() else rows.take(np.flatnonzero(mask))
 
-    def of_payloads(self, rows: Rows, *, fast: bool) -> Rows:
+    def of_payloads(self, rows: Rows) -> Rows:
         """The rows that pass the filters on payloads."""
         if not self.needs_payloads or not len(rows):
             return rows
         wanted = _KEY_FIELDS.union(_EARLIER_FIELDS) if self.greps else _KEY_FIELDS
-        table = build_table(rows, fast=fast, wanted=wanted)
+        table = build_table(rows, wanted=wanted)
         mask = self._ids(table)
         if self.keys:
-            mask &= _any(key.found_in(table, fast) for key in self.keys)
+            mask &= _any(key.found_in(table) for key in self.keys)
         if self.greps:
-            mask &= _any(_grep(table, needle, fast) for needle in self.greps)
+            mask &= _any(_grep(table, needle) for needle in self.greps)
         if self.needs_times:
             if self.times is None:
                 raise ValueError("a selection by time needs the times of the log")
@@ -250,18 +250,18 @@ def _any(masks: Iterable[Mask]) -> Mask:
     return found
 
 
-def _grep(table: EntryTable, needle: bytes, fast: bool) -> Mask:
+def _grep(table: EntryTable, needle: bytes) -> Mask:
     rows = table.rows
-    found = contains(rows.data, table.key_start, table.key_size, needle, fast=fast)
-    found |= contains(rows.data, table.data_start, table.data_size, needle, fast=fast)
-    found |= _grep_earlier(table, needle, fast)
+    found = contains(rows.data, table.key_start, table.key_size, needle)
+    found |= contains(rows.data, table.data_start, table.data_size, needle)
+    found |= _grep_earlier(table, needle)
     others = (table.key_size < 0) & (table.data_size < 0)
     start = rows.offset.astype(np.int64) - rows.base + rows.header_size
     size = np.where(others, rows.item_size, -1).astype(np.int64)
-    return found | contains(rows.data, start, size, needle, fast=fast)
+    return found | contains(rows.data, start, size, needle)
 
 
-def _grep_earlier(table: EntryTable, needle: bytes, fast: bool) -> Mask:
+def _grep_earlier(table: EntryTable, needle: bytes) -> Mask:
     """Where `needle` is in what a record was before, or in the value a duplicate had."""
     found = np.zeros(len(table), np.bool_)
     for part in table.parts:
@@ -269,7 +269,7 @@ def _grep_earlier(table: EntryTable, needle: bytes, fast: bool) -> Mask:
         for name in filter(columns.has, _EARLIER_FIELDS):
             starts, sizes = columns.span(name)
             sizes = np.where(part.decoded.bad, -1, sizes)
-            found[part.index] |= contains(columns.data, starts, sizes, needle, fast=fast)
+            found[part.index] |= contains(columns.data, starts, sizes, needle)
     return found
 
 

@@ -166,15 +166,10 @@ class Snapshot(Struct, dict=True):
     _overlays: dict[int, Overlay] = field(default_factory=dict)
     _others: list[Image] = field(default_factory=list)
 
-    @functools.cached_property
-    def fast(self) -> bool:
-        """Whether compiled kernels are used."""
-        return self.scanner.is_fast(self.environment.size)
-
     @property
     def threads(self) -> int:
         """In how many threads BINs are read."""
-        return self.scanner.thread_count() if self.fast else 1
+        return self.scanner.threads_for(self.environment.size)
 
     @property
     def first_lsn(self) -> int:
@@ -210,7 +205,6 @@ class Snapshot(Struct, dict=True):
         order = KeyOrder(
             ordered=not database.comparators,
             two_part=database.has_duplicates and not database.old_duplicates,
-            fast=self.fast,
         )
         return Tree(
             self.image,
@@ -232,8 +226,8 @@ class Snapshot(Struct, dict=True):
         old = np.flatnonzero(nodes.is_old_delta)
         if len(old):
             # They have the id, the level and the key of the full version that they name.
-            entries = fetch(self.image, nodes.node_id[old], fast=self.fast)
-            fulls = read_nodes(entries, fast=self.fast)
+            entries = fetch(self.image, nodes.node_id[old])
+            fulls = read_nodes(entries)
             key, level = fulls.identifier_key, fulls.level & LEVEL_MASK
             for column, own in zip(
                 columns, (fulls.node_id, level, key.starts, key.sizes), strict=True
@@ -748,7 +742,7 @@ def _lacks_expirations(snapshot: Snapshot) -> bool:
         # Without data: what lies in the slots is there, and no entry has to be decoded.
         for batch in snapshot.records(database, with_data=False):
             rows = np.flatnonzero(batch.data.sizes < 0)
-            found = fetch(snapshot.image, batch.lsn[rows], fast=snapshot.fast).found
+            found = fetch(snapshot.image, batch.lsn[rows]).found
             for row in rows[found != Found.GOOD].tolist():
                 key, lsn = batch.key[row] or b"", int(batch.lsn[row])
                 snapshot.faults.append(_lacking(snapshot, database.db_id, key, lsn))
@@ -758,7 +752,7 @@ def _lacks_expirations(snapshot: Snapshot) -> bool:
 
 def _lacking(snapshot: Snapshot, db_id: int, key: bytes, lsn: int) -> Fault:
     """A descriptor or a name that a slot tells of, and that cannot be had."""
-    found = fetch(snapshot.image, np.array([lsn], np.int64), fast=False).found[0]
+    found = fetch(snapshot.image, np.array([lsn], np.int64)).found[0]
     kind = FaultKind.MISSING if found < Found.BAD else FaultKind.DAMAGED
     if found == Found.GOOD:
         kind = FaultKind.NOT_A_RECORD

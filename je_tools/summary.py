@@ -151,16 +151,15 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    fast = scanner.is_fast(environment.size)
     summary = Summary(totals=Totals(environment.name))
-    judge = Judge(environment, summary.totals, fast=fast)
+    judge = Judge(environment, summary.totals)
     if wanted.largest is not None:
         summary.transactions = Transactions(wanted.largest)
     names: list[NamePart] = []
     checkpoints: list[CheckpointPart] = []
     if wanted == Wanted():
         scanner = replace(scanner, asked=partial(_asked, judge))
-    for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, judge, fast)):
+    for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, judge)):
         _add_part(summary, part)
         judge.take(part, [result.judged for result in part.results])
         names += [result.names for result in part.results if result.names]
@@ -179,7 +178,7 @@ def _asked(judge: Judge, file: LogFile) -> Asked | None:
     return None if asked is None else replace(asked, programs=programs(file.version, of_users))
 
 
-def _collect(rows: Rows, wanted: Wanted, judge: Judge, fast: bool) -> RangePart:
+def _collect(rows: Rows, wanted: Wanted, judge: Judge) -> RangePart:
     named = wanted.databases or wanted.largest is not None
     first_lsn, last_lsn = _ends(rows)
     return RangePart(
@@ -187,14 +186,12 @@ def _collect(rows: Rows, wanted: Wanted, judge: Judge, fast: bool) -> RangePart:
         judged=judge.look(rows),
         first_lsn=first_lsn,
         last_lsn=last_lsn,
-        databases=_by_database(rows, fast) if wanted.databases else None,
-        names=collect_names(rows, fast=fast) if named else None,
+        databases=_by_database(rows) if wanted.databases else None,
+        names=collect_names(rows) if named else None,
         vlsns=_vlsns(rows) if wanted.vlsns else None,
         checkpoints=collect_checkpoints(rows) if wanted.checkpoints else None,
         transactions=(
-            None
-            if wanted.largest is None
-            else collect_transactions(rows, wanted.largest, fast=fast)
+            None if wanted.largest is None else collect_transactions(rows, wanted.largest)
         ),
     )
 
@@ -215,9 +212,9 @@ def _vlsns(rows: Rows) -> Vlsns:
     return Vlsns(len(replicated), first, last)
 
 
-def _by_database(rows: Rows, fast: bool) -> dict[int | None, Ints]:
+def _by_database(rows: Rows) -> dict[int | None, Ints]:
     """Totals of these rows by database; int64 (8,) each."""
-    found = read_references(rows, _OF_DATABASE, ("db_id",), ("key", "data"), fast=fast)
+    found = read_references(rows, _OF_DATABASE, ("db_id",), ("key", "data"))
     rows_with_db = found.present["db_id"]
     ids, place = np.unique(found.numbers["db_id"][rows_with_db], return_inverse=True)
     group = np.full(len(rows), len(ids))

@@ -150,9 +150,9 @@ class TimeMarks(Struct, frozen=True):
     sides: Sides
 
 
-def collect_times(rows: Rows, window: Window, *, fast: bool) -> TimeMarks:
+def collect_times(rows: Rows, window: Window) -> TimeMarks:
     """The times of a range, for `time_index`; keeps no view of the bytes."""
-    table = build_table(rows, fast=fast, wanted=TIME_COLUMNS)
+    table = build_table(rows, wanted=TIME_COLUMNS)
     lacks = table.time_ms == NO_TIME
     # What a damaged entry says of the time would move all those behind it.
     told = np.flatnonzero(~lacks & rows.good)

@@ -115,7 +115,7 @@ class TransactionPart(Struct, frozen=True):
     first_active_lsn: int | None
 
 
-def collect_transactions(rows: Rows, largest: int, *, fast: bool) -> TransactionPart:
+def collect_transactions(rows: Rows, largest: int) -> TransactionPart:
     """The transactions of these rows; runs in any thread, keeps no view of the bytes.
 
     Damaged entries do not count.
@@ -123,9 +123,8 @@ def collect_transactions(rows: Rows, largest: int, *, fast: bool) -> Transaction
     Args:
         rows: entries of one file, in log order.
         largest: how many of the largest to keep.
-        fast: use compiled kernels.
     """
-    segments = Segments.of(rows, fast=fast)
+    segments = Segments.of(rows)
     whole = segments.begins & (segments.end_type != 0)
     committed = int(np.count_nonzero(segments.end_type[whole] == COMMIT_NO))
     counts = committed, int(np.count_nonzero(whole)) - committed
@@ -182,10 +181,10 @@ class Segments(Struct, frozen=True):
     db_id: Ints
 
     @classmethod
-    def of(cls, rows: Rows, *, fast: bool) -> Segments:
+    def of(cls, rows: Rows) -> Segments:
         """The segments of these rows, by transaction, each in log order; damage does not count."""
         names = ("txn_id", "db_id", "txn_prev_lsn", "last_lsn", "time_ms")
-        found = read_references(rows, _OF_TXN, names, fast=fast)
+        found = read_references(rows, _OF_TXN, names)
         index = np.flatnonzero(found.present["txn_id"])
         index = index[np.argsort(found.numbers["txn_id"][index], kind="stable")]
         columns = {name: found.numbers[name][index] for name in names}

@@ -62,7 +62,7 @@ class OldForm(Struct, frozen=True):
     start: int | None
 
 
-def collect_old_form(rows: Rows, *, fast: bool) -> OldForm | None:
+def collect_old_form(rows: Rows) -> OldForm | None:
     """What these rows say; None where that is nothing. Runs in any thread, keeps no view.
 
     Damaged and undecodable entries say nothing, nor does what has no decoded payload.
@@ -74,7 +74,7 @@ def collect_old_form(rows: Rows, *, fast: bool) -> OldForm | None:
     if rows.version < NEW_FORM:
         from je_tools.references import read_references
 
-        found = read_references(rows, _NODES, ("db_id",), fast=fast)
+        found = read_references(rows, _NODES, ("db_id",))
         with_db = np.flatnonzero(found.present["db_id"])[::-1]
         ids, last = np.unique(found.numbers["db_id"][with_db], return_index=True)
         nodes = dict(zip(ids.tolist(), rows.lsn[with_db[last]].tolist(), strict=True))

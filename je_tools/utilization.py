@@ -191,7 +191,7 @@ def stored_summaries(snapshot: Snapshot) -> Stored:
     """What the utilization database has; `snapshot.faults` tells of damaged entries."""
     records = list(record_places(snapshot, UTILIZATION_DB))
     lsns = np.array([lsn for _, lsn in records], np.int64)
-    summaries = read_summaries(snapshot.image, lsns, fast=snapshot.fast)
+    summaries = read_summaries(snapshot.image, lsns)
     return Stored([key for key, _ in records], lsns, summaries)
 
 

@@ -202,7 +202,7 @@ def verify(
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    judge = Judge(environment, totals, fast=scanner.is_fast(environment.size))
+    judge = Judge(environment, totals)
     judge.everything = everything
     look = replace(judge.look, printing=prints.printing if prints is not None else None)
     scanner = replace(scanner, asked=look.asked)
@@ -225,19 +225,17 @@ class Look(Struct, frozen=True):
     Attributes:
         missing: of the environment: what to look for evidence of.
         is_upgrade_asked: whether the form of its duplicates matters.
-        fast: use compiled kernels.
         printing: how fingerprints of records are made; None for none.
     """
 
     missing: Ranges
     is_upgrade_asked: bool
-    fast: bool
     printing: Printing | None = None
 
     @classmethod
-    def of(cls, environment: Environment, *, fast: bool) -> Look:
+    def of(cls, environment: Environment) -> Look:
         """How the rows of an environment are looked at."""
-        return cls(environment.missing, Upgrade(environment).is_asked, fast)
+        return cls(environment.missing, Upgrade(environment).is_asked)
 
     def asked(self, file: LogFile) -> Asked | None:
         """Return which entries of a file it must see; None for all. Of most the survey will do."""
@@ -255,8 +253,8 @@ class Look(Struct, frozen=True):
             row_damage(rows),
             old_deltas(rows),
             runs_of(rows),
-            evidence(rows, self.missing, fast=self.fast),
-            collect_old_form(rows, fast=self.fast) if self.is_upgrade_asked else None,
+            evidence(rows, self.missing),
+            collect_old_form(rows) if self.is_upgrade_asked else None,
             self.printing.of_rows(rows) if self.printing is not None else None,
         )
 
@@ -271,14 +269,14 @@ class Judge:
         look: gives what `take` wants to be told of rows.
     """
 
-    def __init__(self, environment: Environment, totals: Totals, *, fast: bool = False) -> None:
+    def __init__(self, environment: Environment, totals: Totals) -> None:
         self.environment = environment
         self.totals = totals
         self.everything = False
         self._files = Files(environment)
         self._stream = Stream(environment)
         self.upgrade = Upgrade(environment)
-        self.look = Look.of(environment, fast=fast)
+        self.look = Look.of(environment)
         self._index = 0
         self._is_begun = False
         self._old_deltas: OldDeltas | None = None

@@ -14,10 +14,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.corpus import (
     FIXTURES,
-    Environment,
     environments,
     legacy_files,
-    marked_beyond_fixtures,
     one_of_each_kind,
 )
 from tests.engine.jars import JE_5, JE_18, engine_jar
@@ -79,17 +77,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Drop what an empty `legacy_file` left: pytest would report it as skipped.
-
-    Kernels as plain Python over logs outside of fixtures/ take long: these are exhaustive cases.
-    """
+    """Drop what an empty `legacy_file` left: pytest would report it as skipped."""
     items[:] = [item for item in items if not item.name.endswith("[NOTSET]")]
-    for item in items:
-        case = item.callspec.params if hasattr(item, "callspec") else {}
-        over = case.get("environment", case.get("some_environment"))
-        if case.get("fast") is False and isinstance(over, Environment):
-            for mark in marked_beyond_fixtures(over):
-                item.add_marker(mark)
 
 
 @pytest.hookimpl(optionalhook=True)

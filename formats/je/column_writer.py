@@ -51,9 +51,7 @@ class Part(Struct, frozen=True):
         return cls(program, data, values, sizes, counts, firsts)
 
 
-def encode_parts(
-    types: npt.NDArray[np.uint8], head: Part, slots: Part, tail: Part, *, fast: bool
-) -> Spans:
+def encode_parts(types: npt.NDArray[np.uint8], head: Part, slots: Part, tail: Part) -> Spans:
     """The payloads of entries, behind each other in an array of their own.
 
     Args:
@@ -61,6 +59,5 @@ def encode_parts(
         head: one item an entry.
         slots: what follows it.
         tail: what follows these, one item an entry; maybe of no bytes.
-        fast: use compiled kernels.
     """
     return Spans(*_native.encode_parts(types, head, slots, tail))

@@ -123,15 +123,12 @@ class Decoded(Struct, frozen=True):
     bad: Mask
 
 
-def decode(
-    rows: Rows, family: Family, *, fast: bool = True, wanted: frozenset[str] | None = None
-) -> Decoded:
+def decode(rows: Rows, family: Family, *, wanted: frozenset[str] | None = None) -> Decoded:
     """Decode entries that are all of one column family.
 
     Args:
         rows: at most MAX_ROWS entries.
         family: one of COLUMN_FAMILIES, or any that is `in_columns` as far as is wanted.
-        fast: has no meaning any more.
         wanted: columns to keep; None, or with `slots` among them, for all. What lies after the
             last of them is not read, and bytes left over are then not noticed.
     """
@@ -222,7 +219,6 @@ def decode_items(
     items: Items,
     family: Family,
     *,
-    fast: bool = True,
     wanted: frozenset[str] | None = None,
     of_slots: frozenset[str] | None = None,
 ) -> Decoded:
@@ -231,7 +227,6 @@ def decode_items(
     Args:
         items: the payloads.
         family: as for `decode`.
-        fast: has no meaning any more.
         wanted: as for `decode`.
         of_slots: columns of slots to keep; None for all. All of their bytes are read.
     """

@@ -115,7 +115,6 @@ class Entries(Struct, frozen=True):
         family: Family,
         rows: Ints,
         *,
-        fast: bool,
         wanted: frozenset[str] | None = None,
         of_slots: frozenset[str] | None = None,
     ) -> Iterator[tuple[Ints, Decoded]]:
@@ -124,7 +123,6 @@ class Entries(Struct, frozen=True):
         Args:
             family: of all of them.
             rows: int64, ascending; which entries.
-            fast: use compiled kernels.
             wanted: fields to decode; None for all.
             of_slots: columns of slots to keep; None for all.
 
@@ -147,19 +145,16 @@ class Entries(Struct, frozen=True):
                 )
                 yield (
                     chosen,
-                    decode_items(items, family, fast=fast, wanted=wanted, of_slots=of_slots),
+                    decode_items(items, family, wanted=wanted, of_slots=of_slots),
                 )
 
 
-def fetch(
-    image: Image, lsns: Ints, *, fast: bool, check: bool = True, room_size: int = 0
-) -> Entries:
+def fetch(image: Image, lsns: Ints, *, check: bool = True, room_size: int = 0) -> Entries:
     """Return the entries at LSNs.
 
     Args:
         image: the log.
         lsns: int64 (n,), in any order; the same may come more than once.
-        fast: not used any more.
         check: sum them; else a damaged one whose header fits is GOOD.
         room_size: bytes to which the good ones may come. Where they do they are copied behind each
             other, since for each look at an entry of its own the processor has to find its page.
@@ -173,7 +168,7 @@ def fetch(
 
 def fetch_entry(image: Image, lsn: int) -> Entry | None:
     """One whole entry; None where there is none that is good and decodes."""
-    some = fetch(image, np.array([lsn], np.int64), fast=False)
+    some = fetch(image, np.array([lsn], np.int64))
     if not some.good[0]:
         return None
     start, size = int(some.position[0]), int(some.size[0])

@@ -69,18 +69,16 @@ class Printing(Struct, frozen=True):
 
     Attributes:
         one, other: where the polynomial is taken.
-        fast: use compiled kernels.
     """
 
     one: int
     other: int
-    fast: bool
 
     @classmethod
-    def at_random(cls, *, fast: bool) -> Printing:
+    def at_random(cls) -> Printing:
         """As nobody can foretell."""
         one, other = (_PLACES_MAX // 2 + secrets.randbelow(_PLACES_MAX // 2) for _ in range(2))
-        return cls(one, other, fast)
+        return cls(one, other)
 
     def of_rows(self, rows: Rows) -> Prints:
         """The fingerprints of the records among some rows."""

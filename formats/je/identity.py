@@ -30,7 +30,7 @@ def new_seed() -> Seed:
 
 
 def identities(
-    data: Bytes, starts: Ints, sizes: Ints, db_ids: Ints, seed: Seed, *, fast: bool = True
+    data: Bytes, starts: Ints, sizes: Ints, db_ids: Ints, seed: Seed
 ) -> tuple[Ints, Ints]:
     """Return digests of keys: two int64 (n,), 63 bits each; 0 where a key is null.
 
@@ -39,14 +39,11 @@ def identities(
         starts, sizes: int64 (n,); a size below 0 is null.
         db_ids: int64 (n,).
         seed: of this run.
-        fast: has no meaning any more.
     """
     return _native.identify(Spans(data, starts, sizes), db_ids, seed)
 
 
-def newest_of(
-    first: Ints, second: Ints, wanted: Mask, threads: int = 1, *, fast: bool = True
-) -> Mask:
+def newest_of(first: Ints, second: Ints, wanted: Mask, threads: int = 1) -> Mask:
     """Return which wanted rows are the last of their identity.
 
     Args:
@@ -54,6 +51,5 @@ def newest_of(
             many could be looked for in one place.
         wanted: bool (n,).
         threads: how many look at it, each at identities of its own.
-        fast: has no meaning any more.
     """
     return _native.mark_newest(first, second, wanted, threads)

@@ -15,7 +15,7 @@ from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.spans import Spans
 
 
-def group_keys(keys: Spans, *, two_part: bool, fast: bool) -> tuple[Ints, Mask]:
+def group_keys(keys: Spans, *, two_part: bool) -> tuple[Ints, Mask]:
     """Return the ascending order of keys, and where in it another key begins.
 
     Equal ones stay in their order. Takes 41 bytes a key, and time by their number and by the
@@ -24,7 +24,6 @@ def group_keys(keys: Spans, *, two_part: bool, fast: bool) -> tuple[Ints, Mask]:
     Args:
         keys: none of them null.
         two_part: keys of a database with duplicates.
-        fast: not used any more.
 
     Returns:
         Int64 (n,) and bool (n,).
@@ -32,23 +31,22 @@ def group_keys(keys: Spans, *, two_part: bool, fast: bool) -> tuple[Ints, Mask]:
     return _native.group_keys(keys, two_part=two_part)
 
 
-def order_keys(keys: Spans, *, two_part: bool, fast: bool) -> Ints:
+def order_keys(keys: Spans, *, two_part: bool) -> Ints:
     """Return the ascending order of keys; see `group_keys`."""
-    return group_keys(keys, two_part=two_part, fast=fast)[0]
+    return group_keys(keys, two_part=two_part)[0]
 
 
-def equal_keys(ones: Spans, others: Spans, *, fast: bool) -> Mask:
+def equal_keys(ones: Spans, others: Spans) -> Mask:
     """Return where two columns of one length have the same bytes."""
     return _native.equal_keys(ones, others)
 
 
-def search_sorted(keys: Spans, needles: Spans, *, two_part: bool, fast: bool) -> Ints:
+def search_sorted(keys: Spans, needles: Spans, *, two_part: bool) -> Ints:
     """Return for each needle how many keys are less, int64; fastest where needles ascend too.
 
     Args:
         keys: ascending.
         needles: in any order.
         two_part: keys of a database with duplicates.
-        fast: not used any more.
     """
     return _native.search_sorted(keys, needles, two_part=two_part)

@@ -10,25 +10,23 @@ from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.spans import Spans
 
 
-def descents(keys: Spans, first: Ints, *, two_part: bool, fast: bool) -> Mask:
+def descents(keys: Spans, first: Ints, *, two_part: bool) -> Mask:
     """Return which slots have a key that is not greater than that of the slot before.
 
     Args:
         keys: of all slots.
         first: int64 (nodes + 1,); slots of node i are [first[i], first[i + 1]).
         two_part: whether keys are those of a database with duplicates.
-        fast: not used any more.
     """
     return _native.descents(keys, first, two_part=two_part)
 
 
-def holders(keys: Spans, first: Ints, wanted: Spans, *, fast: bool) -> Mask:
+def holders(keys: Spans, first: Ints, wanted: Spans) -> Mask:
     """Return which nodes have a slot with the bytes of a certain key.
 
     Args:
         keys: of all slots.
         first: int64 (nodes + 1,); slots of node i are [first[i], first[i + 1]).
         wanted: one key a node; null is in none.
-        fast: not used any more.
     """
     return _native.holders(keys, first, wanted)

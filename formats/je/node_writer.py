@@ -64,13 +64,7 @@ _INT64_MAX = (1 << 63) - 1
 
 
 def encode_nodes(
-    nodes: Nodes,
-    data: Bytes,
-    version: int,
-    *,
-    prefixing: bool,
-    two_part: bool,
-    fast: bool,
+    nodes: Nodes, data: Bytes, version: int, *, prefixing: bool, two_part: bool
 ) -> Spans:
     """The items of full nodes, of one database, as entries of a log version hold them.
 
@@ -84,13 +78,12 @@ def encode_nodes(
         version: log version, WRITTEN_MIN to WRITTEN_MAX.
         prefixing: whether the database has its keys cut by what they have in common.
         two_part: whether keys are those of a database with duplicates.
-        fast: use compiled kernels.
 
     Raises:
         ValueError: there is a node that cannot be written so.
     """
     _check(nodes, version, (IN_NO, BIN_NO))
-    return _encode(nodes, None, data, version, prefixing=prefixing, two_part=two_part, fast=fast)
+    return _encode(nodes, None, data, version, prefixing=prefixing, two_part=two_part)
 
 
 class FullVersions(Struct, frozen=True):
@@ -111,14 +104,7 @@ class FullVersions(Struct, frozen=True):
 
 
 def encode_deltas(
-    nodes: Nodes,
-    fulls: FullVersions,
-    data: Bytes,
-    version: int,
-    *,
-    prefixing: bool,
-    two_part: bool,
-    fast: bool,
+    nodes: Nodes, fulls: FullVersions, data: Bytes, version: int, *, prefixing: bool, two_part: bool
 ) -> Spans:
     """The items of BIN-deltas, of one database, as entries of a log version hold them.
 
@@ -137,7 +123,6 @@ def encode_deltas(
         version: log version, DELTAS_MIN to WRITTEN_MAX.
         prefixing: whether the database has its keys cut by what they have in common.
         two_part: whether keys are those of a database with duplicates.
-        fast: use compiled kernels.
 
     Raises:
         ValueError: there is a node that cannot be written so.
@@ -147,7 +132,7 @@ def encode_deltas(
     if (nodes.last_full_lsn == NULL_LSN).any():
         raise ValueError("only deltas of full versions are written")
     _check(nodes, version, (DELTA_NO,))
-    return _encode(nodes, fulls, data, version, prefixing=prefixing, two_part=two_part, fast=fast)
+    return _encode(nodes, fulls, data, version, prefixing=prefixing, two_part=two_part)
 
 
 def _encode(
@@ -158,15 +143,14 @@ def _encode(
     *,
     prefixing: bool,
     two_part: bool,
-    fast: bool,
 ) -> Spans:
-    prefixes = _prefixes(nodes, prefixing=prefixing, fast=fast)
+    prefixes = _prefixes(nodes, prefixing=prefixing)
     found = _Found.of(nodes)
     head = _head(nodes, found)
     head["booleans"] = _booleans(nodes, found, prefixes, version, two_part=two_part)
     head["identifier_key"], head["key_prefix"] = _head_keys(nodes, prefixes)
     slots = _slots(nodes.slots, found, is_delta=fulls is not None)
-    slots["key"] = _rests(nodes, data, prefixes, fast=fast)
+    slots["key"] = _rests(nodes, data, prefixes)
     tail: dict[str, Ints | Spans] = {}
     if fulls is not None:
         head["last_full_size"] = fulls.size
@@ -183,7 +167,6 @@ def _encode(
         Part.of(of_head, head, once, rows),
         Part.of(of_slots, slots, np.diff(nodes.first), nodes.first[:-1]),
         Part.of(of_tail, tail, once, rows),
-        fast=fast,
     )
 
 
@@ -347,7 +330,7 @@ def _slots(slots: Slots, found: _Found, *, is_delta: bool) -> dict[str, Ints | S
     }
 
 
-def _prefixes(nodes: Nodes, *, prefixing: bool, fast: bool) -> Ints:
+def _prefixes(nodes: Nodes, *, prefixing: bool) -> Ints:
     """Bytes of each node's prefix, -1 for none."""
     if not prefixing:
         return np.full(len(nodes), _NONE, np.int64)
@@ -364,7 +347,7 @@ def _head_keys(nodes: Nodes, prefixes: Ints) -> tuple[Spans, Spans]:
     return both.take(slice(n)), both.take(slice(n, None))
 
 
-def _rests(nodes: Nodes, data: Bytes, prefixes: Ints, *, fast: bool) -> Spans:
+def _rests(nodes: Nodes, data: Bytes, prefixes: Ints) -> Spans:
     """What each slot has for its key: what is behind the prefix, and data that is embedded."""
     slots = nodes.slots
     is_two_part = slots.state & (SLOT_EMBEDDED | SLOT_NO_DATA) == SLOT_EMBEDDED

@@ -182,12 +182,11 @@ _NUMBERS = (
 )
 
 
-def read_nodes(entries: Entries, *, fast: bool) -> Nodes:
+def read_nodes(entries: Entries) -> Nodes:
     """Decode nodes; what is none or does not decode is told by `good`.
 
     Args:
         entries: any; those that are IN, BIN, BIN-delta, DIN or DBIN and good are decoded.
-        fast: use compiled kernels.
     """
     n = len(entries)
     numbers = {name: np.zeros(n, np.int64) for name in _NUMBERS}
@@ -197,7 +196,7 @@ def read_nodes(entries: Entries, *, fast: bool) -> Nodes:
     rows_of, parts = [np.empty(0, np.int64)], []
     for family in (Family.NODE, Family.OLD_DELTA):
         wanted = np.flatnonzero(entries.is_family(family))
-        for rows, decoded in entries.decode(family, wanted, fast=fast):
+        for rows, decoded in entries.decode(family, wanted):
             head = decoded.fields
             if decoded.slots is None:
                 # Before log version 6 a node is bytes.
@@ -212,7 +211,7 @@ def read_nodes(entries: Entries, *, fast: bool) -> Nodes:
                 key_start[rows], key_size[rows] = head.span("identifier_key")
             usable = ~decoded.bad & _fits(decoded)
             good[rows] = usable
-            slots = _slots(decoded, usable, int(entries.version[rows[0]]), fast=fast)
+            slots = _slots(decoded, usable, int(entries.version[rows[0]]))
             counts[rows] = np.where(usable, np.diff(decoded.slot_first), 0)
             owner = np.repeat(np.arange(len(rows)), np.diff(decoded.slot_first))
             kept = usable[owner]
@@ -291,19 +290,18 @@ class States(Struct, frozen=True):
 _OF_STATES = frozenset({"key", "state", "expiration_offset"})
 
 
-def read_states(entries: Entries, *, fast: bool) -> States | None:
+def read_states(entries: Entries) -> States | None:
     """Decode no more of BINs than it takes to count their records.
 
     Args:
         entries: good ones of the type BIN.
-        fast: use compiled kernels.
 
     Returns:
         None where one does not decode, where they are of several log versions, and before log
         version 9, when states meant less.
     """
     rows = np.arange(len(entries))
-    parts = list(entries.decode(Family.NODE, rows, fast=fast, of_slots=_OF_STATES))
+    parts = list(entries.decode(Family.NODE, rows, of_slots=_OF_STATES))
     if len(parts) != 1 or entries.version[0] < _STATES_SINCE:
         return None
     ((_, decoded),) = parts
@@ -311,7 +309,7 @@ def read_states(entries: Entries, *, fast: bool) -> States | None:
     if slots is None or decoded.bad.any() or not _fits(decoded).all():
         return None
     offsets = _based(head, slots, np.diff(first), "expiration_base", "expiration")
-    starts, sizes, _, _ = split_embedded(slots, fast=fast)
+    starts, sizes, _, _ = split_embedded(slots)
     filled = np.diff(first) > 0
     places = np.stack((first[:-1][filled], first[1:][filled] - 1), axis=1).ravel()
     of_ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.where(filled, 2, 0))))
@@ -328,12 +326,12 @@ def read_states(entries: Entries, *, fast: bool) -> States | None:
         expiration_ms(offsets),
         Spans(slots.data, *(head.span("key_prefix") if has_prefix else no_prefix)),
         Spans(slots.data, starts, sizes),
-        _whole_keys(head, filled, slots, of_ends, starts[places], sizes[places], fast=fast),
+        _whole_keys(head, filled, slots, of_ends, starts[places], sizes[places]),
     )
 
 
 def count_replaced(
-    deltas: Nodes, fulls: States, rows: Ints, alive: Mask, *, ascending: bool, fast: bool
+    deltas: Nodes, fulls: States, rows: Ints, alive: Mask, *, ascending: bool
 ) -> int:
     """How many slots of full nodes are alive, and replaced by one of their deltas.
 
@@ -343,19 +341,18 @@ def count_replaced(
         rows: int64; the place in `fulls` of the full version of each delta.
         alive: bool; of the slots of `fulls`.
         ascending: their keys are in the order of bytes, so that none need be looked at twice.
-        fast: use compiled kernels.
     """
     keys = deltas.slots.key
     return _native.count_replaced(keys, deltas.first, fulls, rows, alive, ascending=ascending)
 
 
-def _slots(decoded: Decoded, usable: Mask, version: int, *, fast: bool) -> Slots:
+def _slots(decoded: Decoded, usable: Mask, version: int) -> Slots:
     """The slots of nodes of one log version; keys have their prefix in nodes that are usable."""
     head, slots = decoded.fields, decoded.slots
     assert slots is not None
     counts = np.diff(decoded.slot_first)
-    starts, suffixes, data_starts, data_sizes = split_embedded(slots, fast=fast)
-    key = _whole_keys(head, usable, slots, decoded.slot_first, starts, suffixes, fast=fast)
+    starts, suffixes, data_starts, data_sizes = split_embedded(slots)
+    key = _whole_keys(head, usable, slots, decoded.slot_first, starts, suffixes)
     lsn, state = slots.number("lsn"), slots.number("state")
     if version < _STATES_SINCE:
         state = state & ~TRANSIENT | np.where(lsn == NULL_LSN, KNOWN_DELETED, 0)
@@ -383,14 +380,7 @@ def _based(head: Columns, slots: Columns, counts: Ints, base: str, name: str) ->
 
 
 def _whole_keys(
-    head: Columns,
-    usable: Mask,
-    slots: Columns,
-    first: Ints,
-    starts: Ints,
-    sizes: Ints,
-    *,
-    fast: bool,
+    head: Columns, usable: Mask, slots: Columns, first: Ints, starts: Ints, sizes: Ints
 ) -> Spans:
     sizes = np.maximum(sizes, 0)
     if not head.has("key_prefix") or head.is_empty("key_prefix"):
@@ -433,9 +423,7 @@ def joined_spans(parts: Sequence[Spans]) -> Spans:
     return Spans(data, np.concatenate(starts), sizes)
 
 
-def merged(
-    nodes: Nodes, fulls: Nodes, of_delta: Ints, *, ordered: bool, two_part: bool, fast: bool
-) -> Nodes:
+def merged(nodes: Nodes, fulls: Nodes, of_delta: Ints, *, ordered: bool, two_part: bool) -> Nodes:
     """Nodes of which the deltas have the slots of their full versions too.
 
     Args:
@@ -444,7 +432,6 @@ def merged(
         of_delta: int64 (nodes,); the place in `fulls` of each delta's, -1 for other nodes.
         ordered: whether keys are ordered by their bytes.
         two_part: whether keys are those of a database with duplicates.
-        fast: use compiled kernels.
     """
     there = of_delta >= 0
     if not there.any():
@@ -471,9 +458,7 @@ def merged(
     return Nodes(**columns)
 
 
-def within(
-    keys: Spans, first: Ints, low: Spans, high: Spans, *, two_part: bool, fast: bool
-) -> Mask:
+def within(keys: Spans, first: Ints, low: Spans, high: Spans, *, two_part: bool) -> Mask:
     """Which slots of nodes have a key from the node's lower bound on and below its upper one.
 
     Args:
@@ -481,6 +466,5 @@ def within(
         first: int64 (nodes + 1,); slots of node i are [first[i], first[i + 1]).
         low, high: bounds of each node, in one array; null where open.
         two_part: whether keys are those of a database with duplicates.
-        fast: use compiled kernels.
     """
     return _native.within(keys, first, low, high, two_part=two_part)

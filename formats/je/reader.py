@@ -36,9 +36,6 @@ from je_tools.formats.source import Bytes, Source, scratch
 RANGE_SIZE = 2560 << 10
 """Bytes of log that one task reads at once: caches hold it, and memory stays small."""
 
-PLAIN_LIMIT = 1 << 20
-"""Up to so many bytes plain Python is done before machine code is loaded."""
-
 FILE_SIZE_MAX = 1 << 32
 """Offsets have 32 bits: bytes behind are no log."""
 

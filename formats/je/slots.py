@@ -11,7 +11,7 @@ from je_tools.formats.je.columns import Columns
 from je_tools.formats.spans import Spans
 
 
-def split_embedded(slots: Columns, *, fast: bool = True) -> tuple[Ints, Ints, Ints, Ints]:
+def split_embedded(slots: Columns) -> tuple[Ints, Ints, Ints, Ints]:
     """Return keys and embedded data of slots: (key starts, key sizes, data starts, data sizes).
 
     Each int64 (slots,). A slot whose two-part key is not one keeps all its bytes as the key.
@@ -21,7 +21,7 @@ def split_embedded(slots: Columns, *, fast: bool = True) -> tuple[Ints, Ints, In
     return starts, keys, starts + keys, data
 
 
-def split_two_part_keys(keys: Spans, *, fast: bool = True) -> tuple[Spans, Spans]:
+def split_two_part_keys(keys: Spans) -> tuple[Spans, Spans]:
     """Return keys and data of the two-part keys of a database with duplicates.
 
     One that is no two-part key is all key, and its data null.

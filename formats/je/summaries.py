@@ -42,22 +42,21 @@ class Summaries(Struct, frozen=True):
         return len(self.row)
 
 
-def read_summaries(image: Image, lsns: Ints, *, fast: bool) -> Summaries:
+def read_summaries(image: Image, lsns: Ints) -> Summaries:
     """Read summaries; what is none, is damaged or says that it was deleted is left out.
 
     Args:
         image: the log.
         lsns: int64; of their entries.
-        fast: use compiled kernels.
     """
-    entries = fetch(image, lsns, fast=fast)
+    entries = fetch(image, lsns)
     is_left = entries.good
     parts = []
     rows = np.flatnonzero(entries.is_family(Family.FILE_SUMMARY_LN))
     for version in distinct(entries.version[rows]):
         if version >= _KEY_LAST_SINCE:
             of_version = rows[entries.version[rows] == version]
-            part = _in_columns(entries, of_version, version, fast=fast)
+            part = _in_columns(entries, of_version, version)
             is_left[part.row] = False
             parts.append(part)
     parts.append(_singly(entries, np.flatnonzero(is_left)))
@@ -71,7 +70,7 @@ def read_summaries(image: Image, lsns: Ints, *, fast: bool) -> Summaries:
     )
 
 
-def _in_columns(entries: Entries, rows: Ints, version: int, *, fast: bool) -> Summaries:
+def _in_columns(entries: Entries, rows: Ints, version: int) -> Summaries:
     """Those of one log version that hold nothing but what every summary does."""
     starts, key_starts = np.empty(len(rows), np.int64), np.full(len(rows), -1, np.int64)
     stops = (entries.position + entries.size)[rows]
@@ -80,7 +79,7 @@ def _in_columns(entries: Entries, rows: Ints, version: int, *, fast: bool) -> Su
     wanted = frozenset({"data", "key"} if has_key_first else {"data"})
     places = np.zeros(len(entries), np.int64)
     places[rows] = np.arange(len(rows))
-    for some, decoded in entries.decode(Family.FILE_SUMMARY_LN, rows, fast=fast, wanted=wanted):
+    for some, decoded in entries.decode(Family.FILE_SUMMARY_LN, rows, wanted=wanted):
         at = places[some]
         data_starts, data_sizes = decoded.fields.span("data")
         starts[at] = data_starts + data_sizes

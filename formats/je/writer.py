@@ -64,9 +64,7 @@ class Appender:
         file_nos: files that were begun.
     """
 
-    def __init__(
-        self, tail: Tail, *, file_max: int, created_ms: int, emit: Emit, fast: bool
-    ) -> None:
+    def __init__(self, tail: Tail, *, file_max: int, created_ms: int, emit: Emit) -> None:
         """Begin at a tail.
 
         Args:
@@ -74,7 +72,6 @@ class Appender:
             file_max: bytes of a file; an entry that has more gets a file of its own.
             created_ms: when new files say that they were made.
             emit: takes the bytes, in the order of the log; a piece is never of two files.
-            fast: use compiled kernels.
 
         Raises:
             ValueError: the log version is not written.

@@ -221,7 +221,7 @@ class _Judging:
         self.env_no = env_no
         self.env = env
         self.staged = staged
-        self._listing = Listing(environment, fast=True)
+        self._listing = Listing(environment)
         self._checkpoints: list[CheckpointPart] = []
         self._first_active_lsn: int | None = None
         self._rollbacks: list[Rollback] = []
@@ -289,9 +289,9 @@ class _Judging:
             self._taken(file, pieces[0], WHOLE)
             yield from pieces[0].parts
             return
-        look = Look.of(self.environment, fast=True)
+        look = Look.of(self.environment)
         outcomes = [piece.outcome for piece in pieces if piece.outcome is not None]
-        scanner = scanner_of(len(pieces), fast=True)
+        scanner = scanner_of(len(pieces))
         place = (self.env_no, index, AGAIN)
         writer = SegmentWriter(self.staged.folder, 1)
         for cut, part in join_cuts(file, outcomes, scanner, Show(look)):

@@ -72,7 +72,7 @@ def cut_count(file: LogFile) -> int:
 
 def _pieces(fleet: Fleet, env_no: int) -> Iterator[Piece]:
     environment = fleet.environments[env_no]
-    look = Look.of(environment, fast=True)
+    look = Look.of(environment)
     for index, file in enumerate(environment.files):
         count = cut_count(file)
         for cut in range(count):

@@ -21,7 +21,7 @@ from je_tools.environment import Environment
 from je_tools.errors import StoppedError
 from je_tools.files import FileSeen, look_at_file
 from je_tools.formats.arrays import Ints
-from je_tools.formats.je.reader import PLAIN_LIMIT, Rows
+from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.tally import COUNT, count_types
 from je_tools.scan import Outcome, Part, Scanner, read_cut
 from je_tools.transactions import Rollback, Segments, collect_marks
@@ -56,7 +56,6 @@ class Show(Struct, frozen=True):
 
     def __call__(self, rows: Rows) -> Shown:
         """What the rows show; damaged entries count only as damage."""
-        fast = self.look.fast
         counts = count_types(rows)
         seen = np.flatnonzero(counts[:, COUNT])
         return Shown(
@@ -64,7 +63,7 @@ class Show(Struct, frozen=True):
             np.column_stack((seen, counts[seen])),
             collect_checkpoints(rows),
             *collect_marks(rows),
-            Segments.of(rows, fast=fast),
+            Segments.of(rows),
         )
 
 
@@ -96,13 +95,12 @@ def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned | Environ
         task: what to read.
         folder: where segments are staged.
     """
-    fast = sum(piece.size for piece in task) > PLAIN_LIMIT
     for group in _groups(task):
         writer = SegmentWriter(folder, len(group))
         for piece in group:
             if piece.environment is not None:
                 yield piece.env_no, piece.environment
-            yield piece.env_no, _scan(piece, writer, fast)
+            yield piece.env_no, _scan(piece, writer)
         writer.close()
 
 
@@ -123,9 +121,9 @@ def _groups(task: Task) -> list[list[Piece]]:
     return [list(together.values()), *alone]
 
 
-def scanner_of(cuts: int, fast: bool) -> Scanner:
+def scanner_of(cuts: int) -> Scanner:
     """How pieces are read: one thread, as each core has a task."""
-    return Scanner(threads=1, fast=fast, wide=True, cuts=cuts if cuts > 1 else 0)
+    return Scanner(threads=1, wide=True, cuts=cuts if cuts > 1 else 0)
 
 
 def stage(
@@ -137,11 +135,11 @@ def stage(
         yield replace(shown, segments=None, ended=ended)
 
 
-def _scan(piece: Piece, writer: SegmentWriter, fast: bool) -> Scanned:
+def _scan(piece: Piece, writer: SegmentWriter) -> Scanned:
     scanned = Scanned(piece.index, piece.cut, writer.attempt, writer.count)
     cut, cuts = piece.cut
-    scanner = scanner_of(cuts, fast)
-    show = Show(replace(piece.look, fast=fast))
+    scanner = scanner_of(cuts)
+    show = Show(piece.look)
     try:
         if cuts > 1:
             outcome = read_cut(piece.file, cut, scanner, show)

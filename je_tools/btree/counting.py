@@ -41,14 +41,14 @@ def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | Non
     """
     if tree.old_duplicates or not len(children):
         return None
-    entries = fetch(tree.image, children.lsn, fast=tree.fast)
+    entries = fetch(tree.image, children.lsn)
     is_delta = entries.type == DELTA_NO
     if not (entries.good & (is_delta | (entries.type == BIN_NO))).all():
         return None
     rows = np.flatnonzero(is_delta)
-    deltas = read_nodes(entries.take(rows), fast=tree.fast)
+    deltas = read_nodes(entries.take(rows))
     fulls = _fulls(tree, entries, rows, deltas)
-    states = read_states(fulls, fast=tree.fast) if fulls is not None else None
+    states = read_states(fulls) if fulls is not None else None
     if states is None or not _in_order(tree, children, rows, deltas, states):
         return None
     alive = ~states.deleted & _lives(states.expires_ms, now_ms)
@@ -60,7 +60,7 @@ def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | Non
     ascending = tree.ordered and not tree.two_part
     if not ascending and np.diff(states.first)[rows].max() > _SEARCHED_MAX:
         return None
-    return total - count_replaced(deltas, states, rows, alive, ascending=ascending, fast=tree.fast)
+    return total - count_replaced(deltas, states, rows, alive, ascending=ascending)
 
 
 def _lives(expires_ms: Ints, now_ms: int | None) -> Mask:
@@ -76,7 +76,7 @@ def _fulls(tree: Tree, entries: Entries, rows: Ints, deltas: Nodes) -> Entries |
         return entries
     if not deltas.good.all() or (deltas.db_id != tree.db_id).any():
         return None
-    fulls = fetch(tree.image, deltas.last_full_lsn, fast=tree.fast)
+    fulls = fetch(tree.image, deltas.last_full_lsn)
     if not (fulls.good & (fulls.type == BIN_NO)).all():
         return None
     return entries.put(rows, fulls)
@@ -103,5 +103,5 @@ def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states:
 
 def _all_within(tree: Tree, keys: Spans, first: Ints, children: Children) -> bool:
     low, high = children.low, children.high
-    inside = within(keys, first, low, high, two_part=tree.by_parts, fast=tree.fast)
+    inside = within(keys, first, low, high, two_part=tree.by_parts)
     return bool(inside.all())

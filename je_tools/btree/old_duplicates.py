@@ -46,7 +46,7 @@ def expanded(tree: Tree, slots: Slots) -> tuple[Slots, list[Fault]]:
 
 
 def _rows_of_nodes(tree: Tree, slots: Slots) -> Ints:
-    entries = fetch(tree.image, slots.lsn, fast=tree.fast, check=False)
+    entries = fetch(tree.image, slots.lsn, check=False)
     return np.flatnonzero(entries.good & _OF_DUPLICATES[entries.type] & ~slots.deleted)
 
 
@@ -92,16 +92,16 @@ class _Way(Struct):
         if not self.tree.ordered:
             # A comparator may take keys of other bytes for the same.
             return np.ones(len(nodes), np.bool_)
-        image, fast = self.tree.image, self.tree.fast
+        image = self.tree.image
         lsns = np.where(nodes.is_delta, nodes.last_full_lsn, nodes.lsn)
-        entries = fetch(image, lsns, fast=fast, check=False)
+        entries = fetch(image, lsns, check=False)
         same = np.zeros(len(nodes), np.bool_)
         rows = np.flatnonzero(_OF_DUPLICATES[entries.type] & entries.good & nodes.good)
-        for some, decoded in entries.decode(Family.NODE, rows, fast=fast):
+        for some, decoded in entries.decode(Family.NODE, rows):
             if not decoded.fields.has("dup_key"):
                 continue
             own = Spans(decoded.fields.data, *decoded.fields.span("dup_key"))
-            same[some] = equal_keys(own, keys.take(some), fast=fast) & ~decoded.bad
+            same[some] = equal_keys(own, keys.take(some)) & ~decoded.bad
         return same
 
     def _note(self, nodes: Nodes, keys: Spans, kinds: npt.NDArray[np.int64]) -> None:

@@ -42,12 +42,10 @@ class KeyOrder(Struct, frozen=True):
     Attributes:
         ordered: by their bytes, and not by a comparator of the application.
         two_part: as keys of a database with duplicates.
-        fast: use compiled kernels.
     """
 
     ordered: bool = True
     two_part: bool = False
-    fast: bool = True
 
     @property
     def by_parts(self) -> bool:
@@ -56,11 +54,11 @@ class KeyOrder(Struct, frozen=True):
 
     def sort(self, keys: Spans) -> Ints:
         """Return the rows of `keys` in ascending order."""
-        return order_keys(keys, two_part=self.by_parts, fast=self.fast)
+        return order_keys(keys, two_part=self.by_parts)
 
     def before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
         """Return how many of ascending `keys` are before each bound; `open_end` for null."""
-        found = search_sorted(keys, bounds, two_part=self.by_parts, fast=self.fast)
+        found = search_sorted(keys, bounds, two_part=self.by_parts)
         return np.where(bounds.sizes < 0, open_end, found)
 
 

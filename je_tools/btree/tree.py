@@ -267,11 +267,6 @@ class Tree(Struct, frozen=True, dict=True):
         """Return whether keys are compared by their two parts."""
         return self.order.by_parts
 
-    @property
-    def fast(self) -> bool:
-        """Return whether compiled kernels are used."""
-        return self.order.fast
-
     def are_in_range(self, leaves: Leaves) -> Mask:
         """Which slots of BINs lie inside of what their parents give them.
 
@@ -286,7 +281,6 @@ class Tree(Struct, frozen=True, dict=True):
             leaves.children.low,
             leaves.children.high,
             two_part=self.by_parts,
-            fast=self.fast,
         )
 
     def slots_in_range(self, leaves: Leaves) -> tuple[Slots, list[Fault]]:
@@ -323,9 +317,9 @@ class Tree(Struct, frozen=True, dict=True):
 
     def _keys_of_full_nodes(self) -> Spans:
         """Keys that lead to full nodes above others, of those newer than what the tree names."""
-        entries = fetch(self.image, self.replayed.lsn, fast=self.fast, check=False)
+        entries = fetch(self.image, self.replayed.lsn, check=False)
         lsns = entries.lsn[(entries.found >= Found.BAD) & (entries.type == IN_NO)]
-        nodes = read_nodes(fetch(self.image, lsns, fast=self.fast), fast=self.fast)
+        nodes = read_nodes(fetch(self.image, lsns))
         keys = nodes.identifier_key.take(nodes.good & nodes.is_full)
         return keys.take(self.order.sort(keys))
 
@@ -449,7 +443,7 @@ class Tree(Struct, frozen=True, dict=True):
         both = joined_spans([bound(inside.low), bound(inside.high)])
         low, high = both.take(np.array([0])), both.take(np.array([1]))
         first = np.array([0, len(keys)], np.int64)
-        return within(keys, first, low, high, two_part=self.by_parts, fast=self.fast)
+        return within(keys, first, low, high, two_part=self.by_parts)
 
     def before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
         """Return how many of ascending `keys` are before each bound; `open_end` for null."""
@@ -495,7 +489,7 @@ class Tree(Struct, frozen=True, dict=True):
         open_end = parents.low.take(np.zeros(0, np.int64))
         none = Spans(open_end.data, np.zeros(len(parents), np.int64), np.full(len(parents), -1))
         from_low, to_high = (
-            within(nodes.slots.key, nodes.first, low, high, two_part=self.by_parts, fast=self.fast)
+            within(nodes.slots.key, nodes.first, low, high, two_part=self.by_parts)
             for low, high in ((parents.low, none), (none, parents.high))
         )
         rows = np.where(from_low, rows, n + owner)
@@ -542,8 +536,8 @@ class Tree(Struct, frozen=True, dict=True):
 
     def _logged(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
         """Read nodes as the log has them, and a `Found` of each."""
-        entries = fetch(self.image, lsns, fast=self.fast)
-        return read_nodes(entries, fast=self.fast), entries.found
+        entries = fetch(self.image, lsns)
+        return read_nodes(entries), entries.found
 
     def newest_whole(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8], Mask]:
         """Read nodes of the trees of old duplicates, of each the newest version, deltas merged.
@@ -568,7 +562,7 @@ class Tree(Struct, frozen=True, dict=True):
         if not len(deltas):
             return nodes, missing, no_nodes(self.image.data)
         full_lsns = self._own_fulls(nodes.last_full_lsn[deltas], nodes.node_id[deltas])
-        fulls = read_nodes(fetch(self.image, full_lsns, fast=self.fast), fast=self.fast)
+        fulls = read_nodes(fetch(self.image, full_lsns))
         usable = fulls.good & ~fulls.is_delta & (fulls.db_id == nodes.db_id[deltas])
         # Deltas of the old form do not say of which node they are.
         node_ids = nodes.node_id[deltas]
@@ -576,9 +570,7 @@ class Tree(Struct, frozen=True, dict=True):
         of_delta = np.full(len(nodes), -1, np.int64)
         of_delta[deltas[usable]] = np.flatnonzero(usable)
         missing[deltas[~usable]] = True
-        whole = merged(
-            nodes, fulls, of_delta, ordered=self.ordered, two_part=self.by_parts, fast=self.fast
-        )
+        whole = merged(nodes, fulls, of_delta, ordered=self.ordered, two_part=self.by_parts)
         return whole, missing, fulls
 
     def _own_fulls(self, full_lsns: Ints, node_ids: Ints) -> Ints:
@@ -589,7 +581,7 @@ class Tree(Struct, frozen=True, dict=True):
         distinct, place = np.unique(full_lsns, return_inverse=True)
         if len(distinct) == len(full_lsns):
             return full_lsns
-        fulls = read_nodes(fetch(self.image, distinct, fast=self.fast), fast=self.fast)
+        fulls = read_nodes(fetch(self.image, distinct))
         fits = (node_ids == 0) | (node_ids == fulls.node_id[place])
         order = np.lexsort((~fits, place))
         is_first = np.diff(place[order], prepend=-1) != 0
@@ -620,7 +612,6 @@ class Tree(Struct, frozen=True, dict=True):
             children.low,
             children.high,
             two_part=self.by_parts,
-            fast=self.fast,
         )
         wrong: Mask = leaves.nodes.good & (keys.sizes >= 0) & ~inside
         return wrong

@@ -106,11 +106,11 @@ class Changes(Struct, frozen=True):
         """
         if not len(key):
             return self
-        at = search_sorted(key, self.key, two_part=tree.by_parts, fast=tree.fast)
+        at = search_sorted(key, self.key, two_part=tree.by_parts)
         at = np.minimum(at, len(key) - 1)
-        same = equal_keys(key.take(at), self.key, fast=tree.fast)
+        same = equal_keys(key.take(at), self.key)
         both = joined_spans([self.key.take(~same), key])
-        order = order_keys(both, two_part=tree.by_parts, fast=tree.fast)
+        order = order_keys(both, two_part=tree.by_parts)
         n = len(key)
         gone = np.full(n, Outcome.NO_RECORD, np.uint8)
         return Changes(
@@ -121,7 +121,7 @@ class Changes(Struct, frozen=True):
             np.append(self.is_pending[~same], np.ones(n, np.bool_))[order],
         )
 
-    def with_written(self, written: Mapping[bytes, Written | None], *, fast: bool) -> Changes:
+    def with_written(self, written: Mapping[bytes, Written | None]) -> Changes:
         """The same and what was written since, or removed (None); for databases of the engine."""
         if not written:
             return self
@@ -131,7 +131,7 @@ class Changes(Struct, frozen=True):
         new = [written[key] for key in keys]
         outcome = [Outcome.NO_RECORD if each is None else Outcome.LN for each in new]
         key = joined_spans([self.key.take(kept), Spans.of(keys)])
-        order = order_keys(key, two_part=False, fast=fast)
+        order = order_keys(key, two_part=False)
         lsn = np.array([each.lsn if each else NULL_LSN for each in new], np.int64)
         size = np.array([each.size if each else 0 for each in new], np.int64)
         return Changes(
@@ -155,7 +155,7 @@ class Changes(Struct, frozen=True):
         back = np.flatnonzero(self.outcome[rows] == Outcome.ABORT_VERSION)
         _fill_abort_versions(tree, back, slots)
         logged = np.flatnonzero(self.size[rows] == 0)
-        entries = fetch(tree.image, slots.lsn[logged], fast=tree.fast)
+        entries = fetch(tree.image, slots.lsn[logged])
         # An abort version whose file is gone is what the LN that replaced it has kept.
         good = np.flatnonzero(entries.good)
         _fill_from_lns(tree, entries.take(good), logged[good], slots)
@@ -167,7 +167,7 @@ def _pending(snapshot: Snapshot, tree: Tree) -> tuple[Spans, Ints]:
     """Keys of which the newest LN is a deletion by a transaction that goes on, and its LSN."""
     lns = snapshot.interval.lns.take(snapshot.changes(tree.db_id))
     keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
-    order, is_new = group_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+    order, is_new = group_keys(keys, two_part=tree.by_parts)
     lns = lns.take(order)
     counts = (lns.flags & INVISIBLE == 0) & ~is_open(lns.flags)
     rows = np.where(counts, np.arange(len(lns)), -1)
@@ -187,7 +187,7 @@ def _fill_from_lns(tree: Tree, entries: Entries, rows: Ints, slots: Slots) -> No
         column[rows] = 0
     for family in _FAMILIES:
         wanted = np.flatnonzero(entries.is_family(family))
-        for some, decoded in entries.decode(family, wanted, fast=tree.fast, wanted=_LN_FIELDS):
+        for some, decoded in entries.decode(family, wanted, wanted=_LN_FIELDS):
             head, to = decoded.fields, rows[some]
             flags, flags2 = head.known("flags"), head.known("flags2")
             start, size = head.span("data")
@@ -206,10 +206,10 @@ def _fill_from_lns(tree: Tree, entries: Entries, rows: Ints, slots: Slots) -> No
 
 def _fill_abort_versions(tree: Tree, rows: Ints, slots: Slots) -> None:
     """Slots as undone LNs have kept what they replaced."""
-    entries = fetch(tree.image, slots.lsn[rows], fast=tree.fast)
+    entries = fetch(tree.image, slots.lsn[rows])
     for family in _FAMILIES:
         wanted = np.flatnonzero(entries.is_family(family))
-        for some, decoded in entries.decode(family, wanted, fast=tree.fast, wanted=ABORT_FIELDS):
+        for some, decoded in entries.decode(family, wanted, wanted=ABORT_FIELDS):
             head, to = decoded.fields, rows[some]
             slots.lsn[to] = head.number("abort_lsn")
             if head.has("abort_data"):

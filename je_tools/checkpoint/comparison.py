@@ -161,6 +161,6 @@ def _shared(ones: _Side, others: _Side) -> tuple[Mask, Mask]:
     twin = order[place]
     same = (new.lsn[twin] == old.lsn) & ones.untouched & others.untouched[twin]
     for low_or_high, twins in ((old.low, new.low), (old.high, new.high)):
-        same &= equal_keys(low_or_high, twins.take(twin), fast=ones.tree.fast)
+        same &= equal_keys(low_or_high, twins.take(twin))
     of_new[twin[same]] = True
     return same, of_new

@@ -160,7 +160,7 @@ def acknowledged_behind(snapshot: Snapshot) -> Acknowledged:
     """What the Commits behind the end of a log say."""
     end = snapshot.end
     files = (end.files[-1], *files_behind(snapshot))
-    work = _Commits(end.next_lsn, snapshot.fast)
+    work = _Commits(end.next_lsn)
     size = sum(file.size for file in files)
     scanner = snapshot.scanner.staged("what would go", size)
     count, vlsns, dtvlsns = 0, [_NONE], [_NONE]
@@ -181,7 +181,6 @@ class _Commits(Struct, frozen=True):
     """Work for a scan: the group's entries from an LSN on, VLSN and dtvlsn of its Commits."""
 
     from_lsn: int
-    fast: bool
 
     def __call__(self, rows: Rows) -> tuple[int, Ints, Ints]:
         of_group = rows.good & rows.replicated & ~rows.invisible & (rows.lsn >= self.from_lsn)
@@ -189,7 +188,7 @@ class _Commits(Struct, frozen=True):
         vlsns, dtvlsns = [_NONE], [_NONE]
         for first in range(0, len(own), MAX_ROWS):
             some = rows.take(own[first : first + MAX_ROWS])
-            decoded = decode(some, Family.TXN_END, fast=self.fast, wanted=frozenset({"dtvlsn"}))
+            decoded = decode(some, Family.TXN_END, wanted=frozenset({"dtvlsn"}))
             vlsns.append(some.vlsn[~decoded.bad])
             dtvlsns.append(decoded.fields.known("dtvlsn")[~decoded.bad])
         return int(np.count_nonzero(of_group)), np.concatenate(vlsns), np.concatenate(dtvlsns)

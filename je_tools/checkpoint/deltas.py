@@ -149,7 +149,7 @@ class _Differing(Struct, frozen=True):
         )
         new = given.node[given.has_slot][coming]
         node = np.concatenate((owner[~dead], owner[dead], new, given.node[going]))
-        order = order_keys(slots.key, two_part=tree.by_parts, fast=tree.fast)
+        order = order_keys(slots.key, two_part=tree.by_parts)
         return cls(slots.take(order), node[order])
 
 
@@ -233,5 +233,5 @@ def _chosen(
         slots=slots.take(needed & chosen[node]),
         **columns,
     )
-    sizes = fetch(tree.image, made.last_full_lsn, fast=tree.fast, check=False).size
+    sizes = fetch(tree.image, made.last_full_lsn, check=False).size
     return Deltas(row, made, FullVersions(sizes, whole[row], nodes.max_entries[row]))

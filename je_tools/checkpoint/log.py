@@ -35,7 +35,6 @@ class CheckpointLog(Struct):
         appender: that puts entries behind each other.
         data: the bytes in which embedded records lie.
         sequences: where ids of new nodes come from.
-        fast: use compiled kernels.
         node_counts, node_sizes: what was written, by database, level and entry type.
         expiring: bytes of what was written by the file and the hour in which they expire.
         totals: what was written, by the file.
@@ -45,7 +44,6 @@ class CheckpointLog(Struct):
     appender: Appender
     data: Bytes
     sequences: Sequences
-    fast: bool
     node_counts: Counter[tuple[int, int, str]] = field(default_factory=Counter)
     node_sizes: Counter[tuple[int, int, str]] = field(default_factory=Counter)
     expiring: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
@@ -66,14 +64,7 @@ class CheckpointLog(Struct):
         All but roots are provisional, so that a crash before the end of the checkpoint leaves
         nothing of a split or of a pruning in the tree but all of it.
         """
-        items = encode_nodes(
-            nodes,
-            self.data,
-            self.version,
-            prefixing=prefixing,
-            two_part=two_part,
-            fast=self.fast,
-        )
+        items = encode_nodes(nodes, self.data, self.version, prefixing=prefixing, two_part=two_part)
         type_no = BIN_NO if int(nodes.level[0]) & LEVEL_MASK == 1 else IN_NO
         return self._append(nodes, type_no, items, 0 if is_root else PROVISIONAL_YES)
 
@@ -82,13 +73,7 @@ class CheckpointLog(Struct):
     ) -> tuple[Ints, Ints]:
         """Append BIN-deltas of one database, provisional; LSN and size of each."""
         items = encode_deltas(
-            nodes,
-            fulls,
-            self.data,
-            self.version,
-            prefixing=prefixing,
-            two_part=two_part,
-            fast=self.fast,
+            nodes, fulls, self.data, self.version, prefixing=prefixing, two_part=two_part
         )
         return self._append(nodes, DELTA_NO, items, PROVISIONAL_YES)
 

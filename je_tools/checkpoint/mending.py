@@ -38,15 +38,12 @@ def mended(tree: Tree, slots: Slots) -> Slots:
     """Slots with what engines up to 18.3 have lost: sizes of entries, units of expirations."""
     sizes, expires = slots.logged_size.copy(), slots.expires_ms.copy()
     lacking = np.flatnonzero(lack_sizes(slots))
-    found = fetch(tree.image, slots.lsn[lacking], fast=tree.fast, check=False)
+    found = fetch(tree.image, slots.lsn[lacking], check=False)
     sizes[lacking] = np.where(found.good, found.size, 0)
     far = np.flatnonzero(expire_far(slots))
-    entries = fetch(tree.image, slots.lsn[far], fast=tree.fast)
+    entries = fetch(tree.image, slots.lsn[far])
     for some, decoded in entries.decode(
-        Family.LN,
-        np.flatnonzero(entries.is_family(Family.LN)),
-        fast=tree.fast,
-        wanted=frozenset({"expiration"}),
+        Family.LN, np.flatnonzero(entries.is_family(Family.LN)), wanted=frozenset({"expiration"})
     ):
         expires[far[some]] = expiration_ms(decoded.fields.known("expiration"))
     return replace(slots, logged_size=sizes, expires_ms=expires)

@@ -284,7 +284,7 @@ class Counting(Struct, frozen=True, dict=True):
         yield self._themselves(lns.take(gone), rows.take(gone).size, is_listed=False)
 
     def _of_family(self, rows: Rows, lns: Lns, family: Family) -> Iterator[Gone]:
-        decoded = decode(rows, family, fast=self.snapshot.fast, wanted=_LN_FIELDS)
+        decoded = decode(rows, family, wanted=_LN_FIELDS)
         head, sizes = decoded.fields, rows.size
         flags = head.known("flags")
         ids, two_part = self._databases
@@ -346,17 +346,15 @@ class Counting(Struct, frozen=True, dict=True):
         stays = (lns.flags & INVISIBLE == 0) & ~is_open(lns.flags) & (lns.lsn >= self.since)
         lns = lns.take(stays & ~self.snapshot.rules.is_rolled_back(lns))
         keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
-        order, is_new = group_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+        order, is_new = group_keys(keys, two_part=tree.by_parts)
         lns = lns.take(order)
         replaced = ~is_new[1:] & (lns.flags[:-1] & DELETED == 0)
         replaced &= (lns.txn_id[1:] == 0) | (lns.txn_id[1:] == lns.txn_id[:-1])
         lsns, made_by = lns.lsn[:-1][replaced], lns.lsn[1:][replaced]
-        entries = fetch(tree.image, lsns, fast=tree.fast, check=False)
+        entries = fetch(tree.image, lsns, check=False)
         counts = entries.good
         rows = np.flatnonzero(entries.is_family(Family.LN))
-        for some, decoded in entries.decode(
-            Family.LN, rows, fast=tree.fast, wanted=frozenset({"flags"})
-        ):
+        for some, decoded in entries.decode(Family.LN, rows, wanted=frozenset({"flags"})):
             counts[some] &= decoded.fields.known("flags") & LN_EMBEDDED == 0
         return self._replaced(lsns[counts], entries.size[counts], made_by[counts])
 
@@ -367,7 +365,7 @@ class Counting(Struct, frozen=True, dict=True):
             rows: of one file.
         """
         rows = rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.since))
-        decoded = decode(rows, Family.NODE, fast=self.snapshot.fast, wanted=_NODE_FIELDS)
+        decoded = decode(rows, Family.NODE, wanted=_NODE_FIELDS)
         head = decoded.fields
         if not head.has("db_id"):
             return None
@@ -465,7 +463,7 @@ def _live_nodes(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
             return
     rows = np.flatnonzero(~on_way & (below.lsn >= since))
     yield below.lsn[rows], _NONE
-    types = fetch(tree.image, below.lsn[rows], fast=tree.fast, check=False).type
+    types = fetch(tree.image, below.lsn[rows], check=False).type
     on_way[rows[np.isin(types, OLD_DELTA_NOS)]] = True
     bins = below.take(on_way)
     for first in range(0, len(bins), BINS_AT_ONCE):

@@ -221,7 +221,7 @@ def _replaced(snapshot: Snapshot, log: CheckpointLog) -> list[Gone]:
     """What this checkpoint has replaced so far."""
     nodes = np.concatenate([*log.replaced_nodes, np.empty(0, np.int64)])
     lns = np.array(log.replaced_lns, np.int64)
-    sizes = fetch(snapshot.image, lns, fast=snapshot.fast, check=False).size
+    sizes = fetch(snapshot.image, lns, check=False).size
     return [
         Gone.of(nodes[nodes != NULL_LSN], is_ln=False, is_listed=False),
         Gone.of(lns, sizes, is_ln=True, is_listed=False),

@@ -297,15 +297,9 @@ class _Checkpointer:
 
     def _log_at(self, tail: Tail, emit: Emit) -> CheckpointLog:
         appender = Appender(
-            tail,
-            file_max=self.settings.file_max,
-            created_ms=self.settings.now_ms,
-            emit=emit,
-            fast=self.snapshot.fast,
+            tail, file_max=self.settings.file_max, created_ms=self.settings.now_ms, emit=emit
         )
-        return CheckpointLog(
-            appender, self.snapshot.image.data, self.survey.sequences, self.snapshot.fast
-        )
+        return CheckpointLog(appender, self.snapshot.image.data, self.survey.sequences)
 
     def _emit_and_tell(self, file_no: int, offset: int, data: bytes) -> None:
         self.emit(file_no, offset, data)
@@ -402,7 +396,7 @@ class _Checkpointer:
         changes = Changes.of(snapshot, tree)
         writer = TreeWriter(
             tree,
-            changes.with_written(records, fast=snapshot.fast),
+            changes.with_written(records),
             self.log,
             prefixing=bool(database.flags & (PREFIXING | DUPLICATES)),
             max_entries=int(database.record["max_entries"]) or MAX_ENTRIES,

@@ -129,14 +129,12 @@ class _Look(Struct, frozen=True):
         from_lsn, next_lsn: entries from here to there have given numbers.
         file_nos: files of which more is to be known.
         counting: finds what is obsolete.
-        fast: use compiled kernels.
     """
 
     from_lsn: int
     next_lsn: int
     file_nos: frozenset[int]
     counting: Counting
-    fast: bool
 
     def __call__(self, rows: Rows) -> _Piece:
         rows = rows.take(rows.good & (rows.type != FILE_HEADER_NO) & (rows.lsn < self.next_lsn))
@@ -165,7 +163,7 @@ class _Look(Struct, frozen=True):
     def _node_ids(self, rows: Rows) -> Ints:
         found = [_NONE]
         for some in _in_parts(rows):
-            decoded = decode(some, Family.NODE, fast=self.fast, wanted=frozenset({"node_id"}))
+            decoded = decode(some, Family.NODE, wanted=frozenset({"node_id"}))
             if decoded.fields.has("node_id"):
                 ids = decoded.fields.number("node_id")[~decoded.bad]
                 found += [ids.max(keepdims=True), ids.min(keepdims=True)] if len(ids) else []
@@ -176,7 +174,7 @@ class _Look(Struct, frozen=True):
         found = [_NONE]
         for some in _in_parts(rows.take(_IS_BIN[rows.type])):
             wanted = frozenset({"expiration_base"})
-            head = decode(some, Family.NODE, fast=self.fast, wanted=wanted).fields
+            head = decode(some, Family.NODE, wanted=wanted).fields
             found.append(some.lsn[head.known("expiration_base") > 0])
         return np.concatenate(found)
 
@@ -184,7 +182,7 @@ class _Look(Struct, frozen=True):
         found: Counter[int] = Counter()
         for some in _in_parts(rows.take(_IS_USER_LN[rows.type])):
             wanted = frozenset({"expiration"})
-            head = decode(some, Family.LN, fast=self.fast, wanted=wanted).fields
+            head = decode(some, Family.LN, wanted=wanted).fields
             if head.has("expiration") and not head.is_empty("expiration"):
                 found += by_hour(expiration_ms(head.known("expiration")), some.size)
         return found
@@ -235,7 +233,7 @@ def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
     give_back_memory()
     counting = Counting.of(snapshot)
     counting.prepare()
-    work = _Look(counting.since, snapshot.end.next_lsn, file_nos, counting, fast=snapshot.fast)
+    work = _Look(counting.since, snapshot.end.next_lsn, file_nos, counting)
     survey = Survey(given_numbers(snapshot), Stream.of(()))
     streams = []
     survey.summaries = dict.fromkeys(file_nos, FileSummary())
@@ -267,8 +265,8 @@ def _of_bins(snapshot: Snapshot, lsns: Ints) -> Counter[int]:
     found: Counter[int] = Counter()
     for first in range(0, len(lsns), NODES_AT_ONCE):
         some = lsns[first : first + NODES_AT_ONCE]
-        entries = fetch(snapshot.image, some, fast=snapshot.fast, check=False)
-        found += share_of_slots(read_nodes(entries, fast=snapshot.fast), entries.size)
+        entries = fetch(snapshot.image, some, check=False)
+        found += share_of_slots(read_nodes(entries), entries.size)
     return found
 
 

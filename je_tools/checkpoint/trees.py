@@ -151,7 +151,7 @@ class TreeWriter(Struct, frozen=True):
         if not len(places):
             return self.changes.key
         keys = joined_spans([self.changes.key, places])
-        return keys.take(order_keys(keys, two_part=self.tree.by_parts, fast=self.tree.fast))
+        return keys.take(order_keys(keys, two_part=self.tree.by_parts))
 
     def _way_down(self, keys: Spans) -> list[_Upper]:
         uppers: list[_Upper] = []
@@ -216,7 +216,7 @@ class TreeWriter(Struct, frozen=True):
         new = whole[of_new]
         both = joined([mended(tree, slots.take(kept)), given.slots.take(new)])
         owner = np.concatenate((nodes.slot_node[kept], of_new[new]))
-        order = order_keys(both.key, two_part=tree.by_parts, fast=tree.fast)
+        order = order_keys(both.key, two_part=tree.by_parts)
         pieces = _cut(nodes, whole, both.take(order), owner[order], _most(nodes))
         return self._named(leaves, rows, upper.leaves.nodes, touched, pieces, deltas)
 
@@ -273,7 +273,7 @@ class TreeWriter(Struct, frozen=True):
         # Another version than the slot names was logged since; it stays, and gets named.
         changed = touched | (leaves.nodes.lsn != above.slots.lsn[rows])
         moved = np.flatnonzero(changed & ~touched)
-        found = fetch(self.tree.image, leaves.nodes.lsn[moved], fast=self.tree.fast, check=False)
+        found = fetch(self.tree.image, leaves.nodes.lsn[moved], check=False)
         of = np.concatenate((of, moved))
         begins = pieces.nodes.slots.key.take(pieces.nodes.first[:-1])
         keys = joined_spans([above.slots.key.take(rows[of]), begins])
@@ -312,7 +312,7 @@ class TreeWriter(Struct, frozen=True):
         booleans = np.full(len(node_id), IS_ROOT if is_root else 0, np.int64)
         nodes = replace(pieces.nodes, node_id=node_id, booleans=booleans)
         return self.log.nodes(
-            replace(nodes, identifier_key=_identifiers(nodes, fast=self.tree.fast)),
+            replace(nodes, identifier_key=_identifiers(nodes)),
             prefixing=self.prefixing,
             two_part=self.tree.two_part,
             is_root=is_root,
@@ -478,11 +478,11 @@ def _emptied(bin_: Nodes) -> Nodes:
     )
 
 
-def _identifiers(nodes: Nodes, *, fast: bool) -> Spans:
+def _identifiers(nodes: Nodes) -> Spans:
     """A key of a slot of each node: the one it had, else the first; of no slots what it had."""
     key, own = nodes.slots.key, nodes.identifier_key
     owner = nodes.slot_node
-    same = equal_keys(own.take(owner), key, fast=fast)
+    same = equal_keys(own.take(owner), key)
     stays = np.bincount(owner[same], minlength=len(nodes)) > 0
     stays |= np.diff(nodes.first) == 0
     changed = np.flatnonzero(~stays)

@@ -202,7 +202,7 @@ class _Transaction:
         self.last_lsn = NULL_LSN
         self.slots = dict(record_places(snapshot, VLSN_MAP_DB))
         lsns = np.array(list(self.slots.values()), np.int64)
-        sizes = fetch(snapshot.image, lsns, fast=snapshot.fast).size
+        sizes = fetch(snapshot.image, lsns).size
         self.sizes = dict(zip(self.slots, sizes.tolist(), strict=True))
 
     def write(self, records: Mapping[bytes, bytes | None]) -> Records:

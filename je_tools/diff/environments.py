@@ -122,7 +122,6 @@ def differences(a: Snapshot, b: Snapshot, pair: Pair) -> Iterator[Changes]:
     how = Comparison(
         by_data=any(side.has_duplicates for side in pair.sides),
         ordered=not any(side.comparators for side in pair.sides),
-        fast=a.fast or b.fast,
     )
     yield from how.differences(
         a.records(pair.a) if pair.a is not None else iter(()),

@@ -72,12 +72,10 @@ class Comparison(Struct, frozen=True):
     Attributes:
         by_data: key and data together tell records apart: a side has duplicates, in either form.
         ordered: both sides come in the order of the bytes of their keys.
-        fast: use compiled kernels.
     """
 
     by_data: bool
     ordered: bool
-    fast: bool
 
     def differences(self, a: Iterator[Records], b: Iterator[Records]) -> Iterator[Changes]:
         """What differs, and empty batches where nothing does, for whoever counts."""
@@ -106,7 +104,7 @@ class Comparison(Struct, frozen=True):
 
     def _in_order(self, records: Records) -> Records:
         # Even where the order is known, that of duplicates hangs on data that may be lost.
-        order = order_keys(self.keys(records), two_part=self.by_data, fast=self.fast)
+        order = order_keys(self.keys(records), two_part=self.by_data)
         return records.take(order)
 
     def _whole(self, records: Records) -> Records:
@@ -206,9 +204,9 @@ class _Merge:
     def _up_to(self, side: int, key: Spans) -> int:
         """How many records of a side have a key up to this."""
         own = self.how.keys(self.left[side])
-        at = int(search_sorted(own, key, two_part=self.how.by_data, fast=self.how.fast)[0])
+        at = int(search_sorted(own, key, two_part=self.how.by_data)[0])
         if at < len(own):
-            same = equal_keys(own.take(np.array([at])), key, fast=self.how.fast)
+            same = equal_keys(own.take(np.array([at])), key)
             at += int(same[0])
         return at
 
@@ -226,7 +224,7 @@ class _Merge:
         in_a[at[same]] = True
         changed = np.flatnonzero(same)
         if not how.by_data:
-            equal = equal_keys(a.data.take(changed), b.data.take(at[changed]), fast=how.fast)
+            equal = equal_keys(a.data.take(changed), b.data.take(at[changed]))
             changed = changed[~equal]
         else:
             changed = changed[:0]
@@ -261,10 +259,10 @@ class _Merge:
 
 def _found(how: Comparison, keys_a: Spans, keys_b: Spans) -> tuple[Ints, Mask]:
     """Where in b the keys of a are or would be, and which are there."""
-    at = search_sorted(keys_b, keys_a, two_part=how.by_data, fast=how.fast)
+    at = search_sorted(keys_b, keys_a, two_part=how.by_data)
     same = np.zeros(len(at), np.bool_)
     inside = np.flatnonzero(at < len(keys_b))
-    same[inside] = equal_keys(keys_a.take(inside), keys_b.take(at[inside]), fast=how.fast)
+    same[inside] = equal_keys(keys_a.take(inside), keys_b.take(at[inside]))
     return at, same
 
 

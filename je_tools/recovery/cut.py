@@ -53,7 +53,7 @@ def lsn_of_time(environment: Environment, scanner: Scanner, time_ms: int) -> int
     Raises:
         UsageError: the log has no Commit so early.
     """
-    found = _scan(environment, scanner, _ByTime(time_ms, scanner.is_fast(environment.size)))
+    found = _scan(environment, scanner, _ByTime(time_ms))
     fitting = [each for each in found if each.lsn != NULL_LSN]
     if not fitting:
         least = min((each.least for each in found), default=None)
@@ -94,14 +94,13 @@ class _ByTime(Struct, frozen=True):
     """Work for a scan: the last Commit up to a time."""
 
     time_ms: int
-    fast: bool
 
     def __call__(self, rows: Rows) -> _Best | None:
         wanted = np.flatnonzero(rows.good & (rows.type == COMMIT_NO) & ~rows.invisible)
         best: _Best | None = None
         for first in range(0, len(wanted), MAX_ROWS):
             some = rows.take(wanted[first : first + MAX_ROWS])
-            decoded = decode(some, Family.TXN_END, fast=self.fast)
+            decoded = decode(some, Family.TXN_END)
             if not decoded.fields.has("time_ms") or decoded.bad.all():
                 continue
             times, lsns = decoded.fields.number("time_ms")[~decoded.bad], some.lsn[~decoded.bad]

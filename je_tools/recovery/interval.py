@@ -216,7 +216,6 @@ class _Collector(Struct, frozen=True):
         first_lsn: of the first entry that counts, and `nodes_from` of the first node.
         next_lsn: behind the last entry.
         end_lsn: of the last CkptEnd; NULL_LSN without one.
-        fast: use compiled kernels.
     """
 
     starts: dict[int, int]
@@ -224,7 +223,6 @@ class _Collector(Struct, frozen=True):
     nodes_from: int
     next_lsn: int
     end_lsn: int
-    fast: bool
 
     def __call__(self, rows: Rows) -> _Found:
         found = _Found()
@@ -250,7 +248,7 @@ class _Collector(Struct, frozen=True):
         return found
 
     def _add_lns(self, rows: Rows, found: _Found) -> None:
-        table = build_table(rows, fast=self.fast, wanted=_WANTED)
+        table = build_table(rows, wanted=_WANTED)
         flags = np.where(table.data_size < 0, DELETED, 0)
         flags |= np.where(_IS_TXN_LN[rows.type], TRANSACTIONAL, 0)
         flags |= np.where(rows.invisible, INVISIBLE, 0) | np.where(rows.replicated, REPLICATED, 0)
@@ -282,7 +280,7 @@ class _Collector(Struct, frozen=True):
             some = rows.take(of_family)
             if not len(some):
                 continue
-            decoded = decode(some, family, fast=self.fast, wanted=wanted)
+            decoded = decode(some, family, wanted=wanted)
             head = decoded.fields
             if not head.has("db_id"):
                 continue
@@ -294,7 +292,7 @@ class _Collector(Struct, frozen=True):
             found.nodes.append(nodes.take(kept))
 
     def _add_ends(self, rows: Rows, found: _Found) -> None:
-        decoded = decode(rows, Family.TXN_END, fast=self.fast)
+        decoded = decode(rows, Family.TXN_END)
         head = decoded.fields
         if head.has("txn_id"):
             txn_id, time_ms = head.number("txn_id").copy(), head.number("time_ms").copy()
@@ -357,8 +355,7 @@ def read_interval(
     """
     some = tuple(file for file in files if file.file_no >= first_lsn >> 32)
     starts = dict(zip(image.file_nos.tolist(), image.starts.tolist(), strict=True))
-    fast = scanner.is_fast(environment.size)
-    work = _Collector(starts, first_lsn, nodes_from, next_lsn, end_lsn, fast)
+    work = _Collector(starts, first_lsn, nodes_from, next_lsn, end_lsn)
     found = _read_all(replace(environment, files=some), work, scanner)
     lns, all_ends = _joined(found.lns, _NO_LNS), _joined(found.ends, _NO_ENDS)
     backward = STRAIGHT

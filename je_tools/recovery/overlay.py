@@ -200,7 +200,7 @@ class _State(Struct):
 def _group(tree: Tree, lns: Lns, rows: npt.NDArray[np.int32]) -> _Groups:
     data = tree.image.data
     keys = Spans(data, lns.key_position[rows], lns.key_size[rows].astype(np.int64))
-    order, is_new = group_keys(keys, two_part=tree.by_parts, fast=tree.fast)
+    order, is_new = group_keys(keys, two_part=tree.by_parts)
     rows = rows[order]
     keys = keys.take(order)
     # Columns of all LNs are let go as soon as may be: they are what recovery's memory is.
@@ -236,11 +236,11 @@ def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults
 
 def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
     """Where among ascending keys the key of each slot is, and whether it is there at all."""
-    at = search_sorted(keys, slots.key, two_part=tree.by_parts, fast=tree.fast)
+    at = search_sorted(keys, slots.key, two_part=tree.by_parts)
     inside = np.minimum(at, max(len(keys) - 1, 0))
     if not len(keys):
         return inside, np.zeros(len(slots), np.bool_)
-    return inside, equal_keys(keys.take(inside), slots.key, fast=tree.fast)
+    return inside, equal_keys(keys.take(inside), slots.key)
 
 
 def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
@@ -296,13 +296,13 @@ def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _State) ->
     """Slots go back to what LNs have replaced."""
     if not len(group):
         return
-    entries = fetch(tree.image, undone, fast=tree.fast, check=False)
+    entries = fetch(tree.image, undone, check=False)
     abort_lsn = np.full(len(group), NULL_LSN, np.int64)
     gone, blind = np.zeros(len(group), np.bool_), np.zeros(len(group), np.bool_)
     for family in (Family.LN, Family.NAME_LN, Family.DEL_DUP_LN, Family.DUP_COUNT_LN):
         rows = np.flatnonzero(entries.is_family(family))
         wanted = frozenset({"flags", "flags2", "abort_lsn"})
-        for some, decoded in entries.decode(family, rows, fast=tree.fast, wanted=wanted):
+        for some, decoded in entries.decode(family, rows, wanted=wanted):
             head = decoded.fields
             if head.has("abort_lsn"):
                 own = head.number("abort_lsn")

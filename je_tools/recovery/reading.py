@@ -186,9 +186,7 @@ class Reading:
         if not self.tree.ordered or not len(children):
             return 0, len(self.overlay)
         ends = joined_spans([children.low.take(np.array([0])), children.high.take(np.array([-1]))])
-        found = search_sorted(
-            self.overlay.key, ends, two_part=self.tree.by_parts, fast=self.tree.fast
-        )
+        found = search_sorted(self.overlay.key, ends, two_part=self.tree.by_parts)
         low = 0 if ends.sizes[0] < 0 else int(found[0])
         return low, len(self.overlay) if ends.sizes[1] < 0 else int(found[1])
 
@@ -232,7 +230,7 @@ class Reading:
         if places is not None:
             order = np.argsort(places, kind="stable")
         elif len(changes) and self.tree.ordered:
-            order = order_keys(keys, two_part=self.tree.by_parts, fast=self.tree.fast)
+            order = order_keys(keys, two_part=self.tree.by_parts)
         records = _in_order(self, keys, values, order)
         if self.with_data and self.tree.two_part:
             faults.lack(_without_parts(self, records))
@@ -257,7 +255,7 @@ def _in_order(reading: Reading, keys: Spans, values: _Values, order: Ints | None
         chosen = np.flatnonzero(lives) if order is None else order[lives[order]]
     data = Spans(values.data, values.data_start, values.data_size)
     if tree.two_part:
-        keys, data = split_two_part_keys(keys, fast=tree.fast)
+        keys, data = split_two_part_keys(keys)
     records = Records(
         keys,
         data,
@@ -290,8 +288,8 @@ def _from_slots(reading: Reading, slots: Slots, values: _Values) -> Lacking:
     if not reading.with_data or reading.tree.two_part:
         rows = rows[:0]
     room_size = _room_size(slots) if len(rows) == len(values.lsn) else 0
-    image, fast, run = reading.tree.image, reading.tree.fast, run_of(rows)
-    entries = fetch(image, slots.lsn[run], fast=fast, room_size=room_size)
+    image, run = reading.tree.image, run_of(rows)
+    entries = fetch(image, slots.lsn[run], room_size=room_size)
     # Where they were copied there is no data but theirs.
     values.data = entries.data
     lacking = _from_lns(reading, entries, rows, values)
@@ -310,8 +308,8 @@ def _room_size(slots: Slots) -> int:
 
 def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) -> Lacking:
     """Fill in the other records: those of undo and redo."""
-    overlay, image, fast = reading.overlay, reading.tree.image, reading.tree.fast
-    entries = fetch(image, overlay.lsn[changes], fast=fast)
+    overlay, image = reading.overlay, reading.tree.image
+    entries = fetch(image, overlay.lsn[changes])
     rows = first + np.arange(len(changes))
     back = overlay.outcome[changes] == Outcome.ABORT_VERSION
     lacking = np.zeros(len(changes), np.bool_)
@@ -321,7 +319,7 @@ def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) 
     kept = np.zeros(len(changes), np.bool_)
     for family in (*_IN_COLUMNS, Family.NAME_LN):
         of_family = np.flatnonzero(entries.is_family(family) & back)
-        for some, decoded in entries.decode(family, of_family, fast=fast, wanted=ABORT_FIELDS):
+        for some, decoded in entries.decode(family, of_family, wanted=ABORT_FIELDS):
             _fill_abort_version(decoded.fields, rows[some], values)
             back_to[some] = decoded.fields.number("abort_lsn")
             if decoded.fields.has("abort_data"):
@@ -330,7 +328,7 @@ def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) 
     further = np.flatnonzero(back & ~kept)
     if reading.tree.two_part or not len(further):
         return _lacking(reading, entries, lacking, overlay.key.take(changes))
-    olds = fetch(image, back_to[further], fast=fast)
+    olds = fetch(image, back_to[further])
     expires_ms = values.expires_ms[rows[further]]
     lacking[further] = _from_lns(reading, olds, rows[further], values)
     values.expires_ms[rows[further]] = expires_ms
@@ -349,9 +347,7 @@ def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -
     had = np.zeros(len(entries), np.bool_)
     for family in _IN_COLUMNS:
         wanted = np.flatnonzero(entries.is_family(family))
-        for some, decoded in entries.decode(
-            family, wanted, fast=reading.tree.fast, wanted=_DATA_FIELDS
-        ):
+        for some, decoded in entries.decode(family, wanted, wanted=_DATA_FIELDS):
             head, of, to = decoded.fields, run_of(some), run_of(rows[some])
             if not head.has("data"):
                 continue

@@ -69,13 +69,11 @@ class Reading(Struct, frozen=True):
     Attributes:
         image: the log.
         has_duplicates: of the database, which decides what its keys are.
-        fast: use compiled kernels.
         now_ms: leave out what has expired by then; None for nothing.
     """
 
     image: Image
     has_duplicates: bool
-    fast: bool
     now_ms: int | None = None
 
     def batches(
@@ -101,7 +99,7 @@ class Reading(Struct, frozen=True):
         Raises:
             StoppedError: there is something else now.
         """
-        entries = fetch(self.image, lsns, fast=self.fast, check=False)
+        entries = fetch(self.image, lsns, check=False)
         is_ln = entries.is_family(Family.LN)
         is_there = is_ln if is_ln.all() else entries.is_family(Family.LN, *PAYLOAD_FAMILIES)
         if not is_there.all():
@@ -110,7 +108,7 @@ class Reading(Struct, frozen=True):
         rows = np.flatnonzero(is_ln)
         found = [
             (some, self._records(entries, some, decoded.fields))
-            for some, decoded in entries.decode(Family.LN, rows, fast=self.fast, wanted=_FIELDS)
+            for some, decoded in entries.decode(Family.LN, rows, wanted=_FIELDS)
         ]
         found += _fielded(entries, np.flatnonzero(~is_ln))
         pieces = [records for _, records in found]
@@ -128,7 +126,7 @@ class Reading(Struct, frozen=True):
             Spans(fields.data, *fields.span("data")),
         )
         if self.has_duplicates and version >= KEYED_VERSION:
-            key, data = split_two_part_keys(key, fast=self.fast)
+            key, data = split_two_part_keys(key)
         flags = fields.known("flags2") if version >= 19 else np.zeros(n, np.int64)
         return Records(
             key,

@@ -89,11 +89,11 @@ def grade(content: Content, lost_from: Ints) -> Grades:
     return grades
 
 
-def choose(content: Content, grades: Grades, mode: Mode, threads: int, *, fast: bool) -> Choice:
+def choose(content: Content, grades: Grades, mode: Mode, threads: int) -> Choice:
     """What comes back of the LNs alone, in this mode."""
     lns = content.lns
     counts = grades <= Confidence.NON_TRANSACTIONAL
-    newest = newest_of(lns.first, lns.second, counts, threads, fast=fast)
+    newest = newest_of(lns.first, lns.second, counts, threads)
     is_record = (lns.marks & DELETED) == 0
     nothing = np.zeros(len(lns), np.bool_)
     if mode is Mode.EVERYTHING:

@@ -194,9 +194,8 @@ def read_content(environment: Environment, scanner: Scanner, *, internal: bool =
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    fast = scanner.is_fast(environment.size)
     old_duplicates = _duplicates_before(environment, scanner)
-    look = _Look(_Codes(), new_seed(), fast, old_duplicates, internal)
+    look = _Look(_Codes(), new_seed(), old_duplicates, internal)
     seen: list[_Seen] = []
     states: list[FileState] = []
     columns = _no_columns()
@@ -231,14 +230,12 @@ class _Look(Struct, frozen=True):
     Attributes:
         codes: of the databases.
         seed: of the identities.
-        fast: use compiled kernels.
         duplicates: databases whose records of before KEYED_VERSION are told apart by their data.
         internal: also LNs whose entries have fields in the place of data.
     """
 
     codes: _Codes
     seed: Seed
-    fast: bool
     duplicates: frozenset[int]
     internal: bool
 
@@ -266,13 +263,13 @@ class _Look(Struct, frozen=True):
         nodes = leaves_of(rows.version)[rows.type] & good
         leaves = [self._leaves(some) for some in pieces_of_rows(rows, nodes)]
         kinds = _kinds(rows.take(np.flatnonzero(_MAP_LNS[rows.type] & good & ~rows.invisible)))
-        names = collect_names(rows, fast=self.fast)
+        names = collect_names(rows)
         return _Seen(lns, leaves, self._ends(rows), names, kinds, solid, kept, undecodable)
 
     def _lns(self, rows: Rows, family: Family) -> Lns:
         is_old = PAYLOAD_VERSION_MIN <= rows.version < KEYED_VERSION
         wanted = _LN_FIELDS if family is Family.LN else _LN_FIELDS | {"data_as_key"}
-        decoded = decode(rows, family, fast=self.fast, wanted=wanted)
+        decoded = decode(rows, family, wanted=wanted)
         fields = decoded.fields
         db_ids = fields.number("db_id")
         data, starts, sizes = (fields.data, *fields.span("key"))
@@ -280,7 +277,7 @@ class _Look(Struct, frozen=True):
         gone = gone | (fields.span("data")[1] < 0) if fields.has("data") else gone
         if is_old and self.duplicates:
             data, starts, sizes = self._old_keys(fields, family, db_ids)
-        first, second = identities(data, starts, sizes, db_ids, self.seed, fast=self.fast)
+        first, second = identities(data, starts, sizes, db_ids, self.seed)
         txn = np.zeros(len(rows), np.int64)
         if fields.has("txn_id"):
             txn = np.where(fields.is_present("txn_id"), fields.number("txn_id"), NO_TXN)
@@ -311,7 +308,7 @@ class _Look(Struct, frozen=True):
         starts += np.array([each.key_start for each in payloads], np.int64)
         sizes = np.array([each.key_size for each in payloads], np.int64)
         gone = np.array([_is_deletion(each) for each in fields], np.bool_)
-        first, second = identities(rows.data, starts, sizes, db_ids, self.seed, fast=self.fast)
+        first, second = identities(rows.data, starts, sizes, db_ids, self.seed)
         return Lns(
             rows.lsn,
             first,
@@ -343,7 +340,7 @@ class _Look(Struct, frozen=True):
         return np.frombuffer(b"".join(texts), np.uint8), starts, sizes
 
     def _leaves(self, rows: Rows) -> Leaves:
-        decoded = decode(rows, Family.NODE, fast=self.fast, wanted=_NODE_FIELDS)
+        decoded = decode(rows, Family.NODE, wanted=_NODE_FIELDS)
         if not decoded.fields.has("node_id"):
             rows = rows.take(np.empty(0, np.int64))
             return Leaves(rows.lsn, rows.lsn, rows.lsn, rows.type == _DELTA)
@@ -356,7 +353,7 @@ class _Look(Struct, frozen=True):
         ends: tuple[list[Ints], list[Ints]] = ([], [])
         for some in pieces_of_rows(rows, _TXN_ENDS[rows.type] & rows.good & ~rows.invisible):
             wanted = frozenset({"txn_id"})
-            decoded = decode(some, Family.TXN_END, fast=self.fast, wanted=wanted)
+            decoded = decode(some, Family.TXN_END, wanted=wanted)
             if decoded.fields.has("txn_id"):
                 ids = decoded.fields.number("txn_id")
                 for of, no in zip(ends, (COMMIT_NO, ABORT_NO), strict=True):

@@ -129,10 +129,7 @@ def find_lost(
     if is_whole and all(hole.kind is HoleKind.TAIL for hole in holes):
         nothing = np.empty(0, np.bool_)
         return Lost(holes, no_named(), nothing, nothing), choice
-    fast = scanner.is_fast(environment.size)
-    find = FindNamed(
-        content, newest_leaves(content, fast=fast), _excluded(content, mode, internal), fast
-    )
+    find = FindNamed(content, newest_leaves(content), _excluded(content, mode, internal))
     named: list[Named] = []
     lsns: list[Ints] = [np.empty(0, np.int64)]
     for part in replace(scanner, progress=None, check=True).scan(environment, find):
@@ -144,7 +141,7 @@ def find_lost(
     return replace(lost, holes=_counted(holes, np.unique(np.concatenate(lsns)), lost)), choice
 
 
-def newest_leaves(content: Content, *, fast: bool) -> Ints:
+def newest_leaves(content: Content) -> Ints:
     """LSNs of the newest full version of each bottom node, and of deltas to it; sorted."""
     leaves = content.leaves
     n = len(leaves.lsn)
@@ -152,9 +149,9 @@ def newest_leaves(content: Content, *, fast: bool) -> Ints:
     sizes = np.full(n, leaves.node_id.itemsize, np.int64)
     data = read_only(np.ascontiguousarray(leaves.node_id).view(np.uint8))
     starts = np.cumsum(sizes) - sizes
-    ids = identities(data, starts, sizes, leaves.db_id, content.seed, fast=fast)
-    newest = newest_of(*ids, np.ones(n, np.bool_), fast=fast)
-    full = newest_of(*ids, ~leaves.is_delta, fast=fast)
+    ids = identities(data, starts, sizes, leaves.db_id, content.seed)
+    newest = newest_of(*ids, np.ones(n, np.bool_))
+    full = newest_of(*ids, ~leaves.is_delta)
     return leaves.lsn[newest | full]
 
 

@@ -123,13 +123,11 @@ class FindNamed(Struct, frozen=True):
         content: the log.
         leaves: int64, sorted; LSNs of nodes that are the newest of themselves.
         excluded: databases that are left out.
-        fast: use compiled kernels.
     """
 
     content: Content
     leaves: Ints
     excluded: Ints
-    fast: bool
 
     def __call__(self, rows: Rows) -> NamedPart:
         """What these rows name; runs in any thread."""
@@ -139,10 +137,10 @@ class FindNamed(Struct, frozen=True):
         nodes = good & leaves_of(rows.version)[rows.type]
         nodes[nodes] = _is_in(rows.lsn[nodes], self.leaves)
         for some in pieces_of_rows(rows, nodes, NODES_AT_ONCE):
-            decoded = decode(some, Family.NODE, fast=self.fast)
+            decoded = decode(some, Family.NODE)
             named += self._slots(some, decoded, lsns)
         for some in pieces_of_rows(rows, good & (rows.type == OLD_BIN_DELTA_NO), NODES_AT_ONCE):
-            decoded = decode(some, Family.OLD_DELTA, fast=self.fast)
+            decoded = decode(some, Family.OLD_DELTA)
             named += self._slots(some, decoded, lsns)
         for some in pieces_of_rows(rows, good & records_of(rows.version)[rows.type]):
             named += self._entries(some, lsns)
@@ -165,7 +163,7 @@ class FindNamed(Struct, frozen=True):
     def _of_slots(self, rows: Rows, decoded: Decoded, index: Ints, node: Ints) -> Named:
         slots, fields = decoded.slots, decoded.fields
         assert slots is not None
-        key_start, key_size, data_start, data_size = split_embedded(slots, fast=self.fast)
+        key_start, key_size, data_start, data_size = split_embedded(slots)
         suffix = Spans(slots.data, key_start[index], key_size[index])
         data = Spans(slots.data, data_start[index], data_size[index])
         key = self._whole_keys(fields, suffix, node)
@@ -175,7 +173,7 @@ class FindNamed(Struct, frozen=True):
             of_node = Spans(fields.data, *fields.span("dup_key")).take(node)
             key, data = _old_duplicates(is_old_duplicate, of_node, key, data)
         first, second = self._identities(key, data, db_id, is_old_duplicate)
-        key, data = self._apart(key, _own(data, self.fast), db_id, rows.version)
+        key, data = self._apart(key, _own(data), db_id, rows.version)
         state = slots.number("state")[index]
         records = Records(
             key,
@@ -225,7 +223,7 @@ class FindNamed(Struct, frozen=True):
             content = np.frombuffer(b"".join(texts), np.uint8)
             key = Spans(content, np.cumsum(sizes) - sizes, sizes)
         seed = self.content.seed
-        return identities(key.data, key.starts, key.sizes, db_id, seed, fast=self.fast)
+        return identities(key.data, key.starts, key.sizes, db_id, seed)
 
     def _apart(self, key: Spans, data: Spans, db_id: Ints, version: int) -> tuple[Spans, Spans]:
         """Keys and data as an application has them: a duplicate's key holds both."""
@@ -233,7 +231,7 @@ class FindNamed(Struct, frozen=True):
         is_duplicate = np.isin(db_id, np.array(duplicates, np.int64))
         if version < KEYED_VERSION or not is_duplicate.any():
             return key, data
-        first, second = split_two_part_keys(key, fast=self.fast)
+        first, second = split_two_part_keys(key)
         size = len(key.data)
         both = read_only(np.concatenate((key.data, data.data)))
         starts = np.where(is_duplicate, second.starts, data.starts + size)
@@ -242,7 +240,7 @@ class FindNamed(Struct, frozen=True):
         return Spans(both, key.starts, key_sizes), Spans(both, starts, sizes)
 
     def _entries(self, rows: Rows, lsns: list[Ints]) -> Iterator[Named]:
-        decoded = decode(rows, Family.LN, fast=self.fast)
+        decoded = decode(rows, Family.LN)
         fields = decoded.fields
         if not fields.has("txn_id"):
             return
@@ -274,10 +272,10 @@ class FindNamed(Struct, frozen=True):
             starts = np.where(has_key, before.starts, key.starts)
             key = Spans(key.data, starts, np.where(has_key, before.sizes, key.sizes))
             data = Spans(fields.data, *fields.span("abort_data")).take(index)
-        key, data = _own(key, self.fast), _own(data, self.fast)
+        key, data = _own(key), _own(data)
         db_id = fields.number("db_id")[index]
         seed = self.content.seed
-        first, second = identities(key.data, key.starts, key.sizes, db_id, seed, fast=self.fast)
+        first, second = identities(key.data, key.starts, key.sizes, db_id, seed)
         key, data = self._apart(key, data, db_id, rows.version)
         records = Records(
             key,
@@ -302,9 +300,9 @@ def _is_in(values: Ints, known: Ints) -> Mask:
     return is_known
 
 
-def _own(spans: Spans, fast: bool) -> Spans:
+def _own(spans: Spans) -> Spans:
     """The same byte strings in a buffer of their own."""
-    offsets, data = gather(spans.data, spans.starts, spans.sizes, fast=fast)
+    offsets, data = gather(spans.data, spans.starts, spans.sizes)
     return Spans(read_only(data), offsets[:-1].astype(np.int64), spans.sizes)
 
 
@@ -344,4 +342,4 @@ def _old_duplicates(is_old: Mask, main: Spans, key: Spans, data: Spans) -> tuple
         np.where(is_old, key.starts + len(data.data), data.starts),
         np.where(is_old, key.sizes, data.sizes),
     )
-    return _own(keys, fast=False), values
+    return _own(keys), values

@@ -75,7 +75,6 @@ class Salvage(Struct, frozen=True, dict=True):
         content: what the log holds.
         lost: what cannot be read, and what is known of it.
         choice: what is taken.
-        fast: compiled kernels are used.
         now_ms: what has expired by then is left out when records are read; None for nothing.
     """
 
@@ -84,7 +83,6 @@ class Salvage(Struct, frozen=True, dict=True):
     content: Content
     lost: Lost
     choice: Choice
-    fast: bool
     now_ms: int | None = None
 
     @cached_property
@@ -187,10 +185,10 @@ class Salvage(Struct, frozen=True, dict=True):
         rows = rows[(self.content.lns.marks[rows] & DELETED) == 0][:LOOKED_AT]
         if not len(rows):
             return False
-        plain = Reading(self.image, False, self.fast)
+        plain = Reading(self.image, False)
         grades = self.choice.confidence[rows]
         records = plain.read(self.content.lns.lsn[rows], grades)
-        _, data = split_two_part_keys(records.key, fast=self.fast)
+        _, data = split_two_part_keys(records.key)
         return bool((records.data.sizes == 0).all() and (data.sizes >= 0).all())
 
     @cached_property
@@ -215,7 +213,7 @@ class Salvage(Struct, frozen=True, dict=True):
         lns = self.content.lns
         rows = self.rows_of(one.database.db_id)
         rows = rows[mask[rows]]
-        reading = Reading(self.image, one.database.has_duplicates, self.fast, self.now_ms)
+        reading = Reading(self.image, one.database.has_duplicates, self.now_ms)
         return reading.batches(lns.lsn[rows], lns.size[rows], self.choice.confidence[rows])
 
     def named_batches(self, one: Described) -> Iterator[Graded]:
@@ -249,13 +247,12 @@ def salvage(
         InputError: a file cannot be read, or two have the same number.
     """
     check_numbers(environment)
-    fast = scanner.is_fast(environment.size)
     content = read_content(environment, scanner, internal=internal)
     give_back_memory()
     grades = grade(content, _where_ends_may_be(environment, content))
-    choice = choose(content, grades, mode, scanner.thread_count(), fast=fast)
+    choice = choose(content, grades, mode, scanner.thread_count())
     lost, choice = find_lost(environment, scanner, content, choice, mode, internal=internal)
-    return Salvage(environment, mode, content, lost, choice, fast, now_ms)
+    return Salvage(environment, mode, content, lost, choice, now_ms)
 
 
 def _where_ends_may_be(environment: Environment, content: Content) -> Ints:

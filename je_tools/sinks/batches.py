@@ -155,7 +155,6 @@ def entry_batch(
     names: Mapping[int, str],
     masking: Masking,
     *,
-    fast: bool,
     versions: frozenset[int] = ALL_VERSIONS,
     columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch:
@@ -165,11 +164,11 @@ def entry_batch(
     """
     schema = entry_schema(versions)
     chosen = schema.names if columns is None else columns
-    makers = _row_makers(table, names, masking, fast)
+    makers = _row_makers(table, names, masking)
     parts = {part.family: part for part in table.parts}
     for family, kind in family_types(versions).items():
         if family in parts:
-            makers[family] = partial(_part_array, table, parts[family], kind, masking, fast)
+            makers[family] = partial(_part_array, table, parts[family], kind, masking)
         else:
             makers[family] = partial(_single_array, table, family, kind, masking)
     makers[UNDECODABLE] = partial(_problems, table)
@@ -188,7 +187,7 @@ def _most_nulls(kind: pa.DataType) -> pa.Array:
 
 
 def _row_makers(
-    table: EntryTable, names: Mapping[int, str], masking: Masking, fast: bool
+    table: EntryTable, names: Mapping[int, str], masking: Masking
 ) -> dict[str, Callable[[], pa.Array]]:
     """What makes each of the columns that every entry has."""
     rows = table.rows
@@ -218,9 +217,9 @@ def _row_makers(
         "db_id": lambda: t.number_array(table.db_id, table.has_db),
         "db_name": db_names,
         "txn_id": lambda: t.number_array(table.txn_id, table.has_txn),
-        "key": lambda: _binary(rows.data, table.key_start, table.key_size, masking, fast),
+        "key": lambda: _binary(rows.data, table.key_start, table.key_size, masking),
         "data_size": lambda: t.number_array(table.data_size, table.data_size >= 0),
-        "data": lambda: _binary(rows.data, table.data_start, table.data_size, masking, fast),
+        "data": lambda: _binary(rows.data, table.data_start, table.data_size, masking),
     }
 
 
@@ -228,11 +227,11 @@ def _chosen(codes: npt.NDArray[np.uint8], texts: pa.StringArray) -> pa.Dictionar
     return pa.DictionaryArray.from_arrays(t.number_array(codes.astype(np.int32)), texts)
 
 
-def _binary(data: Bytes, starts: Ints, sizes: Ints, masking: Masking, fast: bool) -> pa.Array:
+def _binary(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.Array:
     """Byte strings, or the UTF-8 of what the masking puts in their place."""
     if masking.mode is not DataMode.SHOW:
         return pa.array(masking.texts(data, starts, sizes), pa.string()).cast(pa.binary())
-    offsets, content = gather(data, starts, sizes, fast=fast)
+    offsets, content = gather(data, starts, sizes)
     return t.string_array(offsets, content, sizes >= 0).view(pa.binary())
 
 
@@ -261,7 +260,7 @@ class _Place(Struct, frozen=True):
 
 
 def _part_array(
-    table: EntryTable, part: FamilyPart, kind: pa.StructType, masking: Masking, fast: bool
+    table: EntryTable, part: FamilyPart, kind: pa.StructType, masking: Masking
 ) -> pa.StructArray:
     whole = len(part.index) == len(table)
     place = _Place(len(table), None if whole else part.index)
@@ -269,28 +268,28 @@ def _part_array(
     given = {}
     if decoded.slots is not None:
         item = kind.field("slots").type.value_type
-        items = _slot_struct(part.family, decoded.slots, item, masking, fast)
+        items = _slot_struct(part.family, decoded.slots, item, masking)
         counts = place.spread(np.diff(decoded.slot_first))
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))).astype(np.int32)
         given["slots"] = pa.ListArray.from_arrays(t.number_array(ends), items)
-    children = _children(decoded.fields, kind, given, place, masking, fast)
+    children = _children(decoded.fields, kind, given, place, masking)
     taken = None if whole else ~place.spread(np.ones(len(part.index), np.bool_))
     mask = None if taken is None else t.bool_array(taken)
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
 
 
 def _slot_struct(
-    family: Family, slots: Columns, kind: pa.StructType, masking: Masking, fast: bool
+    family: Family, slots: Columns, kind: pa.StructType, masking: Masking
 ) -> pa.StructArray:
     given = {}
     if family is Family.NODE:
-        key_start, key_size, data_start, data_size = split_embedded(slots, fast=fast)
+        key_start, key_size, data_start, data_size = split_embedded(slots)
         given = {
-            "key": _binary(slots.data, key_start, key_size, masking, fast),
-            "data": _binary(slots.data, data_start, data_size, masking, fast),
+            "key": _binary(slots.data, key_start, key_size, masking),
+            "data": _binary(slots.data, data_start, data_size, masking),
         }
     place = _Place(len(slots.present))
-    children = _children(slots, kind, given, place, masking, fast)
+    children = _children(slots, kind, given, place, masking)
     return pa.StructArray.from_arrays(children, fields=list(kind))
 
 
@@ -300,7 +299,6 @@ def _children(
     given: Mapping[str, pa.Array],
     place: _Place,
     masking: Masking,
-    fast: bool,
 ) -> list[pa.Array]:
     """The fields of a struct: as given, as decoded, or null where this log version has none."""
     arrays = []
@@ -308,19 +306,17 @@ def _children(
         if field.name in given:
             arrays.append(given[field.name])
         elif columns.has(field.name) and not columns.is_empty(field.name):
-            arrays.append(_column_array(columns, field, place, masking, fast))
+            arrays.append(_column_array(columns, field, place, masking))
         else:
             arrays.append(_nulls(place.n, field.type))
     return arrays
 
 
-def _column_array(
-    columns: Columns, field: pa.Field, place: _Place, masking: Masking, fast: bool
-) -> pa.Array:
+def _column_array(columns: Columns, field: pa.Field, place: _Place, masking: Masking) -> pa.Array:
     if columns.is_bytes(field.name):
         starts, sizes = columns.span(field.name)
         shown = masking if field.name in KEY_FIELDS else Masking()
-        return _binary(columns.data, place.spread(starts), place.spread(sizes, -1), shown, fast)
+        return _binary(columns.data, place.spread(starts), place.spread(sizes, -1), shown)
     numbers = place.spread(_as_type(columns.number(field.name), field.type.to_pandas_dtype()))
     # Where the rows of the struct are null, those of its fields may hold anything.
     if columns.is_complete(field.name):

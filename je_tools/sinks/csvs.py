@@ -25,9 +25,7 @@ def csv_header() -> bytes:
     return ",".join(CSV_COLUMNS).encode() + b"\n"
 
 
-def csv_lines(
-    table: EntryTable, names: Mapping[int, str], masking: Masking, *, fast: bool
-) -> pa.Buffer:
+def csv_lines(table: EntryTable, names: Mapping[int, str], masking: Masking) -> pa.Buffer:
     """The entries of a table as CSV lines, one line each; keys and values in hexadecimal."""
     rows = table.rows
     db_names = {id_: safe_cell(name) for id_, name in dict(names).items()}
@@ -37,7 +35,7 @@ def csv_lines(
     arrays = [
         t.number_array(np.full(len(rows), rows.file_no, np.int64)),
         t.number_array(rows.offset),
-        t.lsn_texts(rows.lsn, fast=fast),
+        t.lsn_texts(rows.lsn),
         t.choice_texts(rows.type, type_names),
         t.number_array(np.full(len(rows), rows.version, np.int64)),
         t.number_array(rows.header_size),
@@ -51,10 +49,10 @@ def csv_lines(
         t.number_array(table.db_id, table.has_db),
         t.id_texts(table.db_id, table.has_db, db_names),
         t.number_array(table.txn_id, table.has_txn),
-        t.data_texts(rows.data, table.key_start, table.key_size, masking, fast=fast),
+        t.data_texts(rows.data, table.key_start, table.key_size, masking),
         t.number_array(table.data_size, table.data_size >= 0),
-        t.data_texts(rows.data, table.data_start, table.data_size, masking, fast=fast),
-        t.entry_texts(table, masking, fast=fast),
+        t.data_texts(rows.data, table.data_start, table.data_size, masking),
+        t.entry_texts(table, masking),
     ]
     out = pa.BufferOutputStream()
     options = pyarrow.csv.WriteOptions(include_header=False)

@@ -133,13 +133,13 @@ class JoinedSink(Struct, frozen=True):
         with open_part(PartPath(path, self.folder.known)) as out:
             self.sink.write_all(pieces, out)
         with _mapped(path) as file:
-            return RowGroups(path, take_apart(file, fast=True))
+            return RowGroups(path, take_apart(file))
 
     def write_all(self, pieces: Iterable[RowGroups], out: BinaryIO) -> None:
         """Write what `pack` gave to one file, in this order."""
         joiner = None
         for groups in pieces:
-            joiner = joiner or Joiner(out, fast=True)
+            joiner = joiner or Joiner(out)
             with _mapped(groups.path) as file:
                 joiner.append(groups.part, file)
             groups.path.unlink()
@@ -215,7 +215,6 @@ def open_sink(
     names: Mapping[int, str],
     masking: Masking,
     *,
-    fast: bool,
     width: int,
     versions: frozenset[int],
 ) -> EntrySink:
@@ -225,11 +224,10 @@ def open_sink(
         form: the format.
         names: database names by id; may still grow.
         masking: what becomes of keys and values.
-        fast: use compiled kernels.
         width: characters of a line of a table.
         versions: log versions of the files, which decide the columns of Parquet.
     """
-    shown: dict[str, Any] = {"names": names, "masking": masking, "fast": fast}
+    shown: dict[str, Any] = {"names": names, "masking": masking}
     if form is EntryFormat.PARQUET:
         from je_tools.sinks.batches import entry_batch, entry_schema
 

@@ -36,16 +36,13 @@ from je_tools.plain import clean_text, is_lsn
 _EMBEDDED_FIELDS = frozenset({"key", "data"})
 
 
-def json_lines(
-    table: EntryTable, names: Mapping[int, str], masking: Masking, *, fast: bool = True
-) -> Bytes:
+def json_lines(table: EntryTable, names: Mapping[int, str], masking: Masking) -> Bytes:
     """Return the entries of a table as JSON lines, in their order; UTF-8 (in fact ASCII) bytes.
 
     Args:
         table: the entries.
         names: database names by id.
         masking: what becomes of keys and values.
-        fast: has no meaning any more.
 
     Raises:
         TooLongError: they are longer than an output can be.

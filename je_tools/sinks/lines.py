@@ -99,32 +99,27 @@ def header_line(layout: Layout) -> bytes:
 
 
 def entry_lines(
-    table: EntryTable,
-    names: Mapping[int, str],
-    masking: Masking,
-    layout: Layout,
-    *,
-    fast: bool,
+    table: EntryTable, names: Mapping[int, str], masking: Masking, layout: Layout
 ) -> pa.Buffer:
     """The entries of a table as lines of printable ASCII, `~` where a cell was cut."""
     pieces: list[str | pa.StringArray] = []
     for name, size in layout.shown:
-        cells = pc.fill_null(_cells(table, name, names, masking, size, fast), "")
+        cells = pc.fill_null(_cells(table, name, names, masking, size), "")
         if name in _NUMBERS:
             cells = pc.ascii_lpad(cells, size)
         else:
             cells = pc.ascii_rpad(cells if name in _WHOLE else _cut(cells, size), size)
         pieces += [cells, " "]
-    lines = t.joined(*pieces, _detail(table, masking, layout, fast))
+    lines = t.joined(*pieces, _detail(table, masking, layout))
     return t.text_bytes(t.joined(_cut(pc.utf8_rtrim_whitespace(lines), layout.width), "\n"))
 
 
 def _cells(
-    table: EntryTable, name: str, names: Mapping[int, str], masking: Masking, size: int, fast: bool
+    table: EntryTable, name: str, names: Mapping[int, str], masking: Masking, size: int
 ) -> pa.StringArray:
     rows = table.rows
     if name == "lsn":
-        return t.lsn_texts(rows.lsn, fast=fast)
+        return t.lsn_texts(rows.lsn)
     if name == "type":
         return t.choice_texts(rows.type, {n: type_name(n) for n in np.unique(rows.type).tolist()})
     if name == "size":
@@ -137,19 +132,19 @@ def _cells(
         shown = {i: ascii(t.clean_text(text))[1:-1] for i, text in dict(names).items()}
         ids = t.number_texts(table.db_id, table.has_db)
         return pc.coalesce(t.id_texts(table.db_id, table.has_db, shown), ids)
-    return _keys(table, masking, size, fast)
+    return _keys(table, masking, size)
 
 
-def _keys(table: EntryTable, masking: Masking, most: int, fast: bool) -> pa.StringArray:
+def _keys(table: EntryTable, masking: Masking, most: int) -> pa.StringArray:
     """Keys as `--key` takes them: text where all of it is printable, else hexadecimal."""
     data, starts, sizes = table.rows.data, table.key_start, table.key_size
     if masking.mode is not DataMode.SHOW:
-        return t.data_texts(data, starts, sizes, masking, fast=fast)
+        return t.data_texts(data, starts, sizes, masking)
     short = np.minimum(sizes, most)
-    first = t.string_array(*gather(data, starts, short, fast=fast), sizes >= 0)
+    first = t.string_array(*gather(data, starts, short), sizes >= 0)
     first = first.view(pa.binary())
-    digits = t.string_array(*gather_hex(data, starts, short, fast=fast), sizes >= 0)
-    text = _preview(table, starts, sizes, masking, most, fast)
+    digits = t.string_array(*gather_hex(data, starts, short), sizes >= 0)
+    text = _preview(table, starts, sizes, masking, most)
     # As a StringBinding writes it.
     string = t.joined("str:", pc.utf8_slice_codeunits(text, 0, -1))
     is_text = pc.match_substring_regex(first, "^[ -~]*$")
@@ -176,22 +171,22 @@ def _number_keys(table: EntryTable, kind: str, size: int) -> pa.StringArray:
 
 
 def _preview(
-    table: EntryTable, starts: Ints, sizes: Ints, masking: Masking, most: int, fast: bool
+    table: EntryTable, starts: Ints, sizes: Ints, masking: Masking, most: int
 ) -> pa.StringArray:
     if masking.mode is not DataMode.SHOW:
-        return t.data_texts(table.rows.data, starts, sizes, masking, fast=fast)
-    offsets, text = gather_printable(table.rows.data, starts, sizes, most, fast=fast)
+        return t.data_texts(table.rows.data, starts, sizes, masking)
+    offsets, text = gather_printable(table.rows.data, starts, sizes, most)
     return t.string_array(offsets, text, sizes >= 0)
 
 
-def _detail(table: EntryTable, masking: Masking, layout: Layout, fast: bool) -> pa.StringArray:
+def _detail(table: EntryTable, masking: Masking, layout: Layout) -> pa.StringArray:
     """Damage first; then a record's value, or another entry's fields."""
-    data = _preview(table, table.data_start, table.data_size, masking, layout.width, fast)
-    payload = _field_texts(t.entry_texts(table, masking, fast=fast), layout)
+    data = _preview(table, table.data_start, table.data_size, masking, layout.width)
+    payload = _field_texts(t.entry_texts(table, masking), layout)
     is_record = t.bool_array(_IS_RECORD[table.rows.type] & (table.key_size >= 0))
     shown = pc.if_else(is_record, pc.fill_null(data, ""), payload)
     if not layout.shows("key"):
-        with_key = t.joined(_keys(table, masking, layout.width, fast), " ", shown)
+        with_key = t.joined(_keys(table, masking, layout.width), " ", shown)
         shown = pc.coalesce(with_key, shown)
     bad = ~table.rows.good
     if bad.any():

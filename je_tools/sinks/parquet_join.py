@@ -113,12 +113,11 @@ class Part(Struct, frozen=True):
     offset_indexes: Opened
 
 
-def take_apart(file: memoryview, *, fast: bool) -> Part:
+def take_apart(file: memoryview) -> Part:
     """What is needed of a whole Parquet file to join it to others.
 
     Args:
         file: its bytes.
-        fast: use compiled kernels.
 
     Raises:
         ValueError: its footer is none, or not one as our writers make it.
@@ -128,7 +127,7 @@ def take_apart(file: memoryview, *, fast: bool) -> Part:
     start = len(data) - _TAIL - int.from_bytes(file[-_TAIL : -len(MAGIC)], "little")
     if start < len(MAGIC) or bytes(file[-len(MAGIC) :]) != MAGIC:
         raise ValueError("not a Parquet file")
-    footer, _ = open_values(data[start:-_TAIL], 0, STRUCT, _TABLE, _State.FILE, fast=fast)
+    footer, _ = open_values(data[start:-_TAIL], 0, STRUCT, _TABLE, _State.FILE)
     groups = int(np.count_nonzero(footer.roles == _Role.END))
     text, first = footer.text, int(footer.places[0])
     head = first + len(_list_field(groups))
@@ -144,7 +143,7 @@ def take_apart(file: memoryview, *, fast: bool) -> Part:
     offset_spans = _spans(row_groups, _Role.OFFSET_INDEX)
     offset_data = np.frombuffer(_joined(file, offset_spans), np.uint8)
     offset_indexes, _ = open_values(
-        offset_data, 0, STRUCT, _TABLE, _State.OFFSET_INDEX, len(offset_spans), fast=fast
+        offset_data, 0, STRUCT, _TABLE, _State.OFFSET_INDEX, len(offset_spans)
     )
     return Part(
         (text[:first].tobytes(), text[stop:].tobytes()),
@@ -175,11 +174,9 @@ class Joiner(Struct):
 
     Attributes:
         out: where to.
-        fast: use compiled kernels.
     """
 
     out: BinaryIO
-    fast: bool
     _at: int = 0
     _rows: int = 0
     _groups: int = 0
@@ -207,7 +204,7 @@ class Joiner(Struct):
         row_groups, indexes = part.row_groups, part.offset_indexes
         is_end = indexes.roles == _Role.END
         values = np.where(is_end, NOTHING, _shifted(indexes.numbers, shift))
-        offset_indexes, ends = fill(indexes, values, fast=self.fast)
+        offset_indexes, ends = fill(indexes, values)
         values = row_groups.numbers.copy()
         is_data = row_groups.roles == _Role.DATA
         values[is_data] = _shifted(values[is_data], shift)
@@ -234,7 +231,7 @@ class Joiner(Struct):
         for kept in self._kept:
             opened, column_indexes, offset_indexes = _unpacked(kept)
             values = self._values(opened, column_index, offset_index, ordinal)
-            self._write(fill(opened, values, fast=self.fast)[0].tobytes())
+            self._write(fill(opened, values)[0].tobytes())
             column_index += len(column_indexes)
             offset_index += len(offset_indexes)
             ordinal += int(np.count_nonzero(opened.roles == _Role.END))

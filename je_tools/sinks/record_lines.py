@@ -91,15 +91,14 @@ class LineForm(Struct, frozen=True):
     wants_data: bool = False
 
 
-def dump_form(masking: Masking, *, is_print: bool, fast: bool) -> LineForm:
+def dump_form(masking: Masking, *, is_print: bool) -> LineForm:
     """The text of the engine's DbDump, which its DbLoad reads back, and refuses where it is masked.
 
     Args:
         masking: what stands in the place of keys and data: its text as bytes, none where hidden.
         is_print: `-p`, visible characters as they are; else hexadecimal throughout.
-        fast: use compiled kernels.
     """
-    lines = partial(_dump_lines, masking, Form.PRINT if is_print else Form.HEX, fast)
+    lines = partial(_dump_lines, masking, Form.PRINT if is_print else Form.HEX)
     # What is masked is no database any more, and a format of this name is one that DbLoad refuses.
     is_shown = masking.mode is DataMode.SHOW
     form = "print" if is_print else "bytevalue"
@@ -107,16 +106,16 @@ def dump_form(masking: Masking, *, is_print: bool, fast: bool) -> LineForm:
     return LineForm(".dump", start, lines, _DUMP_FOOTER, is_single=True, wants_data=True)
 
 
-def jsonl_form(masking: Masking, marks: Marks | None = None, *, fast: bool) -> LineForm:
+def jsonl_form(masking: Masking, marks: Marks | None = None) -> LineForm:
     """A JSON object a record; what it does not have is left out."""
-    return LineForm(".jsonl", lambda _: b"", partial(_json_lines, masking, marks, fast))
+    return LineForm(".jsonl", lambda _: b"", partial(_json_lines, masking, marks))
 
 
-def csv_form(masking: Masking, marks: Marks | None = None, *, fast: bool) -> LineForm:
+def csv_form(masking: Masking, marks: Marks | None = None) -> LineForm:
     """Columns RECORD_COLUMNS under a header; what a record does not have is empty."""
     names = [*RECORD_COLUMNS, *([marks.name] if marks else [])]
     header = (",".join(names) + "\n").encode()
-    return LineForm(".csv", lambda _: header, partial(_csv_lines, masking, marks, fast))
+    return LineForm(".csv", lambda _: header, partial(_csv_lines, masking, marks))
 
 
 def masked(values: Spans, masking: Masking) -> Spans:
@@ -145,7 +144,7 @@ def _dump_header(form: str, database: Named) -> bytes:
 
 
 def _dump_lines(
-    masking: Masking, form: Form, fast: bool, database: Named, records: Records, room: Room
+    masking: Masking, form: Form, database: Named, records: Records, room: Room
 ) -> Bytes:
     columns = (masked(records.key, masking), masked(records.data, masking))
     cells = [Cell(form, values, b" ", b"\n", b" \n") for values in columns]
@@ -153,7 +152,7 @@ def _dump_lines(
 
 
 def _json_lines(
-    masking: Masking, marks: Marks | None, fast: bool, database: Named, records: Records, room: Room
+    masking: Masking, marks: Marks | None, database: Named, records: Records, room: Room
 ) -> Bytes:
     form = _form(masking)
     key, data = masked(records.key, masking), masked(records.data, masking)
@@ -181,7 +180,7 @@ def _json_lines(
 
 
 def _csv_lines(
-    masking: Masking, marks: Marks | None, fast: bool, database: Named, records: Records, room: Room
+    masking: Masking, marks: Marks | None, database: Named, records: Records, room: Room
 ) -> Bytes:
     form = _form(masking)
     name = safe_cell(database.shown).replace('"', '""')

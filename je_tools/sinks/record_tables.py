@@ -68,20 +68,18 @@ class ParquetRecords(Struct, frozen=True):
         masking: what becomes of keys and data.
         marks: one more column.
         hands: who makes row groups.
-        fast: use compiled kernels.
     """
 
     masking: Masking
     marks: Marks | None
     hands: Hands
-    fast: bool
     suffix: str = ".parquet"
     is_single: bool = False
 
     def write(self, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
         """Write the records of each database, in row groups of bounded size."""
         written = []
-        joiner = Joiner(out, self.fast)
+        joiner = Joiner(out)
         for source in sources:
             count = 0
             steps = partial(self._steps, source.database)
@@ -112,7 +110,7 @@ class ParquetRecords(Struct, frozen=True):
                 if tables and (rows + more_rows > GROUP_ROWS or size + more_bytes > GROUP_BYTES):
                     yield partial(self._made, pa.Table.from_batches(tables), notes)
                     tables, notes, rows, size = [], [], 0, 0
-                table = record_batch(database, piece, self.masking, self.marks, fast=self.fast)
+                table = record_batch(database, piece, self.masking, self.marks)
                 tables.append(table)
                 rows, size = rows + more_rows, size + more_bytes
         yield partial(self._made, pa.Table.from_batches(tables), notes)
@@ -133,7 +131,7 @@ class ParquetRecords(Struct, frozen=True):
             if len(table):
                 writer.write_table(table, row_group_size=len(table))
         file = space[: sink.tell()]
-        return file, _Made(take_apart(file.data, fast=self.fast), notes)
+        return file, _Made(take_apart(file.data), notes)
 
 
 def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
@@ -174,7 +172,7 @@ def record_schema(marks: Marks | None = None) -> pa.Schema:
 
 
 def record_batch(
-    database: Named, records: Records, masking: Masking, marks: Marks | None = None, *, fast: bool
+    database: Named, records: Records, masking: Masking, marks: Marks | None = None
 ) -> pa.RecordBatch:
     """Records in the columns of `record_schema`."""
     names = pa.DictionaryArray.from_arrays(
@@ -184,8 +182,8 @@ def record_batch(
     lsn, has_lsn = columns["lsn"]
     arrays = [
         names,
-        _binary(masked(records.key, masking), fast),
-        _binary(masked(records.data, masking), fast),
+        _binary(masked(records.key, masking)),
+        _binary(masked(records.data, masking)),
         *(t.number_array(*columns[name]) for name in TIMES),
         t.bool_array(records.tombstone),
         t.number_array(*columns["vlsn"]),
@@ -198,6 +196,6 @@ def record_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=record_schema(marks))
 
 
-def _binary(values: Spans, fast: bool) -> pa.Array:
-    offsets, content = gather(values.data, values.starts, values.sizes, fast=fast)
+def _binary(values: Spans) -> pa.Array:
+    offsets, content = gather(values.data, values.starts, values.sizes)
     return t.string_array(offsets, content, values.sizes >= 0).view(pa.binary())

@@ -167,7 +167,6 @@ def open_record_sink(
     marks: Marks | None = None,
     *,
     is_print: bool = False,
-    fast: bool = True,
     threads: int = 0,
     forks: bool = False,
 ) -> RecordSink:
@@ -178,7 +177,6 @@ def open_record_sink(
         masking: what becomes of keys and data.
         marks: one more column, for all but DUMP.
         is_print: of DUMP, visible characters as they are.
-        fast: use compiled kernels.
         threads: how many encode; 0 for as many as this process may use.
         forks: they may be processes, where a source is large and `forkable`.
     """
@@ -191,14 +189,14 @@ def open_record_sink(
 
         # Another one would keep what it has freed beside what malloc keeps.
         pa.set_memory_pool(pa.system_memory_pool())
-        hands = Hands(threads, LARGER_ROOM_MAX, forks and fast)
-        return ParquetRecords(masking, marks, hands=hands, fast=fast)
-    hands = Hands(threads, ROOM_MAX, forks and fast)
+        hands = Hands(threads, LARGER_ROOM_MAX, forks)
+        return ParquetRecords(masking, marks, hands=hands)
+    hands = Hands(threads, ROOM_MAX, forks)
     if form is RecordFormat.CSV:
-        return LineSink(csv_form(masking, marks, fast=fast), hands)
+        return LineSink(csv_form(masking, marks), hands)
     if form is RecordFormat.JSONL:
-        return LineSink(jsonl_form(masking, marks, fast=fast), hands)
-    return LineSink(dump_form(masking, is_print=is_print, fast=fast), hands)
+        return LineSink(jsonl_form(masking, marks), hands)
+    return LineSink(dump_form(masking, is_print=is_print), hands)
 
 
 def write_stream(sink: RecordSink, sources: Iterable[Source], out: BinaryIO) -> list[Written]:

@@ -58,21 +58,19 @@ def number_texts(values: Ints, valid: Mask | None = None) -> pa.StringArray:
     return pc.cast(number_array(values, valid), pa.string())
 
 
-def lsn_texts(lsns: Ints, valid: Mask | None = None, *, fast: bool) -> pa.StringArray:
+def lsn_texts(lsns: Ints, valid: Mask | None = None) -> pa.StringArray:
     """LSNs as 0x…/0x…."""
-    return string_array(*spell_lsns(np.ascontiguousarray(lsns), fast=fast), valid)
+    return string_array(*spell_lsns(np.ascontiguousarray(lsns)), valid)
 
 
-def data_texts(
-    data: Bytes, starts: Ints, sizes: Ints, masking: Masking, *, fast: bool
-) -> pa.StringArray:
+def data_texts(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.StringArray:
     """Keys or values: hexadecimal, or what the masking puts in their place; null stays null."""
     if masking.mode is not DataMode.SHOW:
         return pa.array(masking.texts(data, starts, sizes), pa.string())
-    return string_array(*gather_hex(data, starts, sizes, fast=fast), sizes >= 0)
+    return string_array(*gather_hex(data, starts, sizes), sizes >= 0)
 
 
-def entry_texts(table: EntryTable, masking: Masking, *, fast: bool) -> pa.StringArray:
+def entry_texts(table: EntryTable, masking: Masking) -> pa.StringArray:
     """The payload of each entry as a JSON object."""
     ends, texts = entry_objects(table, masking)
     return string_array(ends.astype(np.int32), texts)

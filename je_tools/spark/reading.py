@@ -26,20 +26,18 @@ def read_task(task: Task) -> Iterator[pa.RecordBatch]:
         InputError: a file cannot be read, or a batch of keys and values is too long for Arrow.
     """
     scanner = Scanner(check=task.check, threads=1)
-    fast = scanner.is_fast(task.size)
-    scanner = Scanner(check=task.check, threads=1, fast=fast)
+    scanner = Scanner(check=task.check, threads=1)
     encode = partial(
         entry_batch,
         names=task.names,
         masking=task.masking,
-        fast=fast,
         versions=task.versions,
         columns=task.columns,
     )
     dump = Dump(task.selection, encode, scanner, build=_Builder.of(task.columns))
     schema = spark_schema(task.versions, task.columns)
     for piece in task.pieces:
-        for part in scanner.scan_piece(piece, lambda rows: dump.encode_rows(rows, fast)):
+        for part in scanner.scan_piece(piece, dump.encode_rows):
             for encoded in part.results:
                 for told in encoded:
                     yield spark_batch(told.content, schema)
@@ -62,10 +60,10 @@ class _Builder(Struct, frozen=True):
         fields = None if UNDECODABLE in columns else wanted_fields(columns)
         return cls(fields, frozenset(family for family in Family if family.value in columns))
 
-    def __call__(self, rows: Rows, *, fast: bool) -> EntryTable:
+    def __call__(self, rows: Rows) -> EntryTable:
         nos = (each.no for each in ENTRY_TYPES.values() if each.family in self.families)
         whole = mask_of(nos)[rows.type]
         if self.fields:
             # Whether an id of a damaged entry counts shows only when all of it is decoded.
             whole |= ~rows.good
-        return build_table(rows, fast=fast, wanted=self.fields, whole=whole)
+        return build_table(rows, wanted=self.fields, whole=whole)

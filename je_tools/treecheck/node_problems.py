@@ -134,17 +134,10 @@ def part_of(tree: Tree, leaves: Leaves, slot: Ints) -> Part:
     none = np.zeros(len(slots), np.bool_)
     if not tree.ordered:
         return Part(tree, leaves, slot, none, none)
-    down = descents(slots.key, nodes.first, two_part=tree.by_parts, fast=tree.fast)
+    down = descents(slots.key, nodes.first, two_part=tree.by_parts)
     if children.level <= 1 and not down.any() and _ends_within(tree, leaves):
         return Part(tree, leaves, slot, down, none)
-    outside = ~within(
-        slots.key,
-        nodes.first,
-        children.low,
-        children.high,
-        two_part=tree.by_parts,
-        fast=tree.fast,
-    )
+    outside = ~within(slots.key, nodes.first, children.low, children.high, two_part=tree.by_parts)
     if children.level > 1:
         # The first slot of an upper node stands for all keys below the second.
         outside[nodes.first[:-1][np.diff(nodes.first) > 0]] = False
@@ -165,7 +158,6 @@ def _ends_within(tree: Tree, leaves: Leaves) -> bool:
         children.low.take(filled),
         children.high.take(filled),
         two_part=tree.by_parts,
-        fast=tree.fast,
     )
     return bool(inside.all())
 
@@ -282,7 +274,7 @@ def suspect_keys(part: Part) -> Mask:
 
 
 def _identifiers(part: Part, rules: Rules, whole: Mask, problems: Problems) -> None:
-    nodes, tree = part.nodes, part.tree
+    nodes = part.nodes
     keys = nodes.identifier_key
     suspect = np.zeros(len(nodes), np.bool_)
     suspect[nodes.slot_node[suspect_keys(part)]] = True
@@ -290,7 +282,7 @@ def _identifiers(part: Part, rules: Rules, whole: Mask, problems: Problems) -> N
     wrong = part.tree.wrong_identifiers(part.leaves)
     if rules.has_identifiers and not part.is_upper:
         filled = np.diff(nodes.first) > 0
-        wrong |= filled & ~holders(nodes.slots.key, nodes.first, keys, fast=tree.fast)
+        wrong |= filled & ~holders(nodes.slots.key, nodes.first, keys)
     expected = "an identifier key that leads to the node"
     problems.add(
         "tree-identifier",

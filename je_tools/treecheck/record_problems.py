@@ -97,7 +97,7 @@ def record_problems(part: Part, expected: Expected) -> Problems:
     slots = chosen.slots
     if not len(slots):
         return problems
-    entries = fetch(part.tree.image, slots.lsn, fast=part.tree.fast)
+    entries = fetch(part.tree.image, slots.lsn)
     found, expires_ms = _look(part, entries, slots, expected.family)
     gone = np.isin(found, _GONE)
     expired = (slots.expires_ms > 0) & (slots.expires_ms < expected.now_ms)
@@ -157,11 +157,11 @@ def _look(
     if family is not Family.LN:
         found[rows] = _look_at_single(part, entries, rows, slots)
         return found, expires_ms
-    image, fast = part.tree.image, part.tree.fast
-    for some, decoded in entries.decode(family, rows, fast=fast, wanted=_LN_FIELDS):
+    image = part.tree.image
+    for some, decoded in entries.decode(family, rows, wanted=_LN_FIELDS):
         head = decoded.fields
         keys = Spans(image.data, *head.span("key"))
-        same = equal_keys(keys, slots.key.take(some), fast=fast)
+        same = equal_keys(keys, slots.key.take(some))
         _, data_sizes = head.span("data")
         kinds = np.where(data_sizes < 0, Record.DELETION, Record.GOOD)
         kinds = np.where(same, kinds, Record.OTHER_KEY)

@@ -108,7 +108,7 @@ def _lost(tmp_path: Path) -> tuple[Path, bytes]:
     """An environment of which the entry of one record is damaged, and the key of that."""
     home = tmp_path / "env"
     shutil.copytree(FILES, home)
-    snapshot = snapshot_of(home, fast=True)
+    snapshot = snapshot_of(home)
     records = next(iter(snapshot.records(database_named(snapshot, "people"))))
     row = int(np.flatnonzero((records.lsn >> 32 == 0) & (records.lsn != NULL_LSN))[0])
     path = home / "00000000.jdb"

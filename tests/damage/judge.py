@@ -37,8 +37,8 @@ from tests.damage.running import Outcome, je_tools
 from tests.je_tools.snapshots import NOW_MS, records_of
 
 COMMANDS_SHARE, ALL_COMMANDS_SHARE, VERDICT_SHARE = 0.04, 0.01, 0.15
-MIXED_SHARE = 0.2
-"""How many are also read in plain Python that goes over to machine code on the way."""
+THREADS = (1, 3)
+"""What is said must not depend on how many threads read."""
 
 OUTCOMES = (0, 3, 4)
 LOST = {
@@ -69,23 +69,20 @@ def judge(home: Path, rng: random.Random) -> None:
         rng: draws how it is read, and which inputs go through whole commands.
     """
     share = rng.random()
-    with read_in_some_way(rng, sum(path.stat().st_size for path in home.iterdir())):
+    size = sum(path.stat().st_size for path in home.iterdir())
+    with read_in_some_way(rng, size), one_thread_up_to(-1):
         try:
             environment = open_environment([home])
         except InputError:
             assert je_tools("verify", home).code == 4
             return
         draw = rng.random()
-        seen = [observed(environment, draw, fast) for fast in (False, True)]
-        assert_equal(*seen)
-        if rng.random() < MIXED_SHARE:
-            assert_equal(seen[0], observed(environment, draw, None))
-        for each in read_log(home, fast=True, threads=1):
+        assert_equal(*(observed(environment, draw, threads) for threads in THREADS))
+        for each in read_log(home, threads=1):
             each.assert_covers_every_byte()
-        assert_equal(*(recovered(environment, fast) for fast in (False, True)))
+        assert_equal(*(recovered(environment, threads) for threads in THREADS))
         if share < VERDICT_SHARE:
-            verdicts = [verdict(environment, fast) for fast in (False, True)]
-            assert_equal(*verdicts)
+            assert_equal(*(verdict(environment, threads) for threads in THREADS))
     if share < COMMANDS_SHARE:
         judge_commands(home, rng, everything=share < ALL_COMMANDS_SHARE)
 
@@ -106,54 +103,53 @@ def read_in_some_way(rng: random.Random, size: int) -> Iterator[None]:
         reader.RANGE_SIZE, reader.SURVEY_WINDOW, reader._SLACK, reader._ROWS = before
 
 
-def assert_equal(plain: Any, fast: Any) -> None:
-    """The first difference between what the two forms of the kernels have said."""
-    if plain == fast:
+def assert_equal(alone: list[Any], together: list[Any]) -> None:
+    """The first difference between what one thread and what several have said."""
+    if alone == together:
         return
-    for one, other in zip(plain, fast, strict=False):
-        assert one == other, f"plain and compiled differ: {one!r:.500} and {other!r:.500}"
-    raise AssertionError(f"plain has said {len(plain)} things, compiled {len(fast)}")
+    for one, other in zip(alone, together, strict=False):
+        assert one == other, f"one thread and several differ: {one!r:.500} and {other!r:.500}"
+    raise AssertionError(f"one thread has said {len(alone)} things, several {len(together)}")
 
 
-def observed(environment: Any, draw: float, fast: bool | None) -> list[Any]:
+def observed(environment: Any, draw: float, threads: int) -> list[Any]:
     """All that is read of a log, as comparable values.
 
     `draw` chooses the entries that are looked at more closely.
     """
 
     def work(rows: Rows) -> list[Any]:
-        return rows_observed(rows, draw, bool(fast))
+        return rows_observed(rows, draw)
 
     said: list[Any] = []
-    for part in Scanner(fast=fast, threads=1).scan(environment, work):
+    for part in Scanner(threads=threads).scan(environment, work):
         for result in part.results:
             said += result
         said += [list(part.gaps), list(part.chain_breaks), part.end]
     return said
 
 
-def rows_observed(rows: Rows, draw: float, fast: bool) -> list[Any]:
+def rows_observed(rows: Rows, draw: float) -> list[Any]:
     """All that is decoded of some rows; single entries are held against the columns."""
     said: list[Any] = [getattr(rows, name).tobytes() for name in COLUMN_NAMES]
     chosen = int(draw * len(rows))
     tally = tally_rows(rows)
     said += [tally.types.tobytes(), tally.sizes.tobytes()]
-    entries = [] if fast else [decoded_or_none(rows, i) for i in range(len(rows))]
+    entries = [decoded_or_none(rows, i) for i in range(len(rows))]
     for family in COLUMN_FAMILIES:
         every = [no for no, each in ENTRY_TYPES.items() if each.family is family]
         index = np.flatnonzero(np.isin(rows.type, every))
         if not len(index):
             continue
-        said += columns_observed(decode(rows.take(index), family, fast=fast), fast)
+        said += columns_observed(decode(rows.take(index), family))
         index = np.flatnonzero(np.isin(rows.type, numbers_of(family, rows.version)))
         if not len(index):
             continue
-        decoded = decode(rows.take(index), family, fast=fast)
-        if not fast:
-            hold_against(decoded, [entries[i] for i in index], int(draw * len(index)))
+        decoded = decode(rows.take(index), family)
+        hold_against(decoded, [entries[i] for i in index], int(draw * len(index)))
         if chosen in index:
-            alone = decode(standing_alone(rows, chosen), family, fast=fast)
-            said += columns_observed(alone, fast)
+            alone = decode(standing_alone(rows, chosen), family)
+            said += columns_observed(alone)
     return said
 
 
@@ -163,14 +159,14 @@ def standing_alone(rows: Rows, row: int) -> Rows:
     return replace(rows.take(np.array([row])), data=data, base=int(rows.offset[row]))
 
 
-def columns_observed(decoded: Decoded, fast: bool) -> list[Any]:
+def columns_observed(decoded: Decoded) -> list[Any]:
     said: list[Any] = [decoded.bad.tobytes(), decoded.slot_first.tobytes()]
     for columns in (decoded.fields, decoded.slots):
         if columns is not None:
             said += [columns.program.names, columns.values.tobytes(), columns.sizes.tobytes()]
             said.append(columns.present.tobytes())
     if decoded.slots is not None:
-        said += [part.tobytes() for part in split_embedded(decoded.slots, fast=fast)]
+        said += [part.tobytes() for part in split_embedded(decoded.slots)]
     return said
 
 
@@ -217,17 +213,17 @@ def row_of(columns: Columns, row: int) -> dict[str, Any]:
     return fields
 
 
-def verdict(environment: Any, fast: bool) -> list[Any]:
+def verdict(environment: Any, threads: int) -> list[Any]:
     """The findings of a log and its totals."""
     totals = Totals("")
-    found = verify(environment, Scanner(fast=fast, threads=1), totals)
+    found = verify(environment, Scanner(threads=threads), totals)
     return [*[each.row() for each in found], totals.row()]
 
 
-def recovered(environment: Any, fast: bool) -> list[Any]:
+def recovered(environment: Any, threads: int) -> list[Any]:
     """What a snapshot and the plan of the recovery say of a log, or why there is none."""
     try:
-        snapshot = take_snapshot(environment, Scanner(fast=fast, threads=1), now_ms=NOW_MS)
+        snapshot = take_snapshot(environment, Scanner(threads=threads), now_ms=NOW_MS)
         plan = plan_recovery(snapshot)
     except JeToolsError as error:
         return [str(error)]
@@ -244,7 +240,7 @@ def recovered(environment: Any, fast: bool) -> list[Any]:
 
 def judge_commands(home: Path, rng: random.Random, *, everything: bool) -> None:
     """Commands end with exit codes that are documented, and between them list every byte."""
-    with plain_up_to(-1 if rng.random() < 0.7 else 1 << 40):
+    with one_thread_up_to(-1 if rng.random() < 0.7 else 1 << 40):
         verified = run("verify", home, "--format", "jsonl")
         dumped = run("dump", home, "--format", "jsonl")
         if verified.code == 4:
@@ -346,11 +342,11 @@ def assert_accounted_for(
 
 
 @contextmanager
-def plain_up_to(size: int) -> Iterator[None]:
-    """Read logs above this size with machine code."""
-    before = scan.PLAIN_LIMIT
-    scan.PLAIN_LIMIT = size
+def one_thread_up_to(size: int) -> Iterator[None]:
+    """Read logs above this size by several threads."""
+    before = scan.ONE_THREAD_MAX
+    scan.ONE_THREAD_MAX = size
     try:
         yield
     finally:
-        scan.PLAIN_LIMIT = before
+        scan.ONE_THREAD_MAX = before

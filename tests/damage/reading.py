@@ -73,12 +73,10 @@ def take(seen: list[Seen], part: Part[Any], spans: Sequence[Spans]) -> None:
         seen[-1].tail, seen[-1].size, seen[-1].is_whole = part.end.tail, part.end.size, True
 
 
-def read_log(
-    path: Path, *, fast: bool | None = False, check: bool = True, threads: int = 2
-) -> list[Seen]:
+def read_log(path: Path, *, check: bool = True, threads: int = 2) -> list[Seen]:
     """Every file of a log, in order."""
     seen: list[Seen] = []
     environment = open_environment([path])
-    for part in Scanner(fast=fast, check=check, threads=threads).scan(environment, spans_of):
+    for part in Scanner(check=check, threads=threads).scan(environment, spans_of):
         take(seen, part, part.results)
     return seen

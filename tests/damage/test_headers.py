@@ -33,17 +33,17 @@ def header_bytes(file: LogFile) -> list[tuple[Placed, int]]:
     return found
 
 
-def judged(home: Path, *, fast: bool) -> tuple[list[Said], list[Seen]]:
+def judged(home: Path) -> tuple[list[Said], list[Seen]]:
     """What `verify` finds, and what is read, by one scan: a million logs are read here."""
     environment = open_environment([home])
-    judge = Judge(environment, Totals(""), fast=fast)
+    judge = Judge(environment, Totals(""))
 
     def work(rows: Rows) -> tuple[Any, Spans]:
         return judge.look(rows), spans_of(rows)
 
     found: list[Finding] = []
     seen: list[Seen] = []
-    for part in Scanner(fast=fast, threads=1).scan(environment, work):
+    for part in Scanner(threads=1).scan(environment, work):
         found += judge.take(part, [looked for looked, _ in part.results])
         take(seen, part, [spans for _, spans in part.results])
     found += judge.finish()
@@ -51,7 +51,7 @@ def judged(home: Path, *, fast: bool) -> tuple[list[Said], list[Seen]]:
     return [said(each.row()) for each in found if each.code != "old-delta-in-v8"], seen
 
 
-def check_flip(home: Path, files: list[LogFile], i: int, at: int, value: int, fast: bool) -> None:
+def check_flip(home: Path, files: list[LogFile], i: int, at: int, value: int) -> None:
     """Change one byte of one file of a log, and look what is said and read."""
     file = files[i]
     after = bytearray(file.data)
@@ -60,7 +60,7 @@ def check_flip(home: Path, files: list[LogFile], i: int, at: int, value: int, fa
     damaged = Damaged(
         bytes(file.data), bytes(after), file.placed, file.version, is_last=i == len(files) - 1
     )
-    found, seen = judged(home, fast=fast)
+    found, seen = judged(home)
     expected = damaged.findings() or left_out(files, i, at, value)
     assert found == expected, (file.no, at, value)
     for each in seen:
@@ -109,41 +109,34 @@ def without_header(seen: Seen) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in seen.good if start]
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_each_byte_of_each_header(version: int, fast: bool, tmp_path: Path) -> None:
+def test_each_byte_of_each_header(version: int, tmp_path: Path) -> None:
     files = small_log(version)
     home = write_log(tmp_path / "env", files)
-    assert judged(home, fast=fast)[0] == []
+    assert judged(home)[0] == []
     for i, file in enumerate(files):
         for n, (_, at) in enumerate(header_bytes(file)):
             flip = SOME_FLIPS[(n + at) % len(SOME_FLIPS)]
-            check_flip(home, files, i, at, file.data[at] ^ flip, fast)
+            check_flip(home, files, i, at, file.data[at] ^ flip)
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_entry_made_invisible_without_a_rollback(
-    version: int, fast: bool, tmp_path: Path
-) -> None:
+def test_an_entry_made_invisible_without_a_rollback(version: int, tmp_path: Path) -> None:
     files = small_log(version)
     home = write_log(tmp_path / "env", files)
     for i, start in replicated_entries(files):
         at = start + FLAGS_AT
-        check_flip(home, files, i, at, files[i].data[at] ^ INVISIBLE, fast)
+        check_flip(home, files, i, at, files[i].data[at] ^ INVISIBLE)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize("share", range(4))
 @pytest.mark.parametrize("version", VERSIONS)
-def test_each_value_of_each_byte_of_each_header(
-    version: int, share: int, fast: bool, tmp_path: Path
-) -> None:
+def test_each_value_of_each_byte_of_each_header(version: int, share: int, tmp_path: Path) -> None:
     files = small_log(version)
     home = write_log(tmp_path / "env", files)
     for i, file in enumerate(files):
         for _, at in header_bytes(file)[share::4]:
             for value in set(range(256)) - {file.data[at]}:
-                check_flip(home, files, i, at, value, fast)
+                check_flip(home, files, i, at, value)

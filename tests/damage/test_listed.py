@@ -18,7 +18,6 @@ from tests.builders.logs import ERASED, RESTORE_REQUIRED, TRACE, LogFile, entry,
 from tests.damage.running import je_tools
 
 KINDS = ("gap", "single", "break", "sum", "type", "erased", "restore", "vlsn")
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 
 
 def damaged_file(rng: random.Random, places: int, before: LogFile | None = None) -> LogFile:
@@ -52,9 +51,9 @@ def damaged_file(rng: random.Random, places: int, before: LogFile | None = None)
     return file
 
 
-def told(home: Path, fast: bool) -> tuple[list[dict[str, Any]], Totals]:
+def told(home: Path) -> tuple[list[dict[str, Any]], Totals]:
     totals = Totals("")
-    found = verify.verify(open_environment([home]), Scanner(fast=fast, threads=1), totals)
+    found = verify.verify(open_environment([home]), Scanner(threads=1), totals)
     return [each.row() for each in found], totals
 
 
@@ -63,16 +62,15 @@ def limit(monkeypatch: pytest.MonkeyPatch, listed: int) -> None:
     monkeypatch.setattr(verify, "LISTED", listed)
 
 
-@FORMS
 @pytest.mark.parametrize("listed", [0, 1, 7, 40, 120])
 def test_what_is_not_told_is_counted(
-    listed: int, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    listed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = damaged_file(random.Random(1), 160)
     home = write_log(tmp_path / "env", [first, damaged_file(random.Random(2), 160, first)])
-    every, all_totals = told(home, fast)
+    every, all_totals = told(home)
     limit(monkeypatch, listed)
-    some, totals = told(home, fast)
+    some, totals = told(home)
     more = [row for row in some if row["code"] == "more-damage"]
     assert [row["file_no"] for row in more] == [0, 1]
     for row in more:
@@ -91,14 +89,13 @@ def test_what_is_not_told_is_counted(
     assert (totals.entries, totals.damaged_size) == (all_totals.entries, all_totals.damaged_size)
 
 
-@FORMS
 def test_damage_that_is_told_whole_has_no_such_finding(
-    fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = write_log(tmp_path / "env", [damaged_file(random.Random(1), 30)])
-    every, totals = told(home, fast)
+    every, totals = told(home)
     limit(monkeypatch, len(every))
-    assert told(home, fast)[0] == every
+    assert told(home)[0] == every
     assert {each["code"] for each in every} > {"damaged-gap", "damaged-entry", "vlsn-gap"}
     assert totals.codes.keys() <= CODES.keys()
 

@@ -18,11 +18,6 @@ HEADER_SIZE = 14
 INVISIBLE_AT, INVISIBLE = 5, 0x10
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "compiled"])
-def fast(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
 def damage_entry(rng: random.Random, data: bytearray, place: Placed) -> None:
     """Change bytes of one entry, so that it does not become another good one."""
     kind = rng.randrange(5)
@@ -59,7 +54,7 @@ def assert_lost_exactly(file: LogFile, damaged: set[Placed], seen: Seen) -> None
 
 @pytest.mark.parametrize("seed", range(60))
 def test_damaged_entries_are_lost_and_no_others(
-    seed: int, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(reader, "RANGE_SIZE", rng.choice([64, 500, 1000, 4096]))
@@ -73,14 +68,14 @@ def test_damaged_entries_are_lost_and_no_others(
             damage_entry(rng, file.data, place)
         damaged.append(set(several))
     write_log(tmp_path / "env", files)
-    for file, lost, seen in zip(files, damaged, read_log(tmp_path / "env", fast=fast), strict=True):
+    for file, lost, seen in zip(files, damaged, read_log(tmp_path / "env"), strict=True):
         assert_lost_exactly(file, lost, seen)
         assert not seen.breaks
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_zeroed_and_overwritten_sectors(
-    seed: int, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(reader, "RANGE_SIZE", rng.choice([64, 500, 1000, 4096]))
@@ -96,7 +91,7 @@ def test_zeroed_and_overwritten_sectors(
         changed = [place for place in file.placed if is_changed(before, file.data, place)]
         damaged.append(set(changed))
     write_log(tmp_path / "env", files)
-    for file, lost, seen in zip(files, damaged, read_log(tmp_path / "env", fast=fast), strict=True):
+    for file, lost, seen in zip(files, damaged, read_log(tmp_path / "env"), strict=True):
         assert_lost_exactly(file, lost, seen)
 
 
@@ -106,7 +101,7 @@ def is_changed(before: bytes, data: bytearray, place: Placed) -> bool:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_bytes_inserted_or_missing_move_the_rest(
-    seed: int, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What lies behind is still found, and the chain is broken once, not once an entry."""
     rng = random.Random(seed)
@@ -124,7 +119,7 @@ def test_bytes_inserted_or_missing_move_the_rest(
         kept_from = at - moved
         del file.data[at:kept_from]
     write_log(tmp_path / "env", [file])
-    (seen,) = read_log(tmp_path / "env", fast=fast)
+    (seen,) = read_log(tmp_path / "env")
     seen.assert_covers_every_byte()
     before = [place for place in file.placed if place.stop <= at]
     behind = [
@@ -139,23 +134,21 @@ def test_bytes_inserted_or_missing_move_the_rest(
     assert seen.breaks[0].shift == moved
 
 
-def test_a_long_last_entry_is_no_damage(
-    fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_last_entry_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing behind it names it, so it is summed to be believed, whatever that costs."""
     monkeypatch.setattr(reader, "RANGE_SIZE", 64)
     file = LogFile()
     file.trace(100)
     file.trace(100_000)
     write_log(tmp_path / "env", [file])
-    (seen,) = read_log(tmp_path / "env", fast=fast)
+    (seen,) = read_log(tmp_path / "env")
     assert seen.good == file.placed
     assert seen.tail == seen.size
 
 
 @pytest.mark.parametrize("slack", [22, 5000, 1 << 16])
 def test_a_long_last_entry_behind_a_gap_is_found(
-    slack: int, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    slack: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is summed where the gap ends and is read then: that must not cost twice its size."""
     monkeypatch.setattr(reader, "RANGE_SIZE", 64)
@@ -167,6 +160,6 @@ def test_a_long_last_entry_behind_a_gap_is_found(
     for start, stop in damaged:
         file.data[start + 4 : stop] = b"\xfe" * (stop - start - 4)
     write_log(tmp_path / "env", [file])
-    (seen,) = read_log(tmp_path / "env", fast=fast)
+    (seen,) = read_log(tmp_path / "env")
     assert seen.good == [place for place in file.placed if place not in damaged]
     assert seen.tail == seen.size

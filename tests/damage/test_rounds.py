@@ -82,8 +82,8 @@ def damage_log(rng: random.Random, log: Log) -> list[bytearray]:
 
 
 def read_in_some_way(rng: random.Random, monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:
-    """Draw plain or compiled, the size of ranges, and the number of threads (as an option)."""
-    monkeypatch.setattr(scan, "PLAIN_LIMIT", rng.choice([-1, 1 << 40]))
+    """Draw the size of ranges, and the number of threads (as an option)."""
+    monkeypatch.setattr(scan, "ONE_THREAD_MAX", rng.choice([-1, 1 << 40]))
     # Every range costs some work, and ones shorter than entries are read again and again.
     sizes = [each for each in (64, 300, 1000, 4096, 65536) if each * 1000 > size]
     monkeypatch.setattr(reader, "RANGE_SIZE", rng.choice(sizes))

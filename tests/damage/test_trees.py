@@ -20,7 +20,6 @@ from tests.je_tools.corpus_snapshots import database_named
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of, strings_of
 from tests.truth.contents import Contents
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 MISSING = "a node that another slot of the tree names too"
 Make = Callable[[TreeLog], int]
 
@@ -38,9 +37,9 @@ def written(folder: Path, make: Make) -> Path:
     return log.write(folder / "env")
 
 
-def seen(home: Path, fast: bool) -> tuple[Snapshot, Contents]:
+def seen(home: Path) -> tuple[Snapshot, Contents]:
     """A snapshot whose plan was made and whose records were read."""
-    snapshot = snapshot_of(home, fast=fast)
+    snapshot = snapshot_of(home)
     plan_recovery(snapshot)
     contents = contents_of(snapshot)
     assert contents["other"] == [(b"good", b"1")]
@@ -51,9 +50,8 @@ def leaf(log: TreeLog, *keys: bytes) -> int:
     return log.node([slot(key, log.ln(key, b"of " + key)) for key in keys])
 
 
-@FORMS
 @pytest.mark.parametrize("depth", [3, 8, 60])
-def test_more_ways_than_anybody_can_go(tmp_path: Path, depth: int, fast: bool) -> None:
+def test_more_ways_than_anybody_can_go(tmp_path: Path, depth: int) -> None:
     """Each node names the one below many times: every node is read once, and each told of."""
 
     def make(log: TreeLog) -> int:
@@ -63,27 +61,25 @@ def test_more_ways_than_anybody_can_go(tmp_path: Path, depth: int, fast: bool) -
             node = log.node(slots, level=level, is_root=level == depth)
         return node
 
-    snapshot, _ = seen(written(tmp_path, make), fast)
+    snapshot, _ = seen(written(tmp_path, make))
     assert set(codes_of(snapshot)) <= {"tree-damage", "tree-bounds", "tree-identifier"}
     told = [finding.found for finding in snapshot_findings(snapshot)]
     assert told.count(MISSING) == depth - 1
 
 
-@FORMS
-def test_a_node_under_two_parents_is_read_once(tmp_path: Path, fast: bool) -> None:
+def test_a_node_under_two_parents_is_read_once(tmp_path: Path) -> None:
     def make(log: TreeLog) -> int:
         shared = leaf(log, b"a", b"x")
         one = log.node([slot(b"", shared), slot(b"c", leaf(log, b"c"))], level=2)
         other = log.node([slot(b"m", shared), slot(b"z", leaf(log, b"z"))], level=2)
         return log.node([slot(b"", one), slot(b"m", other)], level=3, is_root=True)
 
-    snapshot, contents = seen(written(tmp_path, make), fast)
+    snapshot, contents = seen(written(tmp_path, make))
     assert [key for key, _ in contents["db"]] == [b"a", b"c", b"z"]
     assert sorted(codes_of(snapshot)) == ["tree-bounds", "tree-damage"]
 
 
-@FORMS
-def test_a_full_version_that_two_deltas_name(tmp_path: Path, fast: bool) -> None:
+def test_a_full_version_that_two_deltas_name(tmp_path: Path) -> None:
     def make(log: TreeLog) -> int:
         full = log.node([slot(b"a", log.ln(b"a", b"1"))], node_id=70)
         changed = [slot(b"a", log.ln(b"a", b"2"))]
@@ -91,18 +87,15 @@ def test_a_full_version_that_two_deltas_name(tmp_path: Path, fast: bool) -> None
         slots = [slot(b"%02d" % i if i else b"", lsn) for i, lsn in enumerate(deltas)]
         return log.node(slots, level=2, is_root=True)
 
-    snapshot, contents = seen(written(tmp_path, make), fast)
+    snapshot, contents = seen(written(tmp_path, make))
     assert contents["db"] in ([], [(b"a", b"2")])
     assert "tree-damage" in codes_of(snapshot)
 
 
-@FORMS
 @pytest.mark.timeout(60)
-def test_a_full_version_of_unknown_order_that_is_larger_than_any(
-    tmp_path: Path, fast: bool
-) -> None:
+def test_a_full_version_of_unknown_order_that_is_larger_than_any(tmp_path: Path) -> None:
     """Slots of a delta find their own by a sort: those of no order are in none of the bytes'."""
-    count = 30_000 if fast else 10_000
+    count = 30_000
     log = TreeLog()
     lsn = log.ln(b"a", b"1")
     names = [b"%06x" % (i * 7919 % (2 * count)) for i in range(2 * count)]
@@ -114,7 +107,7 @@ def test_a_full_version_of_unknown_order_that_is_larger_than_any(
     root = log.node([slot(b"", delta)], level=2, is_root=True)
     log.database(b"db", root, btree_comparator=b"serialized")
     log.checkpoint()
-    snapshot = snapshot_of(log.write(tmp_path / "env"), fast=fast)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
     database = database_named(snapshot, "db")
     expected = names[: count // 2] + changed
     batches = snapshot.records(database, with_data=False)
@@ -122,11 +115,10 @@ def test_a_full_version_of_unknown_order_that_is_larger_than_any(
     assert snapshot.count(database) == len(expected)
 
 
-@FORMS
 @pytest.mark.timeout(60)
-def test_many_lost_nodes_and_many_that_were_logged_since(tmp_path: Path, fast: bool) -> None:
+def test_many_lost_nodes_and_many_that_were_logged_since(tmp_path: Path) -> None:
     """Each lost node is looked for among those that were logged since, by its keys."""
-    count = 30_000 if fast else 4_000
+    count = 30_000
     log = TreeLog()
     old = log.ln(b"a", b"1")
     log.next_file()
@@ -140,41 +132,38 @@ def test_many_lost_nodes_and_many_that_were_logged_since(tmp_path: Path, fast: b
     log.ckpt_end(start, root)
     home = log.write(tmp_path / "env")
     (home / "00000000.jdb").unlink()
-    snapshot = snapshot_of(home, fast=fast)
+    snapshot = snapshot_of(home)
     tree = snapshot.tree(database_named(snapshot, "db"))
     (children,) = tree.leaf_children(at_once=count)
     assert tree.read(children).nodes.lsn.tolist() == new
 
 
-@FORMS
-def test_self_reference(tmp_path: Path, fast: bool) -> None:
+def test_self_reference(tmp_path: Path) -> None:
     def make(log: TreeLog) -> int:
         return log.node([slot(b"", log.here), slot(b"m", log.here)], level=2, is_root=True)
 
-    snapshot, contents = seen(written(tmp_path, make), fast)
+    snapshot, contents = seen(written(tmp_path, make))
     assert contents["db"] == []
     assert set(codes_of(snapshot)) == {"tree-damage"}
 
 
-@FORMS
 @pytest.mark.parametrize("lsn", [NULL, *WILD], ids=hex)
-def test_wild_places(tmp_path: Path, lsn: int, fast: bool) -> None:
+def test_wild_places(tmp_path: Path, lsn: int) -> None:
     """A slot of a BIN, one of its parent, and a root that name them."""
 
     def make(log: TreeLog) -> int:
         slots = [slot(b"b", lsn), slot(b"c", log.ln(b"c", b"1"))]
         return log.node([slot(b"", lsn), slot(b"b", log.node(slots))], level=2, is_root=True)
 
-    snapshot, contents = seen(written(tmp_path, make), fast)
+    snapshot, contents = seen(written(tmp_path, make))
     assert contents["db"][-1] == (b"c", b"1")
     assert "tree-damage" in codes_of(snapshot)
-    _, contents = seen(written(tmp_path / "root", lambda log: lsn), fast)
+    _, contents = seen(written(tmp_path / "root", lambda log: lsn))
     assert contents["db"] == []
 
 
-@FORMS
 @pytest.mark.parametrize("level", [0, 1, 2, 4, 63, 64, 65, 0xFFFF, -1, 1 << 31, 1 << 62], ids=hex)
-def test_wild_levels(tmp_path: Path, level: int, fast: bool) -> None:
+def test_wild_levels(tmp_path: Path, level: int) -> None:
     """Below a root of a level that is not the one of its child plus 1 there is nothing."""
 
     def make(log: TreeLog) -> int:
@@ -188,15 +177,12 @@ def test_wild_levels(tmp_path: Path, level: int, fast: bool) -> None:
         fields |= {"max_entries": 128, "compact_lsns": 0}
         return log.put("IN", fields | {"slots": [{"key": b"", "lsn": child, "state": 0}]})
 
-    snapshot, contents = seen(written(tmp_path, make), fast)
+    snapshot, contents = seen(written(tmp_path, make))
     assert contents["db"] == []
     assert "tree-damage" in codes_of(snapshot)
 
 
-@FORMS
-def test_a_prefix_that_multiplies(
-    tmp_path: Path, fast: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prefix_that_multiplies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node whose whole keys are more than memory should hold is none; the others are."""
     monkeypatch.setattr(je_nodes, "KEYS_MAX", 100_000)
 
@@ -208,13 +194,12 @@ def test_a_prefix_that_multiplies(
         good = log.node([slot(b"1", lsn)], booleans=2, key_prefix=b"q")
         return log.node([slot(b"", wide), slot(b"q", good)], level=2, is_root=True)
 
-    snapshot, contents = seen(written(tmp_path, make), fast)
+    snapshot, contents = seen(written(tmp_path, make))
     assert contents["db"] == [(b"q1", b"1")]
     assert codes_of(snapshot) == ["tree-damage"]
 
 
-@FORMS
-def test_huge_fan_out(tmp_path: Path, fast: bool) -> None:
+def test_huge_fan_out(tmp_path: Path) -> None:
     def make(log: TreeLog) -> int:
         keys = [b"%06d" % i for i in range(20_000)]
         lsn = log.ln(b"k", b"1")
@@ -222,7 +207,7 @@ def test_huge_fan_out(tmp_path: Path, fast: bool) -> None:
         rest = [slot(key, lsn) for key in keys[1:]]
         return log.node([slot(b"", wide), *rest], level=2, is_root=True)
 
-    snapshot, contents = seen(written(tmp_path, make), fast)
+    snapshot, contents = seen(written(tmp_path, make))
     assert contents["db"] == [(b"000000", b"1")]
     assert set(codes_of(snapshot)) == {"tree-damage", "tree-bounds"}
 

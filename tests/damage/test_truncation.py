@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from je_tools.environment import open_environment
 from je_tools.scan import Scanner
 from je_tools.verify import Totals, verify
@@ -18,19 +16,14 @@ from tests.damage.small import small_log
 FILE_HEADER_SIZE = 38
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "compiled"])
-def fast(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
-def verified(path: Path, size: int, *, fast: bool) -> tuple[int, list[Said]]:
+def verified(path: Path, size: int) -> tuple[int, list[Said]]:
     """The exit code of `verify`, and what it says; the command itself is run for some sizes."""
     if size % 50 == 0:
         outcome = je_tools("verify", path, "--format", "jsonl")
         return outcome.code, [said(row) for row in outcome.rows]
     environment = open_environment([path])
     totals = Totals("")
-    found = verify(environment, Scanner(fast=fast, threads=1), totals)
+    found = verify(environment, Scanner(threads=1), totals)
     rows = [said(each.row()) for each in found]
     return 3 if totals.errors else 0, rows
 
@@ -46,7 +39,7 @@ def torn(file: LogFile, size: int) -> list[Said]:
     return [Said(code, "note", start, size - start, None)]
 
 
-def test_each_length_of_a_last_file(fast: bool, tmp_path: Path) -> None:
+def test_each_length_of_a_last_file(tmp_path: Path) -> None:
     """Whatever a writer that died has left is a note, in a directory and by itself."""
     files = small_log(17)
     home = write_log(tmp_path / "env", files)
@@ -54,24 +47,24 @@ def test_each_length_of_a_last_file(fast: bool, tmp_path: Path) -> None:
     path = home / last.name
     for size in range(len(last.data)):
         path.write_bytes(last.data[:size])
-        assert verified(home, size, fast=fast) == (0, torn(last, size)), size
-        first, second = read_log(home, fast=fast)
+        assert verified(home, size) == (0, torn(last, size)), size
+        first, second = read_log(home)
         second.assert_covers_every_byte()
         assert first.good == files[0].placed
         assert second.good == [place for place in last.placed if place.stop <= size]
         if size > FILE_HEADER_SIZE:
-            assert verified(path, size, fast=fast) == (0, torn(last, size)), size
+            assert verified(path, size) == (0, torn(last, size)), size
 
 
-def test_each_length_of_a_file_that_another_follows(fast: bool, tmp_path: Path) -> None:
+def test_each_length_of_a_file_that_another_follows(tmp_path: Path) -> None:
     """There it is damage, told from the next file's header where an entry is whole."""
     files = small_log(17)
     home = write_log(tmp_path / "env", files)
     file = files[0]
     for size in range(len(file.data)):
         (home / file.name).write_bytes(file.data[:size])
-        assert verified(home, size, fast=fast) == (3, cut(file, size)), size
-        first, second = read_log(home, fast=fast)
+        assert verified(home, size) == (3, cut(file, size)), size
+        first, second = read_log(home)
         first.assert_covers_every_byte()
         assert first.good == [place for place in file.placed if place.stop <= size]
         assert second.good == files[1].placed

@@ -38,10 +38,10 @@ PARTS = ("dump", "--format", "parquet", "--parts", "--output", OUT)
 STRANGERS = {"je.lck": b"", "je.info.0": b"a log\n", "notes.txt": b"x", "je.config.csv": b""}
 
 
-@pytest.fixture(params=["plain", "compiled"])
+@pytest.fixture(params=["one thread", "threads"])
 def _form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "compiled":
-        monkeypatch.setattr(scan, "PLAIN_LIMIT", -1)
+    if request.param == "threads":
+        monkeypatch.setattr(scan, "ONE_THREAD_MAX", -1)
     monkeypatch.setattr("sys.argv", ["je-tools"])
 
 

@@ -25,7 +25,6 @@ from tests.builders.logs import (
 from tests.builders.planted import planted_file
 from tests.damage.running import je_tools
 from tests.damage.small import vectors
-from tests.engine_truth.running import kernels
 from tests.formats.logs import log_rows
 
 MAP_LN, NAME_LN, BIN, ABORT, INS_LN, EXTINCT_SCAN_LN = 4, 6, 13, 18, 34, 41
@@ -44,8 +43,7 @@ def test_a_negative_count_of_a_list_is_an_error() -> None:
         decode_entry(entry(ROLLBACK_START, item, 0), 17)
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
-def test_a_base_file_number_that_no_lsn_holds(fast: bool, tmp_path: Path) -> None:
+def test_a_base_file_number_that_no_lsn_holds(tmp_path: Path) -> None:
     """Slots' LSNs stay in 64 bits, in both forms of the kernel."""
     file = LogFile(0, 9)
     base = (1 << 31) - 1
@@ -58,7 +56,7 @@ def test_a_base_file_number_that_no_lsn_holds(fast: bool, tmp_path: Path) -> Non
     assert fields["slots"][0]["compact_lsn"] == [1, 5]
     home = write_log(tmp_path / "env", [file])
     for rows in log_rows(home / file.name):
-        decoded = decode(rows.take(np.flatnonzero(rows.type == BIN)), Family.NODE, fast=fast)
+        decoded = decode(rows.take(np.flatnonzero(rows.type == BIN)), Family.NODE)
         assert decoded.slots is not None
         assert decoded.slots.number("lsn").tolist() == [-(1 << 63) | 5]
 
@@ -78,11 +76,8 @@ def test_a_file_number_with_its_highest_bit_set(file_no: int, tmp_path: Path) ->
     assert je_tools("explain", f"{file_no:#x}/0x26", "--env", home).code == 0
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize("size", [3, 1 << 40, (1 << 63) - 1])
-def test_a_value_that_ends_behind_its_entry_is_broken(
-    fast: bool, size: int, tmp_path: Path
-) -> None:
+def test_a_value_that_ends_behind_its_entry_is_broken(size: int, tmp_path: Path) -> None:
     file = LogFile(0, 17)
     file.add(INS_LN, b"\0\0" + packed(3) + packed(size) + b"ab")
     home = write_log(tmp_path / "env", [file])
@@ -138,10 +133,7 @@ def test_a_restore_marker_in_a_log_that_is_too_old_for_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("more", [0, 1])
-@pytest.mark.parametrize("fast", [False, True])
-def test_a_node_has_no_more_slots_than_an_engine_writes(
-    tmp_path: Path, fast: bool, more: int
-) -> None:
+def test_a_node_has_no_more_slots_than_an_engine_writes(tmp_path: Path, more: int) -> None:
     """What a node costs in memory is bounded, however many slots its bytes hold."""
     count = SLOTS_MAX + more
     nodes = (decode_entry(v.data, 17) for v in vectors() if (v.version, v.type_no) == (17, BIN))
@@ -151,8 +143,7 @@ def test_a_node_has_no_more_slots_than_an_engine_writes(
     file = LogFile()
     file.add(BIN, encode_entry(large)[14:])
     home = write_log(tmp_path / "env", [file])
-    with kernels(fast=fast):
-        done = je_tools("dump", home, "--format", "jsonl", "--type", "BIN")
+    done = je_tools("dump", home, "--format", "jsonl", "--type", "BIN")
     (row,) = done.rows
     if more:
         assert "32768 items of slots" in row["entry"]["undecodable"]

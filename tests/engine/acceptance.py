@@ -241,7 +241,7 @@ class Judge:
         """
         with self._copy(crashed) as home:
             engine = self.plain.ask(home, now_ms, read_only=node is not None)
-        told = recovered(crashed, now_ms, fast=True)
+        told = recovered(crashed, now_ms)
         if node is not None and isinstance(engine, Refusal):
             # Some states can be recovered, and not be read before.
             return Expected(told.contents)
@@ -402,7 +402,7 @@ def replays(home: Path) -> Iterator[str]:
         return
     fields = decode_entry(_entry(log.files, ends[-1][0]), ends[-1][0].version).fields
     start = fields["first_active_lsn"] & (1 << 64) - 1
-    snapshot = take_snapshot(open_environment([home]), Scanner(threads=1, fast=True), now_ms=0)
+    snapshot = take_snapshot(open_environment([home]), Scanner(threads=1), now_ms=0)
     internal = {db_id for db_id, each in snapshot.databases.items() if each.is_internal}
     met: Counter[str] = Counter()
     for header, _ in entries:

@@ -53,8 +53,8 @@ AT_ONCE = 100
 """Cuts in one question. If the engine dies of one of them, each is asked alone."""
 
 LOGS_AT_ONCE = 40
-PLAIN_EVERY = 8
-"""One of so many cuts is read without compiled kernels, and one with threads."""
+THREADS_EVERY = 8
+"""One of so many cuts is read by two threads."""
 
 COLLECT_EVERY = 100
 """Cuts between two collections of garbage."""
@@ -384,8 +384,7 @@ class _Trial:
     @staticmethod
     def _recovered(home: Path, number: int) -> Foretold:
         """Return the snapshot of a cut. The same number gives the same way of reading."""
-        is_plain, is_threaded = number % PLAIN_EVERY == 0, number % PLAIN_EVERY == 1
-        return recovered(home, NOW_MS, fast=not is_plain, threads=1 + is_threaded)
+        return recovered(home, NOW_MS, threads=1 + (number % THREADS_EVERY == 0))
 
     def _difference(self, number: int, cut: Cut) -> CutDifference:
         """Return all about a differing cut."""

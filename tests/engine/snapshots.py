@@ -27,21 +27,18 @@ from tests.engine.campaign import Foretold, Warned, main
 from tests.truth.contents import Contents, Refusal
 
 
-def recovered(
-    home: Path, now_ms: int, *, fast: bool | None = None, threads: int | None = None
-) -> Foretold:
+def recovered(home: Path, now_ms: int, *, threads: int | None = None) -> Foretold:
     """What a snapshot says of a directory, and what it foretells.
 
     Args:
         home: the directory.
         now_ms: the time by which records expire.
-        fast: with compiled kernels, with plain Python; by the name of the directory where None.
         threads: how many read it; one or two, by the name of the directory, where None.
     """
     is_odd = sum(home.name.encode()) % 2 == 1
     if threads is None:
         threads = 1 + is_odd
-    scanner = Scanner(threads=threads, fast=is_odd if fast is None else fast)
+    scanner = Scanner(threads=threads)
     try:
         snapshot = take_snapshot(open_environment([home]), scanner, now_ms=now_ms)
     except InputError as error:

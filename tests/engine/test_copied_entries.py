@@ -45,7 +45,7 @@ def copies(source: Source, rng: random.Random) -> Iterator[Crash]:
 def outcome(judge: Judge, home: Path, last: int) -> str:
     cut = Cut(last, (home / f"{last:08x}.jdb").stat().st_size)
     engine = judge.look(home, [cut])[cut]
-    told = recovered(home, NOW_MS, fast=True, threads=1)
+    told = recovered(home, NOW_MS, threads=1)
     ours = told.contents
     if isinstance(engine, Refusal) or isinstance(ours, Refusal):
         is_engine, is_ours = isinstance(engine, Refusal), isinstance(ours, Refusal)

@@ -107,7 +107,7 @@ def test_a_removal_of_a_temporary_database_that_was_cut_short(judge: Judge, tmp_
     name = NO_LN | {"db_id": NAME_DB, "key": b"scratch", "data": None, "operation": 2}
     end = snapshot.end
     last = Tail(0, end.next_offset, end.last_lsn, end.files[-1].version)
-    log = Appender(last, file_max=FILE_MAX, created_ms=0, emit=appending(home), fast=False)
+    log = Appender(last, file_max=FILE_MAX, created_ms=0, emit=appending(home))
     log.append("NameLN", name | {"name_db_id": db_id, "deleted": 1})
     log.flush()
     refused = judge.plain.ask(shutil.copytree(home, tmp_path / "refused"))

@@ -46,7 +46,7 @@ def test_dumps_are_those_of_the_engine(
     now_ms = time.time_ns() // 1_000_000
     tools.run("Dumps", home, folder)
     databases = listed(folder)
-    snapshot = snapshot_of(environment.home, fast=True, now_ms=now_ms)
+    snapshot = snapshot_of(environment.home, now_ms=now_ms)
     names = {name for name, _ in databases}
     assert names == {each.name for each in snapshot.databases.values() if not each.is_internal}
     for number, (name, count) in enumerate(databases):

@@ -40,11 +40,10 @@ def test_recount(each: Environment, tmp_path: Path, tools: Tools) -> None:
     told = filter(None, map(_RECOUNTED.match, db_space(tools, home, "-r", "-d")))
     expected = {int(m[1], 16): (int(m[2]), int(m[3])) for m in told}
     assert expected
-    for fast in (False, True):
-        snapshot = take_snapshot(open_environment([each.home]), Scanner(fast=fast), now_ms=0)
-        counted = recount(snapshot)
-        found = {no: (size, counted.obsolete_size(no)) for no, size in counted.total.items()}
-        assert found == expected
+    snapshot = take_snapshot(open_environment([each.home]), Scanner(), now_ms=0)
+    counted = recount(snapshot)
+    found = {no: (size, counted.obsolete_size(no)) for no, size in counted.total.items()}
+    assert found == expected
 
 
 @pytest.fixture(scope="module")

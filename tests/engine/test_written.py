@@ -37,7 +37,7 @@ def recover(file_max: int | None, nodes: Counter[str] | None = None) -> Write:
     """
 
     def write(home: Path) -> None:
-        scanner = Scanner(threads=1, fast=sum(home.name.encode()) % 2 == 1)
+        scanner = Scanner(threads=1)
         now_ms = time.time_ns() // 1_000_000
         try:
             orders = Orders(cuts=True, file_max=file_max, force=True)

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 from je_tools.commands.main import group
-
-_ALWAYS, _NEVER = -1, 1 << 62
-
-
-@contextmanager
-def kernels(*, fast: bool) -> Iterator[None]:
-    """Read logs of every size with compiled kernels, or with plain Python."""
-    with patch("je_tools.scan.PLAIN_LIMIT", _ALWAYS if fast else _NEVER):
-        yield
 
 
 def json_rows(verb: str, home: Path, *arguments: str) -> tuple[int, Iterator[Any]]:

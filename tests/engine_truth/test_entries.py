@@ -11,7 +11,7 @@ import pytest
 from tests.corpus import Environment
 from tests.engine_truth.dumped import differences
 from tests.engine_truth.parquet import parquet_rows
-from tests.engine_truth.running import json_rows, kernels
+from tests.engine_truth.running import json_rows
 from tests.engine_truth.selected import PRINTED, PRINTED_FIXTURES, PRINTLOG, over
 from tests.truth.printlog import read_printlog
 
@@ -35,34 +35,18 @@ def check(env: Environment, rows: Iterable[dict[str, Any]]) -> None:
 
 
 @over(PRINTED)
-def test_compiled(env: Environment) -> None:
-    with kernels(fast=True):
-        code, rows = json_rows("dump", env.home)
+def test_json_lines(env: Environment) -> None:
+    code, rows = json_rows("dump", env.home)
     assert code == 0
     check(env, rows)
 
 
 @over(PRINTED_FIXTURES)
-def test_plain_fixtures(env: Environment) -> None:
-    with kernels(fast=False):
-        check(env, json_rows("dump", env.home)[1])
-
-
-@over(PRINTED_FIXTURES)
 def test_parquet_fixtures(env: Environment) -> None:
-    with kernels(fast=True):
-        check(env, parquet_rows(env.home))
-
-
-@pytest.mark.exhaustive
-@over(PRINTED)
-def test_plain(env: Environment) -> None:
-    with kernels(fast=False):
-        check(env, json_rows("dump", env.home)[1])
+    check(env, parquet_rows(env.home))
 
 
 @pytest.mark.exhaustive
 @over(PRINTED)
 def test_parquet(env: Environment) -> None:
-    with kernels(fast=True):
-        check(env, parquet_rows(env.home))
+    check(env, parquet_rows(env.home))

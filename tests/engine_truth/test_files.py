@@ -25,7 +25,7 @@ from tests.corpus import (
 )
 from tests.engine.jars import JE_5, JE_18
 from tests.engine.recovered import Engine
-from tests.engine_truth.running import json_rows, kernels
+from tests.engine_truth.running import json_rows
 from tests.engine_truth.selected import PRINTED_FIXTURES, PRINTLOG, over
 from tests.truth.contents import Refusal
 from tests.truth.headers import walk_file
@@ -75,11 +75,9 @@ def check(home: Path, said: Iterator[Any]) -> None:
 
 
 @over(PRINTED_FIXTURES)
-@pytest.mark.parametrize("fast", [True, False], ids=["compiled", "plain"])
-def test_entries_as_printed(env: Environment, fast: bool) -> None:
+def test_entries_as_printed(env: Environment) -> None:
     assert env.truth is not None
-    with kernels(fast=fast):
-        check(env.home, read_printlog(env.truth / PRINTLOG))
+    check(env.home, read_printlog(env.truth / PRINTLOG))
 
 
 @over(HERE)

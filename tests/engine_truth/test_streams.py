@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from tests.corpus import Environment
-from tests.engine_truth.running import json_rows, kernels
+from tests.engine_truth.running import json_rows
 from tests.engine_truth.selected import over, with_truth
 
 _STREAM, _INDEX, _DATABASES = "streamverify.txt", "vlsnindex.txt", "databases.txt"
@@ -31,8 +31,7 @@ def lines_of(env: Environment, name: str) -> list[str]:
 
 def rows_of(env: Environment, *arguments: str) -> list[dict[str, Any]]:
     """Entries of the dump."""
-    with kernels(fast=True):
-        code, rows = json_rows("dump", env.home, *arguments)
+    code, rows = json_rows("dump", env.home, *arguments)
     assert code == 0
     return list(rows)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.corpus import FIXTURES, Environment, log_files
-from tests.engine_truth.running import json_rows, kernels
+from tests.engine_truth.running import json_rows
 from tests.engine_truth.selected import over, with_truth
 from tests.truth.headers import NAMES, USER_TYPES
 from tests.truth.summaries import Totals, read_csv, read_table, read_vlsns
@@ -59,10 +59,9 @@ def sections(env: Environment, *arguments: str) -> Sections:
     return found
 
 
-def check(env: Environment, printed: Totals, *, fast: bool) -> None:
+def check(env: Environment, printed: Totals) -> None:
     """Hold a summary against the engine's."""
-    with kernels(fast=fast):
-        found = sections(env, "--checkpoints")
+    found = sections(env, "--checkpoints")
     (total,) = found["total"]
     assert (total["total_bytes"], total["count"]) == (printed.size, printed.count)
     dumped = {row["name"]: [row[name] for name in _NUMBERS] for row in found["type"]}
@@ -142,26 +141,24 @@ def with_csv(only: Path | None = None) -> list[Environment]:
 
 @over(with_truth(_TABLE))
 def test_table(env: Environment) -> None:
-    check(env, read_table(text_of(env, _TABLE)), fast=True)
+    check(env, read_table(text_of(env, _TABLE)))
 
 
 @over(with_csv(FIXTURES))
 def test_csv_fixtures(env: Environment) -> None:
-    check(env, read_csv(text_of(env, _CSV)), fast=False)
+    check(env, read_csv(text_of(env, _CSV)))
 
 
 @pytest.mark.exhaustive
 @over(with_csv())
 def test_csv(env: Environment) -> None:
-    check(env, read_csv(text_of(env, _CSV)), fast=False)
+    check(env, read_csv(text_of(env, _CSV)))
 
 
 @over(with_truth(_VLSNS))
-@pytest.mark.parametrize("fast", [True, False], ids=["compiled", "plain"])
-def test_vlsns(env: Environment, fast: bool) -> None:
+def test_vlsns(env: Environment) -> None:
     """Entries that a rollback made invisible count, as they do with the engine."""
-    with kernels(fast=fast):
-        found = sections(env, "--vlsn")["vlsn"]
+    found = sections(env, "--vlsn")["vlsn"]
     names = ("replicated_count", "first_vlsn", "last_vlsn")
     shown = {row["file_no"]: tuple(row[name] for name in names) for row in found}
     assert {no: numbers for no, numbers in shown.items() if numbers[0]} == read_vlsns(

@@ -6,10 +6,8 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
-from tests.corpus import FIXTURES, Environment, log_files
-from tests.engine_truth.running import json_rows, kernels
+from tests.corpus import Environment, log_files
+from tests.engine_truth.running import json_rows
 from tests.engine_truth.selected import over, with_truth
 
 _VERDICT = "verifylog.txt"
@@ -33,12 +31,11 @@ def verdict(env: Environment) -> str:
     return (env.truth / _VERDICT).read_text()
 
 
-def check(env: Environment, stats: Path, *, fast: bool) -> None:
+def check(env: Environment, stats: Path) -> None:
     """Hold the findings and totals of a log against its verdict, which is that it is whole."""
     passed = _PASSED.fullmatch(verdict(env))
     assert passed, f"not understood: {verdict(env)}"
-    with kernels(fast=fast):
-        code, findings = json_rows("verify", env.home, "--stats", str(stats))
+    code, findings = json_rows("verify", env.home, "--stats", str(stats))
     assert code == 0
     # The tool of the log's own engine does not say what a newer one does with it.
     told = [each for each in findings if each["code"] != "old-delta-in-v8"]
@@ -50,17 +47,6 @@ def check(env: Environment, stats: Path, *, fast: bool) -> None:
 
 
 @over(judged())
-def test_compiled(env: Environment, tmp_path: Path) -> None:
+def test_whole_logs(env: Environment, tmp_path: Path) -> None:
     """Logs cut inside their last entry pass too, with a note; JE 25.3 also prints what it read."""
-    check(env, tmp_path / "stats.json", fast=True)
-
-
-@over(judged(FIXTURES))
-def test_plain_fixtures(env: Environment, tmp_path: Path) -> None:
-    check(env, tmp_path / "stats.json", fast=False)
-
-
-@pytest.mark.exhaustive
-@over(judged())
-def test_plain(env: Environment, tmp_path: Path) -> None:
-    check(env, tmp_path / "stats.json", fast=False)
+    check(env, tmp_path / "stats.json")

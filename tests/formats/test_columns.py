@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from je_tools.formats.je.columns import COLUMN_FAMILIES, Columns, Decoded, decode
 from je_tools.formats.je.entries import decode_entry
@@ -22,37 +21,33 @@ from tests.formats.logs import log_rows, sampled
 SAMPLE = 25
 """Entries of each type, of each some megabytes of log."""
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 
-
-@FORMS
-def test_columns_equal_single_entries(some_environment: Environment, fast: bool) -> None:
+def test_columns_equal_single_entries(some_environment: Environment) -> None:
     for path in log_files(some_environment.home):
         for rows in log_rows(path):
-            _compare_families(sampled(rows, SAMPLE), fast)
+            _compare_families(sampled(rows, SAMPLE))
 
 
 def test_columns_equal_single_entries_of_old_releases(legacy_file: Path) -> None:
     for rows in log_rows(legacy_file):
-        for fast in (False, True):
-            _compare_families(sampled(rows, SAMPLE), fast)
+        _compare_families(sampled(rows, SAMPLE))
 
 
-def _compare_families(rows: Rows, fast: bool) -> None:
+def _compare_families(rows: Rows) -> None:
     for family in COLUMN_FAMILIES:
         numbers = [entry_type.no for entry_type in ENTRY_TYPES.values()
                    if entry_type.family is family]  # fmt: skip
         some = rows.take(np.flatnonzero(np.isin(rows.type, numbers)))
         if len(some):
-            _compare(some, family, fast)
+            _compare(some, family)
 
 
-def _compare(rows: Rows, family: Family, fast: bool) -> None:
-    decoded = decode(rows, family, fast=fast)
+def _compare(rows: Rows, family: Family) -> None:
+    decoded = decode(rows, family)
     assert not decoded.bad.any()
     parts = None
     if decoded.slots is not None:
-        parts = split_embedded(decoded.slots, fast=fast)
+        parts = split_embedded(decoded.slots)
     for i in range(len(rows)):
         fields = decode_entry(rows.entry_bytes(i), rows.version).fields
         listed = dict(fields)

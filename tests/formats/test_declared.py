@@ -114,7 +114,7 @@ def test_any_values_encode_and_decode(type_no: int) -> None:
 
 def compare_columns(data: bytes, entry: Entry) -> None:
     """The same entry in columns."""
-    decoded = decode(rows_of(data, entry), ENTRY_TYPES[entry.header.type_no].family, fast=False)
+    decoded = decode(rows_of(data, entry), ENTRY_TYPES[entry.header.type_no].family)
     fields = dict(entry.fields)
     slots = fields.pop("slots", [])
     assert decoded.bad.tolist() == [False]

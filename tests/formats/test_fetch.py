@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import decode_entry
@@ -22,7 +21,6 @@ from tests.corpus import Environment, log_files
 from tests.damage.small import small_log
 from tests.formats.logs import log_rows, sampled
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 SAMPLE = 60
 NODES = [no for no, each in ENTRY_TYPES.items() if each.family is Family.NODE]
 
@@ -43,11 +41,10 @@ def some_rows(environment: Environment) -> Iterator[Rows]:
             yield sampled(rows, SAMPLE)
 
 
-@FORMS
-def test_entries_are_those_of_the_walk(some_environment: Environment, fast: bool) -> None:
+def test_entries_are_those_of_the_walk(some_environment: Environment) -> None:
     image = image_of(log_files(some_environment.home))
     for rows in some_rows(some_environment):
-        entries = fetch(image, rows.lsn[::-1], fast=fast)
+        entries = fetch(image, rows.lsn[::-1])
         erased = rows.type[::-1] == ERASED_NO
         assert (entries.found == np.where(erased, Found.ERASED, Found.GOOD)).all()
         for mine, its in (
@@ -61,16 +58,15 @@ def test_entries_are_those_of_the_walk(some_environment: Environment, fast: bool
         assert (entries.vlsn == np.where(has_vlsn, rows.vlsn[::-1], -1)).all()
 
 
-@FORMS
-def test_copies_are_the_entries_themselves(some_environment: Environment, fast: bool) -> None:
+def test_copies_are_the_entries_themselves(some_environment: Environment) -> None:
     """Where all have room; else they stay where they are."""
     image = image_of(log_files(some_environment.home))
     for rows in some_rows(some_environment):
-        there = fetch(image, rows.lsn[::-1], fast=fast)
+        there = fetch(image, rows.lsn[::-1])
         size = int(there.size.sum())
-        near = fetch(image, rows.lsn[::-1], fast=fast, room_size=size)
+        near = fetch(image, rows.lsn[::-1], room_size=size)
         assert (near.data is image.data) == (not there.good.any())
-        less = fetch(image, rows.lsn[::-1], fast=fast, room_size=size - 1)
+        less = fetch(image, rows.lsn[::-1], room_size=size - 1)
         assert not there.good.all() or less.data is image.data
         for entries in (near, less):
             assert (entries.found == there.found).all()
@@ -84,17 +80,16 @@ def entry_at(entries: Entries, row: int) -> bytes:
     return entries.data[start : start + size].tobytes()
 
 
-@FORMS
-def test_copies_of_what_is_good_beside_what_is_not(fast: bool, tmp_path: Path) -> None:
+def test_copies_of_what_is_good_beside_what_is_not(tmp_path: Path) -> None:
     (path,) = log_files(write_log(tmp_path, small_log(17, 1)))
     (rows,) = log_rows(path)
-    known = fetch(image_of([path]), rows.lsn, fast=fast)
+    known = fetch(image_of([path]), rows.lsn)
     whole = [entry_at(known, row) for row in range(len(rows))]
     content = bytearray(path.read_bytes())
     content[int(rows.offset[3]) + 20] ^= 1
     path.write_bytes(content)
     lsns = np.concatenate((rows.lsn, [NULL_LSN, 1 << 40, int(rows.lsn[0]) + 1]))
-    entries = fetch(image_of([path]), lsns, fast=fast, room_size=len(content))
+    entries = fetch(image_of([path]), lsns, room_size=len(content))
     assert np.flatnonzero(~entries.good[: len(rows)]).tolist() == [3]
     assert entries.found[3] == Found.BAD
     assert not entries.good[len(rows) :].any()
@@ -102,14 +97,13 @@ def test_copies_of_what_is_good_beside_what_is_not(fast: bool, tmp_path: Path) -
         assert entry_at(entries, row) == whole[row]
 
 
-@FORMS
-def test_nodes_are_those_of_single_entries(some_environment: Environment, fast: bool) -> None:
+def test_nodes_are_those_of_single_entries(some_environment: Environment) -> None:
     image = image_of(log_files(some_environment.home))
     for rows in some_rows(some_environment):
         rows = rows.take(np.flatnonzero(np.isin(rows.type, NODES)))
         if not len(rows) or rows.version < 6:
             continue
-        nodes = read_nodes(fetch(image, rows.lsn, fast=fast), fast=fast)
+        nodes = read_nodes(fetch(image, rows.lsn))
         assert nodes.good.all()
         for row in range(len(rows)):
             fields = decode_entry(rows.entry_bytes(row), rows.version).fields
@@ -128,8 +122,7 @@ def test_nodes_are_those_of_single_entries(some_environment: Environment, fast: 
                 assert image.data[start : start + max(size, 0)].tobytes() == (data or b"")
 
 
-@FORMS
-def test_what_is_no_entry(tmp_path: Path, fast: bool) -> None:
+def test_what_is_no_entry(tmp_path: Path) -> None:
     log = simple({b"a": b"1", b"b": b"2"})
     data = log.file.data
     one, other = log.file.placed[1:3]
@@ -139,11 +132,11 @@ def test_what_is_no_entry(tmp_path: Path, fast: bool) -> None:
     image = image_of([path])
     size = len(data)
     lsns = [one.start, other.start, size - 5, size, 1 << 32, -1, one.start, 2]
-    found = fetch(image, np.array(lsns), fast=fast).found.tolist()
+    found = fetch(image, np.array(lsns)).found.tolist()
     no_file, no_entry = Found.NO_FILE, Found.NO_ENTRY
     assert found[:7] == [Found.GOOD, Found.BAD, no_entry, no_file, no_file, no_file, Found.GOOD]
     assert found[7] in (Found.BAD, no_entry)
-    unchecked = fetch(image, np.array(lsns), fast=fast, check=False)
+    unchecked = fetch(image, np.array(lsns), check=False)
     assert unchecked.found.tolist()[1] == Found.GOOD
     assert fetch_entry(image, other.start) is None
     entry = fetch_entry(image, one.start)

@@ -41,7 +41,7 @@ NOTHING = np.empty(0, np.int64)
 
 def printed(home: Path, *, most: int = 1 << 24) -> Fingerprints:
     """Of all records of a sound log."""
-    found = Fingerprints(Printing.at_random(fast=True), most)
+    found = Fingerprints(Printing.at_random(), most)
     for path in log_files(home):
         for rows in log_rows(path):
             found.add(rows.file_no, found.printing.of_rows(rows))
@@ -77,7 +77,7 @@ def expires_ms(entry: Entry) -> int:
 
 
 def test_slots_in_doubt_are_those_that_name_no_record(environment: Environment) -> None:
-    snapshot = snapshot_of(environment.home, fast=True)
+    snapshot = snapshot_of(environment.home)
     image = snapshot.image
     checks = SlotChecks(image, printed(environment.home), NOTHING, frozenset())
     for db_id, slots in some_slots(snapshot):
@@ -211,7 +211,7 @@ def test_expirations(tmp_path: Path, logged: int, at_ms: int, is_sure: bool) -> 
 def test_records_whose_sum_is_not_right_have_none(log: TreeLog, tmp_path: Path) -> None:
     (path,) = log_files(log.write(tmp_path / "env"))
     (rows,) = log_rows(path)
-    printing = Printing.at_random(fast=True)
+    printing = Printing.at_random()
     found = printing.of_rows(rows)
     lns = np.flatnonzero(rows.type == BY_NAME["UPD_LN"].no)
     assert len(found) == len(lns) == 200

@@ -41,7 +41,7 @@ from je_tools.formats.je.internal_names import (
     RESERVED_FILES_DB,
     VLSN_MAP_DB,
 )
-from je_tools.formats.je.reader import PLAIN_LIMIT, Rows
+from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.tuples import TupleError, long_key, string_key
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 from tests.corpus import FIXTURES, Environment, environments_in, log_files
@@ -71,8 +71,7 @@ def _of_databases(rows: Rows, ids: dict[int, str]) -> Iterator[tuple[int, str]]:
     """Rows of LNs of some databases, and the databases' names."""
     lns = np.flatnonzero(np.isin(rows.type, LN_TYPES))
     wanted = frozenset({"db_id"})
-    fast = rows.size.sum() > PLAIN_LIMIT
-    fields = decode(rows.take(lns), Family.LN, fast=fast, wanted=wanted).fields
+    fields = decode(rows.take(lns), Family.LN, wanted=wanted).fields
     db_ids = fields.number("db_id")
     for row in np.flatnonzero(np.isin(db_ids, list(ids))).tolist():
         yield int(lns[row]), ids[int(db_ids[row])]

@@ -48,13 +48,13 @@ def sorted_rows(keys: Sequence[bytes], two_part: bool) -> list[int]:
 
 @given(keys=st.lists(KEYS, max_size=60))
 def test_order(keys: list[bytes]) -> None:
-    order = order_keys(spans_of(keys), two_part=False, fast=True)
+    order = order_keys(spans_of(keys), two_part=False)
     assert order.tolist() == sorted_rows(keys, False)
 
 
 @given(keys=st.lists(TWO_PART, max_size=60))
 def test_order_of_keys_with_data(keys: list[bytes]) -> None:
-    order = order_keys(spans_of(keys), two_part=True, fast=True)
+    order = order_keys(spans_of(keys), two_part=True)
     assert order.tolist() == sorted_rows(keys, True)
 
 
@@ -68,14 +68,14 @@ def test_order_of_many_that_are_alike(seed: int, two_part: bool) -> None:
     keys = rng.choices(parts, k=5_000)
     if two_part:
         keys = [join_two_part(key, rng.choice([None, b"", *parts[:40]])) for key in keys]
-    order = order_keys(spans_of(keys), two_part=two_part, fast=True)
+    order = order_keys(spans_of(keys), two_part=two_part)
     assert order.tolist() == sorted_rows(keys, two_part)
 
 
 @given(keys=st.lists(TWO_PART, max_size=40), two_part=st.booleans())
 def test_groups(keys: list[bytes], two_part: bool) -> None:
     """A group is a run of keys with the same bytes, in the order that `order_keys` gives."""
-    order, is_new = group_keys(spans_of(keys * 2), two_part=two_part, fast=True)
+    order, is_new = group_keys(spans_of(keys * 2), two_part=two_part)
     ordered = [(keys * 2)[row] for row in order.tolist()]
     assert order.tolist() == sorted_rows(keys * 2, two_part)
     assert is_new.tolist() == [
@@ -88,7 +88,7 @@ def test_groups(keys: list[bytes], two_part: bool) -> None:
 )
 def test_search(keys: list[bytes], needles: list[bytes], two_part: bool) -> None:
     keys = [keys[row] for row in sorted_rows(keys, two_part)]
-    found = search_sorted(spans_of(keys), spans_of(needles), two_part=two_part, fast=True)
+    found = search_sorted(spans_of(keys), spans_of(needles), two_part=two_part)
     ranks = [in_order(key, two_part) for key in keys]
     expected = [sum(rank < in_order(needle, two_part) for rank in ranks) for needle in needles]
     assert found.tolist() == expected
@@ -98,5 +98,5 @@ def test_search(keys: list[bytes], needles: list[bytes], two_part: bool) -> None
 def test_equal(keys: list[bytes]) -> None:
     spans = spans_of(keys)
     backwards = spans.take(np.arange(len(keys))[::-1])
-    same = equal_keys(spans, backwards, fast=True)
+    same = equal_keys(spans, backwards)
     assert same.tolist() == [a == b for a, b in zip(keys, keys[::-1], strict=True)]

@@ -48,8 +48,6 @@ from tests.corpus import Environment, environment, log_files
 from tests.formats.logs import log_rows
 from tests.formats.test_fetch import image_of
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
-
 OF_THE_PAST = {
     "key_prefix",
     "base_file_no",
@@ -81,16 +79,16 @@ def with_duplicates(home: Any) -> set[int]:
 
 
 def nodes_of(
-    where: Environment, fast: bool, types: tuple[int, ...] = FULL
+    where: Environment, types: tuple[int, ...] = FULL
 ) -> Iterator[tuple[Entries, bool, bool]]:
     """Nodes that engines wrote, of one log version, with or without prefixes, of databases with or
     without duplicates."""
     image = image_of(log_files(where.home))
     lsns = [rows.lsn[np.isin(rows.type, types)]
             for path in log_files(where.home) for rows in log_rows(path)]  # fmt: skip
-    entries = fetch(image, np.concatenate(lsns), fast=fast)
+    entries = fetch(image, np.concatenate(lsns))
     entries = entries.take(np.flatnonzero(entries.version >= WRITTEN_MIN))
-    nodes = read_nodes(entries, fast=fast)
+    nodes = read_nodes(entries)
     has_prefix = nodes.booleans & PREFIX != 0
     two_part = np.isin(nodes.db_id, list(with_duplicates(where.home)))
     for version in np.unique(entries.version).tolist():
@@ -102,12 +100,10 @@ def nodes_of(
                     yield entries.take(some), prefixing, doubled
 
 
-def read_back(items: Spans, entries: Entries, fast: bool) -> Nodes:
+def read_back(items: Spans, entries: Entries) -> Nodes:
     """Nodes of items, where they were entries."""
     changed = {"position": items.starts, "size": items.sizes, "data": items.data}
-    return read_nodes(
-        replace(entries, header_size=np.zeros(len(items), np.uint8), **changed), fast=fast
-    )
+    return read_nodes(replace(entries, header_size=np.zeros(len(items), np.uint8), **changed))
 
 
 def assert_same(back: Nodes, data: Bytes, nodes: Nodes, bytes_of: Bytes) -> None:
@@ -134,20 +130,19 @@ def embedded(nodes: Nodes, data: Bytes) -> Spans:
     return Spans(data, nodes.slots.data_start, nodes.slots.data_size)
 
 
-@FORMS
-def test_nodes_of_engines_are_the_same_again(some_environment: Environment, fast: bool) -> None:
-    for entries, prefixing, two_part in nodes_of(some_environment, fast):
-        nodes = read_nodes(entries, fast=fast)
+def test_nodes_of_engines_are_the_same_again(some_environment: Environment) -> None:
+    for entries, prefixing, two_part in nodes_of(some_environment):
+        nodes = read_nodes(entries)
         data, version = entries.image.data, int(entries.version[0])
         kinds = {"prefixing": prefixing, "two_part": two_part}
-        items = encode_nodes(nodes, data, version, fast=fast, **kinds)
-        assert_same(read_back(items, entries, fast), items.data, nodes, data)
+        items = encode_nodes(nodes, data, version, **kinds)
+        assert_same(read_back(items, entries), items.data, nodes, data)
 
 
-def fulls_of(entries: Entries, fast: bool) -> FullVersions:
+def fulls_of(entries: Entries) -> FullVersions:
     """What deltas say of their full versions."""
     columns = np.zeros((3, len(entries)), np.int64)
-    for rows, decoded in entries.decode(Family.NODE, np.arange(len(entries)), fast=fast):
+    for rows, decoded in entries.decode(Family.NODE, np.arange(len(entries))):
         for column, name in zip(
             columns, ("last_full_size", "full_slot_count", "full_max_entries"), strict=True
         ):
@@ -155,14 +150,13 @@ def fulls_of(entries: Entries, fast: bool) -> FullVersions:
     return FullVersions(*columns)
 
 
-@FORMS
-def test_deltas_of_engines_are_the_same_again(some_environment: Environment, fast: bool) -> None:
-    for entries, prefixing, two_part in nodes_of(some_environment, fast, (DELTA_NO,)):
-        nodes, fulls = read_nodes(entries, fast=fast), fulls_of(entries, fast)
+def test_deltas_of_engines_are_the_same_again(some_environment: Environment) -> None:
+    for entries, prefixing, two_part in nodes_of(some_environment, (DELTA_NO,)):
+        nodes, fulls = read_nodes(entries), fulls_of(entries)
         data, version = entries.image.data, int(entries.version[0])
         kinds = {"prefixing": prefixing, "two_part": two_part}
-        items = encode_deltas(nodes, fulls, data, version, fast=fast, **kinds)
-        back = read_back(items, entries, fast)
+        items = encode_deltas(nodes, fulls, data, version, **kinds)
+        back = read_back(items, entries)
         assert_same(back, items.data, nodes, data)
         assert (back.booleans & HOURS == nodes.booleans & HOURS).all()
 
@@ -173,7 +167,7 @@ def compared(where: Environment, types: tuple[int, ...] = FULL) -> tuple[int, in
     What differs is what a node has of its past, and where that is taken out, all are the same.
     """
     same = total = 0
-    for entries, prefixing, two_part in nodes_of(where, True, types):
+    for entries, prefixing, two_part in nodes_of(where, types):
         entries = entries.take(np.arange(0, len(entries), -(-len(entries) // SAMPLE)))
         version, data = int(entries.version[0]), entries.image.data
         kinds = {"prefixing": prefixing, "two_part": two_part}
@@ -193,17 +187,11 @@ def compared(where: Environment, types: tuple[int, ...] = FULL) -> tuple[int, in
 
 def encoded(entries: Entries, version: int, *, prefixing: bool, two_part: bool) -> Spans:
     """Nodes of one kind as we write them."""
-    nodes, data = read_nodes(entries, fast=True), entries.image.data
+    nodes, data = read_nodes(entries), entries.image.data
     if DELTA_NO not in nodes.type:
-        return encode_nodes(nodes, data, version, prefixing=prefixing, two_part=two_part, fast=True)
+        return encode_nodes(nodes, data, version, prefixing=prefixing, two_part=two_part)
     return encode_deltas(
-        nodes,
-        fulls_of(entries, True),
-        data,
-        version,
-        prefixing=prefixing,
-        two_part=two_part,
-        fast=True,
+        nodes, fulls_of(entries), data, version, prefixing=prefixing, two_part=two_part
     )
 
 
@@ -282,15 +270,14 @@ def assert_as_single_entries(
     columns, data = columns_of(nodes)
     kinds = {"prefixing": prefixing, "two_part": two_part}
     of_full = np.array([node.full for node in nodes], np.int64).reshape(-1, 3)
-    for fast in (False, True):
-        if DELTA_NO in columns.type:
-            fulls = FullVersions(*of_full.T)
-            items = encode_deltas(columns, fulls, data, version, fast=fast, **kinds)
-        else:
-            items = encode_nodes(columns, data, version, fast=fast, **kinds)
-        assert strings(items) == [
-            encode_item(node.type_no, version, fields_of(node, version, **kinds)) for node in nodes
-        ]
+    if DELTA_NO in columns.type:
+        fulls = FullVersions(*of_full.T)
+        items = encode_deltas(columns, fulls, data, version, **kinds)
+    else:
+        items = encode_nodes(columns, data, version, **kinds)
+    assert strings(items) == [
+        encode_item(node.type_no, version, fields_of(node, version, **kinds)) for node in nodes
+    ]
 
 
 @pytest.mark.parametrize("version", range(WRITTEN_MIN, WRITTEN_MAX + 1))
@@ -342,7 +329,7 @@ def test_where_the_form_changes(version: int) -> None:
 def test_nodes_that_cannot_be_written_are_refused() -> None:
     slot = PlainSlot(b"a", 38, EMBEDDED, b"data")
     columns, data = columns_of([PlainNode(BIN_NO, slots=[slot])])
-    encode_nodes(columns, data, 17, prefixing=True, two_part=False, fast=False)
+    encode_nodes(columns, data, 17, prefixing=True, two_part=False)
     slots = columns.slots
     no_data = replace(slots, data_size=np.array([-1]))
     lost_data = replace(slots, state=np.array([0]))
@@ -355,18 +342,18 @@ def test_nodes_that_cannot_be_written_are_refused() -> None:
         *((replace(columns, slots=wrong), 17) for wrong in (no_data, lost_data, odd)),
     ):
         with pytest.raises(ValueError, match=r"not|only|agree|within"):
-            encode_nodes(refused, data, version, prefixing=True, two_part=False, fast=False)
+            encode_nodes(refused, data, version, prefixing=True, two_part=False)
 
 
 def test_deltas_that_cannot_be_written_are_refused() -> None:
     delta = PlainNode(DELTA_NO, last_full_lsn=38, slots=[PlainSlot(b"a", 38)])
     columns, data = columns_of([delta])
     fulls = FullVersions(*np.ones((3, 1), np.int64))
-    encode_deltas(columns, fulls, data, DELTAS_MIN, prefixing=True, two_part=False, fast=False)
+    encode_deltas(columns, fulls, data, DELTAS_MIN, prefixing=True, two_part=False)
     for refused, version in (
         (columns, DELTAS_MIN - 1),
         (replace(columns, last_full_lsn=np.array([-1])), 17),
         (replace(columns, type=np.array([BIN_NO], np.uint8)), 17),
     ):
         with pytest.raises(ValueError, match=r"not|only"):
-            encode_deltas(refused, fulls, data, version, prefixing=True, two_part=False, fast=False)
+            encode_deltas(refused, fulls, data, version, prefixing=True, two_part=False)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from je_tools.formats.image import Image
 from je_tools.formats.je.entries import entry_checksum
@@ -20,7 +19,6 @@ from tests.corpus import Environment, log_files
 from tests.formats.logs import log_rows
 from tests.formats.test_fetch import image_of
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 OFFSETS = [0, 1, 0x7FFF, 0xFFFF, 1 << 20, (1 << 30) + 5, (1 << 32) - 1]
 
 
@@ -37,9 +35,9 @@ def singly(image: Image, lsns: list[int]) -> list[tuple[int, int, list[int], lis
     return found
 
 
-def assert_same(image: Image, lsns: list[int], fast: bool) -> int:
+def assert_same(image: Image, lsns: list[int]) -> int:
     """That columns say the same as single entries; how many summaries there are."""
-    found = read_summaries(image, np.array(lsns, np.int64), fast=fast)
+    found = read_summaries(image, np.array(lsns, np.int64))
     expected = singly(image, lsns)
     assert found.row.tolist() == [place for place, _, _, _ in expected]
     assert found.file_no.tolist() == [file_no for _, file_no, _, _ in expected]
@@ -50,8 +48,7 @@ def assert_same(image: Image, lsns: list[int], fast: bool) -> int:
     return len(found)
 
 
-@FORMS
-def test_columns_say_what_single_entries_do(environment: Environment, fast: bool) -> None:
+def test_columns_say_what_single_entries_do(environment: Environment) -> None:
     image = image_of(log_files(environment.home))
     lsns: list[int] = []
     for path in log_files(environment.home):
@@ -60,7 +57,7 @@ def test_columns_say_what_single_entries_do(environment: Environment, fast: bool
             lsns += rows.lsn[summaries].tolist()
             # What is none, between them.
             lsns += rows.lsn[:3].tolist()
-    assert assert_same(image, lsns[::-1], fast) <= len(lsns)
+    assert assert_same(image, lsns[::-1]) <= len(lsns)
 
 
 def put(log: TreeLog, offsets: list[int] | None, **more: Any) -> int:
@@ -72,8 +69,7 @@ def put(log: TreeLog, offsets: list[int] | None, **more: Any) -> int:
     return log.put("FileSummaryLN", fields | {"key": (3 << 32 | 9).to_bytes(8, "big")} | more)
 
 
-@FORMS
-def test_summaries_of_every_shape(tmp_path: Path, fast: bool) -> None:
+def test_summaries_of_every_shape(tmp_path: Path) -> None:
     log = TreeLog()
     lsns = [
         put(log, []),
@@ -88,24 +84,22 @@ def test_summaries_of_every_shape(tmp_path: Path, fast: bool) -> None:
     ]
     home = write_log(tmp_path / "env", log.files)
     image = image_of(log_files(home))
-    assert read_summaries(image, np.array(lsns), fast=fast).row.tolist() == [0, 1, 3, 4, 6, 8]
+    assert read_summaries(image, np.array(lsns)).row.tolist() == [0, 1, 3, 4, 6, 8]
     kept = [lsn for lsn in lsns if lsn != lsns[5]]
-    assert assert_same(image, [*kept, *kept[::-1], lsns[0] + 1, -1], fast) == 12
+    assert assert_same(image, [*kept, *kept[::-1], lsns[0] + 1, -1]) == 12
 
 
-@FORMS
-def test_damaged_summaries_say_nothing(tmp_path: Path, fast: bool) -> None:
+def test_damaged_summaries_say_nothing(tmp_path: Path) -> None:
     log = TreeLog()
     lsns = [put(log, OFFSETS), put(log, OFFSETS)]
     (path,) = log_files(write_log(tmp_path / "env", log.files))
     data = bytearray(path.read_bytes())
     data[lsns[1] + 30] ^= 1
     path.write_bytes(data)
-    assert assert_same(image_of([path]), lsns, fast) == 1
+    assert assert_same(image_of([path]), lsns) == 1
 
 
-@FORMS
-def test_offsets_that_are_not_as_many_as_is_said(tmp_path: Path, fast: bool) -> None:
+def test_offsets_that_are_not_as_many_as_is_said(tmp_path: Path) -> None:
     """Of an entry whose sum is right, since somebody has seen to that."""
     log = TreeLog()
     lsns = [put(log, OFFSETS) for _ in range(3)]
@@ -116,7 +110,7 @@ def test_offsets_that_are_not_as_many_as_is_said(tmp_path: Path, fast: bool) -> 
         at = data.index(counts, lsn + 14 + 4 + 4 * len(SUMMARY_TOTALS))
         data = data[:at] + wrong + data[at + 1 :]
     path.write_bytes(summed(data, lsns))
-    assert assert_same(image_of([path]), lsns, fast) == 1
+    assert assert_same(image_of([path]), lsns) == 1
 
 
 def summed(data: bytes, lsns: list[int]) -> bytes:

@@ -114,13 +114,12 @@ def told_inside(
             yield from told_inside(rules, item, each, state)
 
 
-def again(opened: Opened, numbers: list[int], *, fast: bool) -> bytes:
+def again(opened: Opened, numbers: list[int]) -> bytes:
     values = np.where(opened.roles == END, NOTHING, np.array(numbers, np.int64))
-    return fill(opened, values, fast=fast)[0].tobytes()
+    return fill(opened, values)[0].tobytes()
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_what_is_taken_out_is_put_back(fast: bool) -> None:
+def test_what_is_taken_out_is_put_back() -> None:
     rng = random.Random(SEED)
     signed = 0
     for _ in range(400):
@@ -132,17 +131,16 @@ def test_what_is_taken_out_is_put_back(fast: bool) -> None:
         if any(number < 0 for _, number in expected):
             signed += 1
             with pytest.raises(ThriftError):
-                open_values(data, 3, STRUCT, rules, 1, len(structs), fast=fast)
+                open_values(data, 3, STRUCT, rules, 1, len(structs))
             continue
-        opened, end = open_values(data, 3, STRUCT, rules, 1, len(structs), fast=fast)
+        opened, end = open_values(data, 3, STRUCT, rules, 1, len(structs))
         assert end == 3 + len(text)
         assert list(zip(opened.roles.tolist(), opened.numbers.tolist(), strict=True)) == expected
-        assert again(opened, opened.numbers.tolist(), fast=fast) == text
+        assert again(opened, opened.numbers.tolist()) == text
     assert 0 < signed < 300
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_other_numbers(fast: bool) -> None:
+def test_other_numbers() -> None:
     """They are where the others were, however long they are, and their ends are told."""
     rules = np.zeros((STATES, FIELDS), np.int64)
     rules[1, [0, 2, 3, 7]] = [END, TAKEN, -2, TAKEN]
@@ -154,38 +152,35 @@ def test_other_numbers(fast: bool) -> None:
         return struct([*fields, *([] if last is None else [(7, 4, last)])])
 
     data = np.frombuffer(text(1, [2, 3] * 10, 5) * 2, np.uint8)
-    opened, end = open_values(data, 0, STRUCT, rules.ravel(), 1, 2, fast=fast)
+    opened, end = open_values(data, 0, STRUCT, rules.ravel(), 1, 2)
     assert end == len(data)
     inner = [2**50, 0] * 10
     parts = [(2**60, inner, 128), (70, inner, None)]
     values = []
     for first, numbers, last in parts:
         values += [first, *numbers, LEFT_OUT if last is None else last, NOTHING]
-    out, ends = fill(opened, np.array(values, np.int64), fast=fast)
+    out, ends = fill(opened, np.array(values, np.int64))
     texts = [text(*part) for part in parts]
     assert out.tobytes() == b"".join(texts)
     assert ends[opened.roles == END].tolist() == [len(texts[0]), len(texts[0] + texts[1])]
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_damage_is_an_error(fast: bool) -> None:
+def test_damage_is_an_error() -> None:
     rng = random.Random(SEED)
     rules = some_rules(rng)
     whole = struct([(n, k, some_value(rng, k, 3)) for n, k in enumerate([6, 8, 9, 12, 7, 5], 1)])
     for size in range(len(whole)):
         with pytest.raises(ThriftError):
-            open_values(np.frombuffer(whole[:size], np.uint8), 0, STRUCT, rules, 0, fast=fast)
+            open_values(np.frombuffer(whole[:size], np.uint8), 0, STRUCT, rules, 0)
     for _ in range(2000):
         data = bytearray(whole)
         for _ in range(rng.randrange(1, 4)):
             data[rng.randrange(len(data))] = rng.randrange(256)
         try:
-            opened, _ = open_values(
-                np.frombuffer(bytes(data), np.uint8), 0, STRUCT, rules, 1, fast=fast
-            )
+            opened, _ = open_values(np.frombuffer(bytes(data), np.uint8), 0, STRUCT, rules, 1)
         except ThriftError:
             continue
         assert (np.diff(opened.places) >= 0).all()
     nested = bytes([0x1C]) * 100
     with pytest.raises(ThriftError):
-        open_values(np.frombuffer(nested, np.uint8), 0, STRUCT, rules, 1, fast=fast)
+        open_values(np.frombuffer(nested, np.uint8), 0, STRUCT, rules, 1)

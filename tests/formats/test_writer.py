@@ -100,7 +100,7 @@ class Copied:
             self.log = Log(file_no, FILE_HEADER_SIZE)
             tail = Tail(file_no, FILE_HEADER_SIZE, 0, version)
             appender = self.appender = Appender(
-                tail, file_max=FILE_MAX, created_ms=CREATED_MS, emit=self.log, fast=True
+                tail, file_max=FILE_MAX, created_ms=CREATED_MS, emit=self.log
             )
             self.expected[file_no] = data[FILE_HEADER_SIZE:]
         else:
@@ -168,7 +168,7 @@ def test_files_are_as_if_put_together_one_by_one(version: int, file_max: int) ->
     )
     log, beside = Log(3, FILE_HEADER_SIZE), Beside(version, file_max)
     tail = Tail(3, FILE_HEADER_SIZE, 0, version)
-    appender = Appender(tail, file_max=file_max, created_ms=CREATED_MS, emit=log, fast=True)
+    appender = Appender(tail, file_max=file_max, created_ms=CREATED_MS, emit=log)
     bytes_of = Counter[str]()
     for _ in range(30):
         pieces = [rng.randbytes(rng.choice(sizes)) for _ in range(rng.randint(0, 12))]
@@ -205,7 +205,7 @@ def test_files_are_as_if_put_together_one_by_one(version: int, file_max: int) ->
 def test_pieces_are_of_a_bounded_size() -> None:
     log = Log(0, 500)
     tail = Tail(0, 500, 38, 17)
-    appender = Appender(tail, file_max=1 << 30, created_ms=CREATED_MS, emit=log, fast=True)
+    appender = Appender(tail, file_max=1 << 30, created_ms=CREATED_MS, emit=log)
     whole = [bytes(1_000)] * 3_000
     appender.append_items(BIN_NO, items_of([*whole, bytes(2 * PIECE_SIZE), *whole]), flags=0x80)
     size = 6_001 * 14 + 6_000_000 + 2 * PIECE_SIZE
@@ -221,8 +221,8 @@ def test_what_cannot_be_written_is_refused() -> None:
     log = Log(0, FILE_HEADER_SIZE)
     for version in (7, 27):
         with pytest.raises(ValueError, match="log version"):
-            Appender(Tail(0, 38, 0, version), file_max=1, created_ms=0, emit=log, fast=False)
-    appender = Appender(Tail(0, 38, 0, 17), file_max=1, created_ms=0, emit=log, fast=False)
+            Appender(Tail(0, 38, 0, version), file_max=1, created_ms=0, emit=log)
+    appender = Appender(Tail(0, 38, 0, 17), file_max=1, created_ms=0, emit=log)
     fields = {"time_ms": 0, "message": ""}
     for flags, vlsn in ((0x20, None), (0x08, None), (0, 5)):
         with pytest.raises(ValueError, match="do not agree"):

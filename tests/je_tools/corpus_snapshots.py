@@ -27,16 +27,16 @@ def newest_ms(home: Path) -> int:
         latest = NO_TIME
         for first in range(0, len(rows), MAX_ROWS):
             some = rows.take(np.arange(first, min(first + MAX_ROWS, len(rows))))
-            latest = max(latest, int(build_table(some, fast=True, wanted=_TIMES).time_ms.max()))
+            latest = max(latest, int(build_table(some, wanted=_TIMES).time_ms.max()))
         return latest
 
-    parts = Scanner(fast=True, threads=1).scan(open_environment([home]), newest)
+    parts = Scanner(threads=1).scan(open_environment([home]), newest)
     return max(time_ms for part in parts for time_ms in part.results)
 
 
-def snapshot_of(home: Path, *, fast: bool = False, now_ms: int | None = None) -> Snapshot:
+def snapshot_of(home: Path, *, now_ms: int | None = None) -> Snapshot:
     """The snapshot of an environment at its newest time."""
-    scanner = Scanner(fast=fast, wide=True)
+    scanner = Scanner(wide=True)
     when = newest_ms(home) if now_ms is None else now_ms
     return take_snapshot(open_environment([home]), scanner, now_ms=when)
 

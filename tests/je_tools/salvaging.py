@@ -84,7 +84,7 @@ def read_intact(home: Path) -> Log:
             in (Family.LN, Family.DEL_DUP_LN, Family.MAP_LN, Family.TXN_END)
         ]
 
-    for part in Scanner(fast=False).scan(environment, look):
+    for part in Scanner().scan(environment, look):
         pieces += part.results
     log = Log()
     entries = [entry for piece in pieces for entry in piece]
@@ -134,8 +134,8 @@ class Back:
     confidence: Confidence
 
 
-def salvaged(home: Path, mode: Mode = Mode.COMMITTED, *, fast: bool | None = None) -> Salvage:
-    return salvage(open_environment([home]), Scanner(fast=fast, wide=True), mode)
+def salvaged(home: Path, mode: Mode = Mode.COMMITTED) -> Salvage:
+    return salvage(open_environment([home]), Scanner(wide=True), mode)
 
 
 def records_back(done: Salvage) -> dict[int, list[Back]]:

@@ -15,15 +15,10 @@ NOW_MS = 1_700_000_000_000
 
 
 def snapshot_of(
-    home: Path,
-    *,
-    now_ms: int = NOW_MS,
-    to_lsn: int | None = None,
-    fast: bool | None = False,
-    threads: int = 1,
+    home: Path, *, now_ms: int = NOW_MS, to_lsn: int | None = None, threads: int = 1
 ) -> Snapshot:
     """A snapshot of a directory."""
-    scanner = Scanner(threads=threads, fast=fast)
+    scanner = Scanner(threads=threads)
     return take_snapshot(open_environment([home]), scanner, now_ms=now_ms, to_lsn=to_lsn)
 
 

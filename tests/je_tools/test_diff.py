@@ -23,7 +23,6 @@ from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 
 Pairs = list[tuple[bytes, bytes]]
-HOW = [(fast, two_part) for fast in (False, True) for two_part in (False, True)]
 
 
 def column(strings: list[bytes]) -> Spans:
@@ -36,7 +35,7 @@ def records_of(pairs: Pairs, two_part: bool) -> Records:
     n = len(pairs)
     if two_part:
         joined = column([join_two_part(key, data) for key, data in pairs])
-        keys, data = split_two_part_keys(joined, fast=False)
+        keys, data = split_two_part_keys(joined)
     else:
         keys, data = column([key for key, _ in pairs]), column([value for _, value in pairs])
     numbers = [np.arange(n, dtype=np.int64) for _ in range(5)]
@@ -53,16 +52,15 @@ def test_duplicates_of_which_key_and_data_lie_apart_and_long_keys() -> None:
     sizes = (0, 1, 118, 119, 120, 121, 373, 374, 375, 65_654, 65_655)
     a = sorted((b"k" * size, data) for size in sizes for data in (b"", b"one", b"two"))
     b = [pair for i, pair in enumerate(a) if i % 5] + [(b"z", b"")]
-    for fast in (False, True):
-        for forms in ((apart, apart), (apart, in_one), (in_one, in_one), (in_one, apart)):
-            how = Comparison(by_data=True, ordered=True, fast=fast)
-            sides = [iter([form(pairs)]) for form, pairs in zip(forms, (a, b), strict=True)]
-            found = [
-                (batch.key[row], batch.data[row], int(batch.change[row]))
-                for batch in how.differences(*sides)
-                for row in range(len(batch))
-            ]
-            assert found == expected(a, b, True)
+    for forms in ((apart, apart), (apart, in_one), (in_one, in_one), (in_one, apart)):
+        how = Comparison(by_data=True, ordered=True)
+        sides = [iter([form(pairs)]) for form, pairs in zip(forms, (a, b), strict=True)]
+        found = [
+            (batch.key[row], batch.data[row], int(batch.change[row]))
+            for batch in how.differences(*sides)
+            for row in range(len(batch))
+        ]
+        assert found == expected(a, b, True)
 
 
 def in_one(pairs: Pairs) -> Records:
@@ -70,11 +68,10 @@ def in_one(pairs: Pairs) -> Records:
     return records_of(pairs, True)
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_duplicates_whose_data_is_lost_are_told_apart_by_their_key(fast: bool) -> None:
+def test_duplicates_whose_data_is_lost_are_told_apart_by_their_key() -> None:
     a = apart([(b"a" * 130, b"1"), (b"b", b"1"), (b"b", b"2")])
     lost = replace(a, data=Spans(a.data.data, a.data.starts, np.array([-1, 1, -1])))
-    how = Comparison(by_data=True, ordered=True, fast=fast)
+    how = Comparison(by_data=True, ordered=True)
     assert not any(len(each) for each in how.differences(iter([lost]), iter([lost])))
     found = [
         (batch.key[row], batch.data[row], int(batch.change[row]))
@@ -123,13 +120,13 @@ def expected(a: Pairs, b: Pairs, two_part: bool) -> list[tuple[bytes, bytes, int
     return [(key, data, int(change)) for key, data, change in rows]
 
 
-@pytest.mark.parametrize(("fast", "two_part"), HOW)
+@pytest.mark.parametrize("two_part", [False, True])
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "unordered"])
-def test_differences_are_those_of_plain_sets(fast: bool, two_part: bool, ordered: bool) -> None:
+def test_differences_are_those_of_plain_sets(two_part: bool, ordered: bool) -> None:
     for seed in range(60):
         chance = random.Random(seed)
         a, b = side(chance, two_part), side(chance, two_part)
-        how = Comparison(by_data=two_part, ordered=ordered, fast=fast)
+        how = Comparison(by_data=two_part, ordered=ordered)
         given = [list(pairs) for pairs in (a, b)]
         if not ordered:
             for pairs in given:
@@ -151,7 +148,7 @@ def test_blocks_join_differences_with_few_equal_records_in_between() -> None:
     a = [(b"%03d" % i, b"same") for i in range(100)]
     b = [(key, b"other" if i in (10, 13, 50) else data) for i, (key, data) in enumerate(a)]
     b.remove((b"052", b"same"))
-    how = Comparison(by_data=False, ordered=True, fast=False)
+    how = Comparison(by_data=False, ordered=True)
 
     def found(most_equal: int) -> list[tuple[bytes, bytes, int, int, int]]:
         chance = random.Random(most_equal)

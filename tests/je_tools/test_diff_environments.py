@@ -20,9 +20,9 @@ DUPS, OLD = FIXTURES / "v17-dups" / "env", FIXTURES / "v6-halt" / "env"
 Rows = list[tuple[bytes, bytes]]
 
 
-def told(a: Path, b: Path, name: str, *, fast: bool = False) -> tuple[str, dict[str, Rows]]:
+def told(a: Path, b: Path, name: str) -> tuple[str, dict[str, Rows]]:
     """The state of a database, and the records of each change, in the order in which they come."""
-    one, other = snapshot_of(a, fast=fast, now_ms=NOW_MS), snapshot_of(b, fast=fast, now_ms=NOW_MS)
+    one, other = snapshot_of(a, now_ms=NOW_MS), snapshot_of(b, now_ms=NOW_MS)
     (pair,) = pairs(one, other, (name,), internal=False)
     tally = Tally(pair)
     found: dict[str, Rows] = {change.label: [] for change in Change}
@@ -58,25 +58,21 @@ def visits() -> Rows:
     return read_contents(DUPS.parent / "records.tsv.gz")["visits"]
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_duplicates_of_real_environments_on_both_sides(
-    tmp_path: Path, visits: Rows, fast: bool
-) -> None:
-    assert told(DUPS, DUPS, "visits", fast=fast) == ("same", {each.label: [] for each in Change})
+def test_duplicates_of_real_environments_on_both_sides(tmp_path: Path, visits: Rows) -> None:
+    assert told(DUPS, DUPS, "visits") == ("same", {each.label: [] for each in Change})
     others = sorted([pair for i, pair in enumerate(visits) if i % 3] + [(b"new", b"1")])
-    state, found = told(DUPS, database_of(tmp_path, others, duplicates=True), "visits", fast=fast)
+    state, found = told(DUPS, database_of(tmp_path, others, duplicates=True), "visits")
     assert state == "differs"
     assert found["only-a"] == lacking(visits, others)
     assert found["only-b"] == [(b"new", b"1")]
     assert not found["changed-a"] + found["changed-b"]
 
 
-@pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("first", [True, False], ids=["in-a", "in-b"])
-def test_duplicates_on_one_side_only(tmp_path: Path, visits: Rows, fast: bool, first: bool) -> None:
+def test_duplicates_on_one_side_only(tmp_path: Path, visits: Rows, first: bool) -> None:
     plain = sorted({**dict(visits[::7]), b"new": b"1", b"": b""}.items())
     homes = [DUPS, database_of(tmp_path, plain, duplicates=False)]
-    state, found = told(*(homes if first else homes[::-1]), "visits", fast=fast)
+    state, found = told(*(homes if first else homes[::-1]), "visits")
     assert state == "other-kind"
     ours, theirs = ("only-a", "only-b") if first else ("only-b", "only-a")
     assert found[ours] == lacking(visits, plain)
@@ -92,17 +88,16 @@ def test_a_database_of_another_kind_differs_even_where_its_records_do_not(tmp_pa
     assert json.loads(done.out)["only_a_count"] == 0
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_duplicates_of_the_old_form(visits: Rows, fast: bool) -> None:
+def test_duplicates_of_the_old_form(visits: Rows) -> None:
     for name in ("visits", "people"):
-        assert told(OLD, OLD, name, fast=fast)[0] == "same"
+        assert told(OLD, OLD, name)[0] == "same"
     snapshot = snapshot_of(OLD, now_ms=NOW_MS)
     old = [
         (key, data or b"")
         for key, data in pairs_of(snapshot.records(database_named(snapshot, "visits")))
     ]
     assert len(set(old)) > len({key for key, _ in old})
-    state, found = told(OLD, DUPS, "visits", fast=fast)
+    state, found = told(OLD, DUPS, "visits")
     assert state == "differs"
     assert found["only-a"] == lacking(old, visits)
     assert found["only-b"] == lacking(visits, old)

@@ -53,7 +53,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(turns, "forked", counted)
     monkeypatch.setattr(turns, "FORKED_FROM", 0)
-    monkeypatch.setattr("je_tools.scan.PLAIN_LIMIT", 1)
+    monkeypatch.setattr("je_tools.scan.ONE_THREAD_MAX", 1)
     monkeypatch.setattr(Reading.children, "__defaults__", (1,))
     return made
 

@@ -241,8 +241,8 @@ def test_hostile_keys_can_be_asked_for(tmp_path: Path) -> None:
 
 
 def in_small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read as large logs are: machine code, several ranges a file, several threads."""
-    monkeypatch.setattr(scan, "PLAIN_LIMIT", 0)
+    """Read as large logs are: several ranges a file, several threads."""
+    monkeypatch.setattr(scan, "ONE_THREAD_MAX", 0)
     monkeypatch.setattr(reader, "RANGE_SIZE", 40_000)
     monkeypatch.setattr(scan, "WIDE_RANGE", 100_000)
 
@@ -253,13 +253,13 @@ def in_small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_small_and_large_logs_are_read_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, mode: str
 ) -> None:
-    """Plain Python in one piece, machine code in many; by one thread and by four."""
+    """In one piece and in many, by one thread and by four."""
     every = homes(tmp_path, NAMES[2:5])
     options = ["--format", form, "--data", mode]
-    monkeypatch.setattr(scan, "PLAIN_LIMIT", 1 << 40)
-    plain_outs = [dump(home, *options) for home in every]
+    monkeypatch.setattr(scan, "ONE_THREAD_MAX", 1 << 40)
+    whole_outs = [dump(home, *options) for home in every]
     in_small_ranges(monkeypatch)
-    for home, out in zip(every, plain_outs, strict=True):
+    for home, out in zip(every, whole_outs, strict=True):
         assert dump(home, *options, "--threads", "1") == out
         assert dump(home, *options, "--threads", "4") == out
 
@@ -275,10 +275,10 @@ FILTERS = [
 @pytest.mark.parametrize("options", FILTERS, ids=" ".join)
 def test_filters_of_large_logs(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
     names = [FIXTURES / name for name in NAMES[1:]]
-    monkeypatch.setattr(scan, "PLAIN_LIMIT", 1 << 40)
-    plain_rows = [dump_rows(home, *options) for home in names]
+    monkeypatch.setattr(scan, "ONE_THREAD_MAX", 1 << 40)
+    whole_rows = [dump_rows(home, *options) for home in names]
     in_small_ranges(monkeypatch)
-    for home, rows in zip(names, plain_rows, strict=True):
+    for home, rows in zip(names, whole_rows, strict=True):
         assert dump_rows(home, *options, "--threads", "3") == rows
 
 

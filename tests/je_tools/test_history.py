@@ -44,10 +44,9 @@ def expected_state(row: dict[str, Any], ends: dict[int, list[dict[str, Any]]]) -
     return State.COMMITTED if own[0]["type"] == "Commit" else State.ABORTED
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize("name", [CRASH, DUPLICATES, OLD, ROLLED_BACK])
-def test_every_version_is_told_with_its_end(name: str, fast: bool) -> None:
-    snapshot = snapshot_of(FIXTURES / name, fast=fast)
+def test_every_version_is_told_with_its_end(name: str) -> None:
+    snapshot = snapshot_of(FIXTURES / name)
     ends: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in all_rows(name):
         if row["type"] in ("Commit", "Abort") and not row["invisible"]:
@@ -93,7 +92,7 @@ def test_a_record_whose_entry_is_lost_is_told_by_its_slot(tmp_path: Path) -> Non
     """Data in slots outlives the entries that brought it."""
     home = tmp_path / "env"
     shutil.copytree(FIXTURES / "v17-erase-after" / "env", home)
-    snapshot = snapshot_of(home, fast=True)
+    snapshot = snapshot_of(home)
     database = database_named(snapshot, "small")
     versions = history_of_key(snapshot, database, ANY).versions
     hurt = next(each for each in versions if each.is_current and each.lsn >> 32 == 0)
@@ -102,7 +101,7 @@ def test_a_record_whose_entry_is_lost_is_told_by_its_slot(tmp_path: Path) -> Non
     data[(hurt.lsn & 0xFFFFFFFF) + 16] ^= 1
     path.write_bytes(data)
     key = KeyPattern(hurt.key, whole=True)
-    told = history_of_key(snapshot_of(home, fast=True), database, key).versions
+    told = history_of_key(snapshot_of(home), database, key).versions
     (slot,) = (each for each in told if each.is_current)
     assert (slot.lsn, slot.data, slot.state, slot.type) == (hurt.lsn, hurt.data, State.SLOT, None)
 
@@ -150,7 +149,7 @@ def with_states(
 
 def test_an_earlier_end_ends_the_history() -> None:
     home = FIXTURES / CRASH
-    environment, scanner = open_environment([home]), Scanner(fast=False, wide=True)
+    environment, scanner = open_environment([home]), Scanner(wide=True)
     key = KeyPattern(b"user00000001", whole=True)
     whole = take_snapshot(environment, scanner, now_ms=newest_ms(home))
     versions = history_of_key(whole, database_named(whole, "people"), key).versions
@@ -162,14 +161,13 @@ def test_an_earlier_end_ends_the_history() -> None:
         assert told[-1].state is State.UNFINISHED
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
-def test_versions_that_cannot_be_read_are_told(fast: bool, tmp_path: Path) -> None:
+def test_versions_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     log = simple({b"a": b"1"})
     first = log.file.placed[1]
     log.ln(b"a", b"2", txn=5)
     log.end(5)
     home = log.write(tmp_path / "env")
-    snapshot = snapshot_of(home, fast=fast)
+    snapshot = snapshot_of(home)
     database = database_named(snapshot, "db")
     assert history_of_key(snapshot, database, ANY).damaged_count == 0
     path = home / "00000000.jdb"
@@ -179,7 +177,7 @@ def test_versions_that_cannot_be_read_are_told(fast: bool, tmp_path: Path) -> No
     log.checkpoint()
     log.write(tmp_path / "env")
     path.write_bytes(data)
-    snapshot = snapshot_of(home, fast=fast)
+    snapshot = snapshot_of(home)
     history = history_of_key(snapshot, database_named(snapshot, "db"), ANY)
     assert [each.data for each in history.versions if each.type] == [b"2"]
     assert history.damaged_count == 1

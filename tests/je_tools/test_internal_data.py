@@ -54,10 +54,9 @@ def test_data_is_what_the_log_has(home: str, database: str) -> None:
 
 
 @pytest.mark.parametrize("home", [CRASH, "v17-dups/env", "v26-dbops/env"])
-@pytest.mark.parametrize("fast", [False, True])
-def test_data_of_entries_that_were_copied_to_be_read(home: str, fast: bool) -> None:
+def test_data_of_entries_that_were_copied_to_be_read(home: str) -> None:
     """Compiled kernels put the entries of whole BINs behind each other; there the data are then."""
-    snapshot = snapshot_of(FIXTURES / home, fast=fast)
+    snapshot = snapshot_of(FIXTURES / home)
     for db_id in (ID_DB, NAME_DB):
         for batch in snapshot.records(snapshot.databases[db_id]):
             for lsn, data in zip(batch.lsn.tolist(), strings_of(batch.data), strict=True):
@@ -171,7 +170,7 @@ def test_masked_data_tells_no_record() -> None:
     for row in _records(CRASH, "_jeNameMap", "--data", "length"):
         assert row["data"] == "length:2"
         assert "record" not in row
-    form = jsonl_form(Masking(DataMode.HIDE), fast=False)
+    form = jsonl_form(Masking(DataMode.HIDE))
     typed: Callable[[Records], list[str | None]] = lambda _: pytest.fail("asked")  # noqa: E731
     assert not len(form.lines(Named("_jeNameMap", 1, False, typed), no_records(), Room()))
 

@@ -32,9 +32,9 @@ from tests.corpus import Environment, environment, environments
 _LISTED = [e for e in environments() if e.truth and (e.truth / "databases.txt").is_file()]
 
 
-def _parts(home: Path, *, fast: bool = False) -> list[NamePart]:
-    scanner = Scanner(fast=fast)
-    scanned = scanner.scan(open_environment([home]), partial(collect_names, fast=fast))
+def _parts(home: Path) -> list[NamePart]:
+    scanner = Scanner()
+    scanned = scanner.scan(open_environment([home]), partial(collect_names))
     return [part for each in scanned for part in each.results]
 
 
@@ -48,11 +48,10 @@ def test_every_database_that_the_engine_lists_is_named(env: Environment) -> None
     assert alive == {name for name in listed if not name.startswith("_je")}
 
 
-@pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("name", ["v8-dbops", "v26-dbops"])
-def test_renamed_emptied_and_removed(name: str, fast: bool) -> None:
+def test_renamed_emptied_and_removed(name: str) -> None:
     """The fixture `dbops` removes `gone`, renames `old-name` and empties `emptied`."""
-    databases = resolve_databases(_parts(environment(name).home, fast=fast))
+    databases = resolve_databases(_parts(environment(name).home))
     of: dict[str, list[Database]] = {}
     for database in databases.values():
         of.setdefault(database.name, []).append(database)

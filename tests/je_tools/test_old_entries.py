@@ -28,42 +28,37 @@ OLD = {
     *("BINDelta", "DupBINDelta", "INDelete", "INDupDelete"),
 }
 VERSIONS = [6, 7, 8]
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 
 
 def known(version: int) -> set[str]:
     return {name for name in OLD if BY_NAME[name].last_version >= version}
 
 
-def tables(home: Path, fast: bool) -> list[EntryTable]:
+def tables(home: Path) -> list[EntryTable]:
     """All entries, those with a wrong checksum too."""
-    parts = Scanner(threads=1, fast=fast).scan(
+    parts = Scanner(threads=1).scan(
         open_environment([home]), lambda rows: replace(rows, data=rows.data.copy())
     )
-    return [build_table(rows, fast=fast) for part in parts for rows in part.results if len(rows)]
+    return [build_table(rows) for part in parts for rows in part.results if len(rows)]
 
 
 def types_of(rows: Rows) -> list[str]:
     return [type_name(int(no)) for no in rows.type]
 
 
-@FORMS
 @pytest.mark.parametrize("version", VERSIONS)
-def test_none_is_decoded_by_itself(version: int, fast: bool, tmp_path: Path) -> None:
+def test_none_is_decoded_by_itself(version: int, tmp_path: Path) -> None:
     seen = set()
-    for table in tables(planted_log(tmp_path / "env", version), fast):
+    for table in tables(planted_log(tmp_path / "env", version)):
         types = types_of(table.rows)
         seen |= known(version) & set(types)
         assert not {types[row] for row in table.singles} & OLD
     assert seen == known(version)
 
 
-@FORMS
 @pytest.mark.parametrize("mode", [DataMode.SHOW, DataMode.LENGTH])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_they_are_what_single_entries_are(
-    version: int, mode: DataMode, fast: bool, tmp_path: Path
-) -> None:
+def test_they_are_what_single_entries_are(version: int, mode: DataMode, tmp_path: Path) -> None:
     """Some with bytes changed, so that they end inside a field, or hold wild numbers."""
     rng = random.Random(f"{version}{mode}")
     home = busy_log(rng, tmp_path / "env", version, 3000)
@@ -74,8 +69,8 @@ def test_they_are_what_single_entries_are(
         path.write_bytes(data)
     masking = Masking(mode)
     compared, damaged = 0, 0
-    for table in tables(home, fast):
-        objects = entry_texts(table, masking, fast=fast).to_pylist()
+    for table in tables(home):
+        objects = entry_texts(table, masking).to_pylist()
         for row, name in enumerate(types_of(table.rows)):
             if name not in known(version):
                 continue
@@ -91,14 +86,13 @@ def test_they_are_what_single_entries_are(
     assert damaged or version == 8  # which has but one of these types
 
 
-@FORMS
-def test_deltas_without_slots(fast: bool, tmp_path: Path) -> None:
+def test_deltas_without_slots(tmp_path: Path) -> None:
     file = LogFile(0, 7)
     file.add(22, packed(5) + packed(-1) + packed(0))
-    (table,) = tables(write_log(tmp_path / "env", [file]), fast)
+    (table,) = tables(write_log(tmp_path / "env", [file]))
     text = '{"db_id":5,"last_full_lsn":"0xffffffff/0xffffffff","slot_count":0,"slots":[]}'
-    assert entry_texts(table, Masking(), fast=fast).to_pylist()[1] == text
+    assert entry_texts(table, Masking()).to_pylist()[1] == text
     versions = frozenset({7})
-    batch = entry_batch(table, {}, Masking(), fast=fast, versions=versions)
+    batch = entry_batch(table, {}, Masking(), versions=versions)
     assert batch.schema == entry_schema(versions)
     assert pa.Table.from_batches([batch])["old_delta"].to_pylist()[1]["slots"] == []

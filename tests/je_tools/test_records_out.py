@@ -39,11 +39,10 @@ def applications(snapshot: Snapshot) -> dict[str, Database]:
     }
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 @recorded
-def test_counts_and_records_are_those_written_down(home: Path, path: Path, fast: bool) -> None:
+def test_counts_and_records_are_those_written_down(home: Path, path: Path) -> None:
     known = read_contents(path)
-    snapshot = snapshot_of(home, fast=fast)
+    snapshot = snapshot_of(home)
     databases = applications(snapshot)
     counts = {name: snapshot.count(each) for name, each in databases.items()}
     assert counts == {name: len(records) for name, records in known.items()}
@@ -55,17 +54,10 @@ def test_counts_and_records_are_those_written_down(home: Path, path: Path, fast:
     assert shown == known
 
 
-@pytest.mark.parametrize(
-    "fast",
-    [
-        pytest.param(False, id="plain", marks=pytest.mark.exhaustive),
-        pytest.param(True, id="compiled"),
-    ],
-)
 @recorded
-def test_ranges_and_keys_are_parts_of_the_whole(home: Path, path: Path, fast: bool) -> None:
+def test_ranges_and_keys_are_parts_of_the_whole(home: Path, path: Path) -> None:
     chance = random.Random(5)
-    snapshot = snapshot_of(home, fast=fast)
+    snapshot = snapshot_of(home)
     databases = applications(snapshot)
     for name, records in read_contents(path).items():
         for bound in _ranges(chance, records):
@@ -110,23 +102,15 @@ def test_databases_are_those_that_the_engine_lists(home: Path, path: Path) -> No
     }
 
 
-def test_shapes_are_the_same_in_both_forms(some_environment: Environment) -> None:
-    plain, compiled = (
-        [
-            (row.name, row.flags, row.shape)
-            for row in list_databases(snapshot_of(some_environment.home, fast=fast), internal=True)
-        ]
-        for fast in (False, True)
-    )
-    assert plain == compiled
-    for _, _, shape in plain:
+def test_shapes_hang_together(some_environment: Environment) -> None:
+    for row in list_databases(snapshot_of(some_environment.home), internal=True):
+        shape = row.shape
         assert (shape.bottom_nodes > 0) == (shape.upper_nodes > 0) == (shape.depth > 1)
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
-def test_a_count_is_the_number_of_records(some_environment: Environment, fast: bool) -> None:
+def test_a_count_is_the_number_of_records(some_environment: Environment) -> None:
     """Counting has a way of its own through nodes that are in order."""
-    snapshot = snapshot_of(some_environment.home, fast=fast)
+    snapshot = snapshot_of(some_environment.home)
     for database in snapshot.databases.values():
         for show_expired in (False, True):
             batches = snapshot.records(database, with_data=False, show_expired=show_expired)

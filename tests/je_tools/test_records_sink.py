@@ -38,7 +38,6 @@ ROWS = [
     Row(b"n", b"v", -(1 << 63), LAST, -1, -10, -(1 << 63), True),
 ]
 PEOPLE = Named('p"é', 5, has_duplicates=False)
-FAST = pytest.mark.parametrize("fast", [False, True])
 
 
 def coming(records: Records) -> Coming[Records]:
@@ -69,16 +68,14 @@ def expected(row: Row) -> dict[str, Any]:
     return told
 
 
-@FAST
-def test_json_lines(fast: bool) -> None:
-    lines = written(RecordFormat.JSONL, fast=fast).decode("ascii").splitlines()
+def test_json_lines() -> None:
+    lines = written(RecordFormat.JSONL).decode("ascii").splitlines()
     assert [json.loads(line) for line in lines] == [expected(row) for row in ROWS * 2]
     assert list(json.loads(lines[1])) == [name for name in RECORD_COLUMNS if name != "tombstone"]
 
 
-@FAST
-def test_csv(fast: bool) -> None:
-    header, *lines = csv.reader(io.StringIO(written(RecordFormat.CSV, fast=fast).decode()))
+def test_csv() -> None:
+    header, *lines = csv.reader(io.StringIO(written(RecordFormat.CSV).decode()))
     assert tuple(header) == RECORD_COLUMNS
     for row, line in zip(ROWS * 2, lines, strict=True):
         told = expected(row) | {"tombstone": "true" if row.tombstone else "false"}
@@ -86,10 +83,9 @@ def test_csv(fast: bool) -> None:
         assert line == shown
 
 
-@FAST
-def test_parquet(fast: bool, tmp_path: Path) -> None:
+def test_parquet(tmp_path: Path) -> None:
     path = tmp_path / "records.parquet"
-    path.write_bytes(written(RecordFormat.PARQUET, fast=fast))
+    path.write_bytes(written(RecordFormat.PARQUET))
     table = pq.read_table(path)
     assert tuple(table.column_names) == RECORD_COLUMNS
     for row, told in zip(ROWS * 2, table.to_pylist(), strict=True):
@@ -100,10 +96,9 @@ def test_parquet(fast: bool, tmp_path: Path) -> None:
             assert told[name] == expected(row).get(name)
 
 
-@FAST
-def test_dump_text(fast: bool) -> None:
+def test_dump_text() -> None:
     """Without the record of which the data is not known: the form has no word for that."""
-    lines = written(RecordFormat.DUMP, fast=fast).splitlines()
+    lines = written(RecordFormat.DUMP).splitlines()
     header = [b"VERSION=3", b"format=bytevalue", b"type=btree", b"dupsort=0", b"HEADER=END"]
     assert lines[:5] == header
     known = [row for row in ROWS * 2 if row.data is not None]
@@ -111,29 +106,27 @@ def test_dump_text(fast: bool) -> None:
     assert lines[5:] == [*told, b"DATA=END"]
 
 
-@FAST
-def test_printed_dump_text(fast: bool) -> None:
-    lines = written(RecordFormat.DUMP, fast=fast, is_print=True).splitlines()
+def test_printed_dump_text() -> None:
+    lines = written(RecordFormat.DUMP, is_print=True).splitlines()
     assert lines[1] == b"format=print"
     assert lines[5:9] == [b" ", b" ", rb" a\\b\20c\7f\80~!", lines[8]]
     whole = b"".join(rb"\%02x" % b if b < 33 or b > 126 else bytes([b]) for b in range(256))
     assert lines[8] == b" " + whole.replace(b"[\\]", rb"[\\]")
 
 
-@FAST
 @pytest.mark.parametrize("mode", [m for m in DataMode if m is not DataMode.SHOW])
-def test_masked(mode: DataMode, fast: bool) -> None:
+def test_masked(mode: DataMode) -> None:
     masking = Masking(mode)
     row = ROWS[3]
     key = masking.text_of(row.key)
-    told = json.loads(written(RecordFormat.JSONL, masking, fast=fast).splitlines()[3])
+    told = json.loads(written(RecordFormat.JSONL, masking).splitlines()[3])
     assert (told["key"], told["data"]) == (key, masking.text_of(b"v"))
-    lines = written(RecordFormat.DUMP, masking, fast=fast, is_print=True).splitlines()
+    lines = written(RecordFormat.DUMP, masking, is_print=True).splitlines()
     assert lines[-3] == b" " + (key or "").encode()
-    table = pq.read_table(io.BytesIO(written(RecordFormat.PARQUET, masking, fast=fast)))
+    table = pq.read_table(io.BytesIO(written(RecordFormat.PARQUET, masking)))
     assert table["key"][3].as_py() == (None if key is None else key.encode())
     for form in RecordFormat:
-        assert b"757365" not in written(form, masking, fast=fast)
+        assert b"757365" not in written(form, masking)
 
 
 def test_pieces_are_bounded_and_hold_every_record_once() -> None:
@@ -172,7 +165,7 @@ def test_two_databases_do_not_fit_in_one_dump_text() -> None:
 def test_a_file_for_each_database(tmp_path: Path) -> None:
     names = [Named("../../x", 5, True), Named("A", 6, False), Named("a", 7, False)]
     names += [Named(None, 8, False), Named("", 9, False)]
-    made = open_record_sink(RecordFormat.DUMP, Masking(), fast=False)
+    made = open_record_sink(RecordFormat.DUMP, Masking())
     sources = (Source(name, [records_of([Row(b"%d" % name.db_id)])]) for name in names)
     stems = stems_of(made, names)
     told = write_files(made, sources, stems, tmp_path, tmp_path)
@@ -194,7 +187,7 @@ def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_pat
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     batches = [records_of(rows[at : at + n]) for at, n in zip(starts, sizes, strict=True)]
     path = tmp_path / "records.parquet"
-    made = open_record_sink(RecordFormat.PARQUET, Masking(), threads=2, fast=False)
+    made = open_record_sink(RecordFormat.PARQUET, Masking(), threads=2)
     with path.open("wb") as out:
         write_stream(made, [Source(PEOPLE, batches)], out)
     file = pq.ParquetFile(path)
@@ -205,10 +198,7 @@ def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert file.read()["key"].to_pylist() == [row.key for row in rows]
 
 
-@FAST
-def test_parquet_is_the_same_by_one_thread_and_by_many(
-    fast: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_is_the_same_by_one_thread_and_by_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of several databases, of batches that are made late, and of some that are empty."""
     monkeypatch.setattr(record_tables, "GROUP_ROWS", 10)
     rows = [Row(b"%d" % i, b"x" * i) for i in range(60)]
@@ -216,7 +206,7 @@ def test_parquet_is_the_same_by_one_thread_and_by_many(
     late = [coming(each) for each in (no_records(), *whole)]
 
     def made(threads: int) -> bytes:
-        form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=threads, fast=fast)
+        form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=threads)
         others = [Named("late", 6, has_duplicates=False), Named("none", 7, has_duplicates=False)]
         sources = [Source(PEOPLE, whole), Source(others[0], late), Source(others[1], [])]
         out = io.BytesIO()
@@ -233,7 +223,7 @@ def test_parquet_is_the_same_by_one_thread_and_by_many(
 @pytest.mark.parametrize("batches", [[], [no_records()], [coming(no_records())] * 2])
 def test_parquet_of_nothing(batches: list[Any]) -> None:
     out = io.BytesIO()
-    form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=2, fast=False)
+    form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=2)
     write_stream(form, [Source(PEOPLE, batches)], out)
     file = pq.ParquetFile(out)
     assert (file.metadata.num_rows, file.metadata.num_row_groups) == (0, 0)
@@ -246,6 +236,6 @@ def test_an_error_of_the_records_passes_through(tmp_path: Path) -> None:
         raise RefusedError("the log went away")
 
     for form in RecordFormat:
-        made = open_record_sink(form, Masking(), fast=False)
+        made = open_record_sink(form, Masking())
         with pytest.raises(RefusedError, match="went away"):
             write_stream(made, [Source(PEOPLE, batches())], io.BytesIO())

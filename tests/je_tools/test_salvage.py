@@ -30,7 +30,6 @@ from tests.damage.running import je_tools
 from tests.je_tools.salvaging import Version, read_intact, records_back, salvaged, spared
 
 HELD = ["v26-basic", "v17-dups", "v17-crash-txn", "v8-dbops", "v15-embedded", "v6-halt", "v15-ttl"]
-FAST = pytest.mark.parametrize("fast", [False, True])
 SURE = (Confidence.COMMITTED, Confidence.NON_TRANSACTIONAL)
 
 
@@ -66,11 +65,10 @@ def damage_files(home: Path, rng: random.Random, spots: int) -> list[range]:
     return changed
 
 
-@FAST
 @pytest.mark.parametrize("name", HELD)
-def test_an_intact_log_comes_back_whole(name: str, fast: bool) -> None:
+def test_an_intact_log_comes_back_whole(name: str) -> None:
     home = environment(name).home
-    done = salvaged(home, fast=fast)
+    done = salvaged(home)
     expected = Counter(
         (version.identity[0], version.key, version.data)
         for version in read_intact(home).newest().values()
@@ -84,10 +82,9 @@ def test_an_intact_log_comes_back_whole(name: str, fast: bool) -> None:
     assert not [hole for hole in done.lost.holes if hole.is_damage]
 
 
-@FAST
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", HELD)
-def test_what_damage_spares_comes_back(name: str, seed: int, fast: bool, tmp_path: Path) -> None:
+def test_what_damage_spares_comes_back(name: str, seed: int, tmp_path: Path) -> None:
     """Two and more damaged spots in one file: all that lies outside of them, and nothing made up.
 
     A record that an entry holds is the newest of those whose entry and commit are whole. One that
@@ -99,7 +96,7 @@ def test_what_damage_spares_comes_back(name: str, seed: int, fast: bool, tmp_pat
     damage = damage_files(home, random.Random(f"{name} {seed}"), 2 + seed)
     left = log.newest(damage)
     written: dict[int, Version] = {version.lsn: version for version in log.versions}
-    done = salvaged(home, fast=fast)
+    done = salvaged(home)
     back = records_back(done)
     for db_id in live:
         rows = {(db_id, row.key, row.data or b"", row.lsn): row for row in back.get(db_id, [])}
@@ -118,13 +115,12 @@ def test_what_damage_spares_comes_back(name: str, seed: int, fast: bool, tmp_pat
     assert bool(holes) or not damage
 
 
-@FAST
 @pytest.mark.parametrize(
     ("name", "least_slots", "least_lost"),
     [("v15-embedded", 1700, 0), ("v17-basic", 0, 400), ("v17-dups", 1000, 0), ("v8-basic", 0, 300)],
 )
 def test_slots_hold_or_name_what_is_lost(
-    name: str, least_slots: int, least_lost: int, fast: bool, tmp_path: Path
+    name: str, least_slots: int, least_lost: int, tmp_path: Path
 ) -> None:
     """Half of the log is noise: all that nodes behind it say is true, and of records that are lost.
 
@@ -144,7 +140,7 @@ def test_slots_hold_or_name_what_is_lost(
         if not version.deleted and not spared(version.lsn, version.size, damage)
     }
     at = {version.lsn: version for version in log.versions}
-    done = salvaged(home, fast=fast)
+    done = salvaged(home)
     slots = [
         row
         for rows in records_back(done).values()
@@ -287,16 +283,14 @@ def test_file_numbers_with_their_highest_bit_set(tmp_path: Path) -> None:
     file = LogFile(no=number)
     file.trace(60)
     home = write_log(tmp_path / "env", [file])
-    for fast in (False, True):
-        done = salvaged(home, fast=fast)
-        assert [hole.kind for hole in done.lost.holes] == [HoleKind.NO_FILE]
-        assert done.lost.holes[0].stop == number << 32
+    done = salvaged(home)
+    assert [hole.kind for hole in done.lost.holes] == [HoleKind.NO_FILE]
+    assert done.lost.holes[0].stop == number << 32
 
 
-@FAST
 @pytest.mark.parametrize(("unit", "says_hours"), [(HOUR_MS, False), (DAY_MS, True)])
 def test_expirations_in_another_unit_than_the_node_says(
-    tmp_path: Path, unit: int, says_hours: bool, fast: bool
+    tmp_path: Path, unit: int, says_hours: bool
 ) -> None:
     """The record is in a slot only, and the number tells the unit."""
     log = TreeLog()
@@ -309,7 +303,7 @@ def test_expirations_in_another_unit_than_the_node_says(
     log.checkpoint()
     home = log.write(tmp_path / "env")
     (home / "00000000.jdb").unlink()
-    done = salvaged(home, fast=fast)
+    done = salvaged(home)
     (records,) = (batch for each in done.databases() for batch in done.named_batches(each))
     assert records.key[0] == b"a"
     assert records.expires_ms.tolist() == [(count + 2) * unit]
@@ -325,7 +319,7 @@ def test_ids_of_nodes_that_were_chosen(tmp_path: Path) -> None:
     deltas = lsns >= count
     for is_delta, expected in ((deltas, lsns), (~deltas, lsns[count:])):
         leaves = Leaves(lsns, np.full(2 * count, 6), ids, is_delta)
-        found = newest_leaves(replace(content, leaves=leaves), fast=True)
+        found = newest_leaves(replace(content, leaves=leaves))
         assert np.array_equal(found, expected)
 
 

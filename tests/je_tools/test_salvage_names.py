@@ -28,7 +28,7 @@ def test_no_name_of_a_database_is_in_the_way(
     content = replace(found.content, databases={**found.content.databases, **more})
     done = replace(found, content=content)
     databases = done.databases()
-    sink = open_record_sink(form, Masking(DataMode.SHOW), confidence_marks(), fast=False)
+    sink = open_record_sink(form, Masking(DataMode.SHOW), confidence_marks())
     output = write(done, databases, sink, tmp_path, tmp_path)
     files = [written.file for written in (*output.records, *output.apart)]
     assert len(output.records) == len(HOSTILE) + 1

@@ -27,26 +27,24 @@ _CASES = [
     for each, path in _REPLAYED
 ]
 
-OTHER_WAYS = pytest.mark.parametrize(
-    ("fast", "threads"), [(False, 1), (True, 4)], ids=["plain", "threads"]
-)
-
 
 @pytest.mark.parametrize("recorded", _REPLAYED, ids=[each.name for each, _ in _REPLAYED])
 def test_recorded_contents(recorded: tuple[Environment, Path]) -> None:
     (_, home, _), path = recorded
-    assert_recorded(home, path, fast=True, threads=1)
+    assert_recorded(home, path, threads=1)
 
 
-@OTHER_WAYS
 @pytest.mark.parametrize(("home", "path"), _CASES)
-def test_recorded_contents_in_other_ways(home: Path, path: Path, fast: bool, threads: int) -> None:
-    assert_recorded(home, path, fast=fast, threads=threads)
+def test_recorded_contents_by_threads(
+    home: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("je_tools.scan.ONE_THREAD_MAX", 0)
+    assert_recorded(home, path, threads=4)
 
 
-def assert_recorded(home: Path, path: Path, *, fast: bool, threads: int) -> None:
+def assert_recorded(home: Path, path: Path, *, threads: int) -> None:
     now_ms = newest_time_ms(home)
-    snapshot = snapshot_of(home, now_ms=now_ms, fast=fast, threads=threads)
+    snapshot = snapshot_of(home, now_ms=now_ms, threads=threads)
     found, expected = contents_of(snapshot), read_contents(path)
     assert found.keys() == expected.keys()
     for name, records in expected.items():
@@ -76,7 +74,7 @@ def test_more_databases_than_an_engine_ever_made(tmp_path: Path) -> None:
     count = 300_000
     ids = np.arange(count, dtype=np.int64)
     none, no = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    snapshot = snapshot_of(simple({b"a": b"1"}).write(tmp_path / "env"), fast=True)
+    snapshot = snapshot_of(simple({b"a": b"1"}).write(tmp_path / "env"))
     lns = Lns(ids, ids, none, none, np.zeros(count, np.int32), np.zeros(count, np.uint8))
     small = none.astype(np.int32)
     nodes = LoggedNodes(ids, ids, ids, none, small, small, no, no)
@@ -87,10 +85,9 @@ def test_more_databases_than_an_engine_ever_made(tmp_path: Path) -> None:
     assert len(lost) == count
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
-def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path, fast: bool) -> None:
+def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
     home = simple({b"%05d" % i: bytes(900) for i in range(100)}).write(tmp_path / "env")
-    snapshot = snapshot_of(home, fast=fast)
+    snapshot = snapshot_of(home)
     (home / "00000000.jdb").write_bytes(b"")
     with pytest.raises(StoppedError, match=r"00000000\.jdb: became shorter while it was read"):
         contents_of(snapshot)

@@ -30,7 +30,7 @@ def test_as_the_engine_has_told(environment_with_truth: Environment) -> None:
     told = environment_with_truth.truth / "space.txt"
     if not told.is_file():
         return
-    snapshot = snapshot_of(environment_with_truth.home, fast=None)
+    snapshot = snapshot_of(environment_with_truth.home)
     space = measure_space(snapshot)
     found = {each.file.file_no: each.counted for each in space.files}
     is_closed = snapshot.checkpoint.end_lsn == snapshot.end.last_lsn
@@ -46,11 +46,10 @@ def test_as_the_engine_has_told(environment_with_truth: Environment) -> None:
             assert counted.total_size // 1024 <= size
 
 
-@pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("name", ["v17-basic", "v26-basic", "v17-crash-txn", "v26-dbops"])
-def test_recount_covers_every_byte(name: str, fast: bool) -> None:
+def test_recount_covers_every_byte(name: str) -> None:
     """The numbers themselves are held to the engine's in tests/engine."""
-    snapshot = snapshot_of(environment(name).home, fast=fast)
+    snapshot = snapshot_of(environment(name).home)
     counted = recount(snapshot)
     for part in snapshot.environment.files:
         no = part.file_no
@@ -61,20 +60,14 @@ def test_recount_covers_every_byte(name: str, fast: bool) -> None:
     assert not snapshot.faults
 
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
-
-
-@FORMS
-def test_records_of_a_tree_of_unknown_order_that_no_slot_names_yet(
-    tmp_path: Path, fast: bool
-) -> None:
+def test_records_of_a_tree_of_unknown_order_that_no_slot_names_yet(tmp_path: Path) -> None:
     def live(name: str, comparator: bytes, size: int) -> tuple[int, Shape]:
         log = TreeLog()
         root = log.tree([slot(b"a", log.ln(b"a", b"1"))])
         log.database(b"db", root, btree_comparator=comparator)
         log.checkpoint()
         log.ln(b"z", b"2" * size)
-        snapshot = snapshot_of(log.write(tmp_path / name), fast=fast)
+        snapshot = snapshot_of(log.write(tmp_path / name))
         shape = shape_of(snapshot, database_named(snapshot, "db"))
         return recount(snapshot).live_records.total(), shape
 
@@ -106,7 +99,7 @@ def test_a_reserved_file_is_told_from_others() -> None:
     """Only the corpus has a log with one; what follows from it is held below too."""
     if corpus() is None:
         return
-    snapshot = snapshot_of(environment("starrocks-fe/node1").home, fast=None)
+    snapshot = snapshot_of(environment("starrocks-fe/node1").home)
     reserved = reserved_files(snapshot)
     assert [(each.first_vlsn, each.last_vlsn) for each in reserved.values()] == [(1, 7485)]
     space = measure_space(snapshot)

@@ -15,7 +15,6 @@ import pytest
 from tests.builders.busy import busy_log
 from tests.builders.planted import VERSIONS, planted_log
 from tests.corpus import FIXTURES, Environment, environments_in, log_files
-from tests.engine_truth.running import kernels
 from tests.je_tools.dumped import Row, je_tools, rows_of
 from tests.je_tools.summed import NULL, Sections, expected
 
@@ -70,7 +69,7 @@ def test_environments(env: Environment) -> None:
 
 @pytest.mark.parametrize("name", ["v8-cleaned/env", "v15-rep-uncommitted/node2", "v26-dbops/env"])
 def test_machine_code_over_many_ranges(name: str) -> None:
-    with small_ranges(), kernels(fast=True):
+    with small_ranges():
         check(FIXTURES / name, largest=3)
 
 
@@ -78,8 +77,7 @@ def test_machine_code_over_many_ranges(name: str) -> None:
 def test_entries_of_every_type(tmp_path: Path, version: int) -> None:
     home = planted_log(tmp_path / "env", version)
     check(home)
-    with kernels(fast=True):
-        check(home)
+    check(home)
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
@@ -87,7 +85,7 @@ def test_entries_of_every_type(tmp_path: Path, version: int) -> None:
 def test_random_logs(tmp_path: Path, version: int, seed: int) -> None:
     rng = random.Random(f"{version}/{seed}")
     home = busy_log(rng, tmp_path / "env", version, rng.randrange(1, 150))
-    with small_ranges(), kernels(fast=bool(seed % 2)):
+    with small_ranges():
         check(home, largest=rng.choice([1, 2, 5, 1000]))
 
 

@@ -98,7 +98,7 @@ def test_old_deltas_are_counted_over_ranges(
 def test_files_puts_each_finding_on_the_row_of_its_file(name: str, tmp_path: Path) -> None:
     home = tmp_path / "env"
     paths = CASES[name][0](home) if name in CASES else [PLANTED[name](home)[0]]
-    rows = list_files(open_environment(paths), Scanner(fast=False))
+    rows = list_files(open_environment(paths), Scanner())
     of_files = [(row.file.file_no, found) for row in rows for found in row.findings]
     assert all(found.file_no == number for number, found in of_files)
     numbers = {row.file.file_no for row in rows}

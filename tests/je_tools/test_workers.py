@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from je_tools import dump
-from je_tools.formats.je import reader
 from je_tools.name_search import NameSearch
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
@@ -27,8 +26,7 @@ PATIENCE_S = 600
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers also for a small log."""
     monkeypatch.setattr(dump, "PROCESSES_FROM", 1)
-    monkeypatch.setattr(reader, "PLAIN_LIMIT", 1)
-    monkeypatch.setattr("je_tools.scan.PLAIN_LIMIT", 1)
+    monkeypatch.setattr("je_tools.scan.ONE_THREAD_MAX", 1)
 
 
 @pytest.mark.usefixtures("eager")
@@ -80,7 +78,7 @@ def by_workers(folder: Path) -> list[str | Path]:
     script.write_text(
         "import sys\n"
         "from je_tools import dump, scan\n"
-        "dump.PROCESSES_FROM = scan.PLAIN_LIMIT = 1\n"
+        "dump.PROCESSES_FROM = scan.ONE_THREAD_MAX = 1\n"
         "if __name__ == '__main__':\n"
         "    from je_tools.commands.main import main\n"
         "    main()\n"

@@ -210,9 +210,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, frozenset[str] |
     calls: list[tuple[int, frozenset[str] | None]] = []
     decode, single = entries.decode, entries._decode_single
 
-    def count(rows: Any, family: Any, *, fast: bool, wanted: frozenset[str] | None = None) -> Any:
+    def count(rows: Any, family: Any, *, wanted: frozenset[str] | None = None) -> Any:
         calls.append((len(rows), wanted))
-        return decode(rows, family, fast=fast, wanted=wanted)
+        return decode(rows, family, wanted=wanted)
 
     def count_single(rows: Any, row: int) -> Any:
         calls.append((1, None))

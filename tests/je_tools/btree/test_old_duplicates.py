@@ -14,8 +14,6 @@ from tests.je_tools.corpus_snapshots import database_named
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.snapshots import records_of, snapshot_of
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
-
 
 def log_of(log: OldDuplicates, slots: list[dict[str, object]], folder: Path) -> Path:
     """A log whose database `db` has these slots."""
@@ -24,10 +22,8 @@ def log_of(log: OldDuplicates, slots: list[dict[str, object]], folder: Path) -> 
     return log.write(folder / "env")
 
 
-def read(
-    home: Path, name: str, *, fast: bool = False
-) -> tuple[Snapshot, list[tuple[bytes, bytes]]]:
-    snapshot = snapshot_of(home, fast=fast)
+def read(home: Path, name: str) -> tuple[Snapshot, list[tuple[bytes, bytes]]]:
+    snapshot = snapshot_of(home)
     return snapshot, records_of(snapshot, database_named(snapshot, name))
 
 
@@ -44,12 +40,11 @@ def damaged(tmp_path: Path) -> Path:
     return log_of(log, [slot(b"a", kept), slot(b"b", upper)], tmp_path)
 
 
-@FORMS
-def test_a_damaged_node_is_told_and_its_duplicates_are_left_out(damaged: Path, fast: bool) -> None:
-    snapshot, found = read(damaged, "db", fast=fast)
+def test_a_damaged_node_is_told_and_its_duplicates_are_left_out(damaged: Path) -> None:
+    snapshot, found = read(damaged, "db")
     assert found == [(b"a", b"1"), (b"a", b"2")]
     assert [(each.kind, each.low) for each in snapshot.faults] == [(FaultKind.DAMAGED, b"b")]
-    counting = snapshot_of(damaged, fast=fast)
+    counting = snapshot_of(damaged)
     assert counting.count(database_named(counting, "db")) == len(found)
     assert len(list(counting.faults)) == 1
 
@@ -69,36 +64,33 @@ def test_verify_tells_of_a_damaged_node(damaged: Path) -> None:
     assert b"a node with the duplicates of the key" in line
 
 
-@FORMS
 @pytest.mark.timeout(60)
-def test_a_node_that_names_itself_twice(tmp_path: Path, fast: bool) -> None:
+def test_a_node_that_names_itself_twice(tmp_path: Path) -> None:
     """Each level would have twice the slots of the one above."""
     log = OldDuplicates()
     good = log.duplicates(b"b", b"1", b"2")
     here = log.here
     log.duplicate_node(b"a", [slot(b"1", here), slot(b"2", here)], level=2)
     home = log_of(log, [slot(b"a", here), slot(b"b", good)], tmp_path)
-    snapshot, found = read(home, "db", fast=fast)
+    snapshot, found = read(home, "db")
     assert found == [(b"b", b"1"), (b"b", b"2")]
     assert {(each.kind, each.low) for each in snapshot.faults} == {(FaultKind.SHARED, b"a")}
 
 
-@FORMS
 @pytest.mark.timeout(60)
-def test_more_ways_than_anybody_can_go(tmp_path: Path, fast: bool) -> None:
+def test_more_ways_than_anybody_can_go(tmp_path: Path) -> None:
     log = OldDuplicates()
     node = log.duplicates(b"a", b"1")
     for level in range(2, 40):
         slots = [slot(b"%d" % i, node) for i in range(5)]
         node = log.duplicate_node(b"a", slots, level=level)
-    snapshot, found = read(log_of(log, [slot(b"a", node)], tmp_path), "db", fast=fast)
+    snapshot, found = read(log_of(log, [slot(b"a", node)], tmp_path), "db")
     assert found == [(b"a", b"1")]
     assert len(snapshot.faults.damage) + snapshot.faults.untold_count == 38
 
 
-@FORMS
 @pytest.mark.timeout(60)
-def test_keys_that_share_their_duplicates(tmp_path: Path, fast: bool) -> None:
+def test_keys_that_share_their_duplicates(tmp_path: Path) -> None:
     """Some slots in many BINs: what is read of the node does not grow with their number."""
     log = OldDuplicates()
     shared = log.duplicates(b"00", *(b"%03d" % i for i in range(100)))
@@ -107,7 +99,7 @@ def test_keys_that_share_their_duplicates(tmp_path: Path, fast: bool) -> None:
     children = [slot(b"%02d" % (2 * i) if i else b"", lsn) for i, lsn in enumerate(leaves)]
     log.database(b"db", log.node(children, level=2, is_root=True), db_flags=DUPLICATES)
     log.checkpoint()
-    snapshot, found = read(log.write(tmp_path / "env"), "db", fast=fast)
+    snapshot, found = read(log.write(tmp_path / "env"), "db")
     assert found == [(b"00", b"%03d" % i) for i in range(100)]
     assert [each.low for each in snapshot.faults] == [b"%02d" % i for i in range(1, 60)]
     assert {each.kind for each in snapshot.faults} == {FaultKind.OTHER_KEY}

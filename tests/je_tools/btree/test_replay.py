@@ -18,7 +18,6 @@ from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 ROOT, LEFT, RIGHT = 10, 20, 21
 BINS = {b"a": 30, b"c": 31, b"m": 32, b"x": 33}
 PROVISIONAL, BEFORE_END = 0x80, 0x40
@@ -198,13 +197,12 @@ CASES: dict[str, tuple[Callable[[Grown], object], dict[bytes, bytes]]] = {
 }
 
 
-@FORMS
 @pytest.mark.parametrize("name", CASES)
-def test_condition(name: str, tmp_path: Path, fast: bool) -> None:
+def test_condition(name: str, tmp_path: Path) -> None:
     make, changed = CASES[name]
     log = Grown().grow()
     make(log)
-    snapshot = snapshot_of(log.write(tmp_path / "env"), fast=fast)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
     expected = dict.fromkeys(KEYS, b"old") | changed
     kept = [(key, data) for key, data in expected.items() if data]
     assert contents_of(snapshot)["db"] == kept
@@ -299,7 +297,7 @@ def test_the_old_root_as_the_only_child_of_the_new_one(tmp_path: Path) -> None:
 def replayed(rows: Sequence[tuple[int, int, bytes]], *, ordered: bool = True) -> Replayed:
     lsns, node_ids, keys = zip(*rows, strict=True)
     level = np.ones(len(rows), np.int64)
-    order = KeyOrder(ordered=ordered, fast=False)
+    order = KeyOrder(ordered=ordered)
     return Replayed(np.array(lsns), np.array(node_ids), level, Spans.of(keys), order)
 
 

@@ -47,7 +47,7 @@ def member(home: Path) -> Snapshot:
     """What the engine sees that opens a directory as a member of its group."""
     now_ms = time.time_ns() // 1_000_000
     return take_snapshot(
-        open_environment([home]), Scanner(threads=1, fast=False), now_ms=now_ms, as_member=True
+        open_environment([home]), Scanner(threads=1), now_ms=now_ms, as_member=True
     )
 
 

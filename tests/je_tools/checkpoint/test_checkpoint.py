@@ -96,10 +96,9 @@ def test_of_every_log(environment: Environment, tmp_path: Path) -> None:
     assert not known
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_twice_and_back(fast: bool, tmp_path: Path) -> None:
+def test_twice_and_back(tmp_path: Path) -> None:
     home = copied(CRASHED, tmp_path)
-    scanner = Scanner(threads=1, fast=fast)
+    scanner = Scanner(threads=1)
     before = hashes(home)
     _, outcome = apply_checkpoint(home, scanner, Orders(file_max=FILE_MAX), 0)
     assert outcome.checkpoint is not None
@@ -116,11 +115,10 @@ def test_twice_and_back(fast: bool, tmp_path: Path) -> None:
 
 def test_both_forms_write_the_same(tmp_path: Path) -> None:
     sizes = []
-    for fast in (False, True):
-        home = copied(CRASHED, tmp_path / str(fast))
-        apply_checkpoint(home, Scanner(threads=1, fast=fast), Orders(), 0)
-        log = (home / "00000000.jdb").read_bytes()
-        sizes.append(len(log))
+    home = copied(CRASHED, tmp_path / "")
+    apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    log = (home / "00000000.jdb").read_bytes()
+    sizes.append(len(log))
     assert sizes[0] == sizes[1]
 
 

@@ -28,7 +28,6 @@ KNOWN_DELETED, DIRTY, PENDING_DELETED = 1, 2, 8
 NODE_ID = 7
 DAY, HOUR = 20_000, 480_000
 EXPIRES = 0x80
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 
 Fields = dict[str, Any]
 
@@ -100,13 +99,13 @@ class Grown:
             self.log.ln(key(number), data, **more)
 
 
-def written(made: Grown, folder: Path, *, fast: bool = False, properties: str = "") -> Fields:
+def written(made: Grown, folder: Path, *, properties: str = "") -> Fields:
     """The BIN that a checkpoint writes; the records are the same behind it, and nothing is left."""
     home = made.log.write(folder)
     if properties:
         (home / "je.properties").write_text(properties)
     before = content_of(snapshot_of(home, 0))
-    _, outcome = apply_checkpoint(home, Scanner(threads=1, fast=fast), Orders(), 0)
+    _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
     after = snapshot_of(home, 0)
     assert content_of(after) == before
     assert not is_needed(after)
@@ -131,11 +130,10 @@ def states(bin_: Fields) -> dict[bytes, int]:
     return {prefix + slot_parts(each)[0]: each["state"] for each in bin_["slots"]}
 
 
-@FORMS
-def test_few_slots_differ(tmp_path: Path, fast: bool) -> None:
+def test_few_slots_differ(tmp_path: Path) -> None:
     made = Grown.of(40)
     made.write([3, 17, 50])
-    delta = written(made, tmp_path, fast=fast)
+    delta = written(made, tmp_path)
     assert delta["type"] == DELTA
     assert delta["last_full_lsn"] == made.full
     assert (delta["full_slot_count"], delta["full_max_entries"]) == (41, 128)
@@ -164,12 +162,11 @@ def test_the_share_is_that_of_je_properties(
     assert written(made, tmp_path, properties=properties)["type"] == kind
 
 
-@FORMS
-def test_what_goes_leaves_a_slot_where_the_full_version_has_it(tmp_path: Path, fast: bool) -> None:
+def test_what_goes_leaves_a_slot_where_the_full_version_has_it(tmp_path: Path) -> None:
     made = Grown.of(40, changed=[5, 60, 61], gone=[6, 62])
     made.write([7, 60, 63], None)
     made.write([64])
-    delta = written(made, tmp_path, fast=fast)
+    delta = written(made, tmp_path)
     gone = KNOWN_DELETED | DIRTY
     assert states(delta) == {
         key(5): DIRTY,
@@ -310,4 +307,4 @@ def test_a_delta_without_its_full_version_is_refused(tmp_path: Path) -> None:
     data[made.full + 20] ^= 1
     path.write_bytes(data)
     with pytest.raises(RefusedError, match="damaged"):
-        apply_checkpoint(home, Scanner(threads=1, fast=False), Orders(), 0)
+        apply_checkpoint(home, Scanner(threads=1), Orders(), 0)

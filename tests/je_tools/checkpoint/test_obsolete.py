@@ -85,8 +85,8 @@ class Counted(NamedTuple):
         )
 
 
-def counted(home: Path, *, fast: bool = True) -> Counted:
-    snapshot = snapshot_of(home, fast=fast)
+def counted(home: Path) -> Counted:
+    snapshot = snapshot_of(home)
     stored = stored_summaries(snapshot)
     none = np.empty(0, np.int64)
     records, nodes = [none], [none]
@@ -105,14 +105,14 @@ def counted(home: Path, *, fast: bool = True) -> Counted:
     )
 
 
-def snapshot_of(home: Path, *, fast: bool) -> Snapshot:
-    scanner = Scanner(threads=1, fast=fast)
+def snapshot_of(home: Path) -> Snapshot:
+    scanner = Scanner(threads=1)
     return take_snapshot(open_environment([home]), scanner, now_ms=0, as_member=True)
 
 
 def written(home: Path, target: Path, file_max: int = FILE_MAX) -> Checkpoint | None:
     orders = Orders(cuts=True, file_max=file_max)
-    scanner = Scanner(threads=1, fast=True)
+    scanner = Scanner(threads=1)
     return apply_to_copy(open_environment([home]), target, scanner, orders, 0)[1].checkpoint
 
 
@@ -152,12 +152,12 @@ def count_in(lsns: Ints, file_no: int, before: int) -> int:
 
 def test_of_every_log(some_environment: Environment, tmp_path: Path) -> None:
     home = some_environment.home
-    before = snapshot_of(home, fast=False)
+    before = snapshot_of(home)
     if before.end.files[-1].version < OLDEST_WRITTEN or before.refusals:
         return
     if written(home, tmp_path / "copy") is None:
         return
-    check(counted(home, fast=False), counted(tmp_path / "copy"))
+    check(counted(home), counted(tmp_path / "copy"))
     assert written(tmp_path / "copy", tmp_path / "again") is None
 
 
@@ -195,7 +195,7 @@ def test_full_versions_of_old_deltas_are_needed(tmp_path: Path) -> None:
     log.ln(b"c", b"new", db=7)
     home = log.write(tmp_path / "env")
     assert written(home, tmp_path / "copy", 10_000_000) is not None
-    after = counted(tmp_path / "copy", fast=False)
+    after = counted(tmp_path / "copy")
     assert {full, delta} <= set(after.nodes.tolist())
     assert not {full, delta} & set(after.listed.tolist())
 

@@ -127,7 +127,7 @@ def test_marks_are_in_the_files_before_a_checkpoint_is(
 ) -> None:
     home, marked = cut_short(node(ROLLED_BACK).home, tmp_path / "a")
     now_ms = member(home).now_ms
-    scanner = Scanner(threads=1, fast=False)
+    scanner = Scanner(threads=1)
     seen = []
 
     append = Session.append

@@ -20,7 +20,6 @@ from tests.je_tools.checkpoint.test_checkpoint import content_of, snapshot_of
 IN = 12
 PROVISIONAL = 0x80
 NARROW = {"max_entries": 4}
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 
 
 def key(number: int) -> bytes:
@@ -32,11 +31,11 @@ def bin_of(log: TreeLog, numbers: Iterable[int]) -> int:
     return log.node(slots, **NARROW)
 
 
-def written(log: TreeLog, folder: Path, fast: bool) -> list[dict[str, Any]]:
+def written(log: TreeLog, folder: Path) -> list[dict[str, Any]]:
     """The upper nodes that a checkpoint writes; it keeps the records, and breaks no tree."""
     home = log.write(folder)
     before = content_of(snapshot_of(home, 0))
-    _, outcome = apply_checkpoint(home, Scanner(threads=1, fast=fast), Orders(), 0)
+    _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
     after, scanner = snapshot_of(home, 0), Scanner(threads=1)
     assert content_of(after) == before
     environment = after.environment
@@ -52,8 +51,7 @@ def written(log: TreeLog, folder: Path, fast: bool) -> list[dict[str, Any]]:
     return found
 
 
-@FORMS
-def test_a_node_above_others_has_a_free_slot(tmp_path: Path, fast: bool) -> None:
+def test_a_node_above_others_has_a_free_slot(tmp_path: Path) -> None:
     """The engine splits a node behind the one below it, and has to name both in it."""
     log = TreeLog()
     bins = [bin_of(log, range(first, first + 4)) for first in (0, 10, 20)]
@@ -62,14 +60,13 @@ def test_a_node_above_others_has_a_free_slot(tmp_path: Path, fast: bool) -> None
     log.database(b"db", log.node([slot(b"", upper)], level=3, is_root=True, **NARROW))
     log.checkpoint()
     log.ln(key(15), b"new")
-    *lower, root = written(log, tmp_path, fast)
+    *lower, root = written(log, tmp_path)
     assert sorted(len(node["slots"]) for node in lower) == [2, 2]
     assert len(root["slots"]) == 2
 
 
-@FORMS
 @pytest.mark.parametrize("levels", [0, 1, 2])
-def test_the_first_slot_may_have_any_key(tmp_path: Path, fast: bool, levels: int) -> None:
+def test_the_first_slot_may_have_any_key(tmp_path: Path, levels: int) -> None:
     """It stands for all keys below the second: also for such as are below its own."""
     log = TreeLog()
     low, high = bin_of(log, [40, 41, 42, 43]), bin_of(log, [80])
@@ -81,15 +78,14 @@ def test_the_first_slot_may_have_any_key(tmp_path: Path, fast: bool, levels: int
     log.checkpoint()
     for number in range(1, 10):
         log.ln(key(number), b"new")
-    for node in written(log, tmp_path, fast):
+    for node in written(log, tmp_path):
         keys = [each["key"] for each in node["slots"]]
         assert keys == sorted(keys)
 
 
-@FORMS
 @pytest.mark.parametrize("up_to", ["a node above", "the root"])
 def test_what_was_written_with_nodes_above_loses_what_is_not_its(
-    tmp_path: Path, fast: bool, up_to: str
+    tmp_path: Path, up_to: str
 ) -> None:
     """A BIN took over keys of its neighbour, and the node that says so was not logged."""
     log, left, root = TreeLog(), 7, 8
@@ -105,4 +101,4 @@ def test_what_was_written_with_nodes_above_loses_what_is_not_its(
     lower = log.node(slots, level=2, node_id=left, flags=0 if ends else PROVISIONAL)
     if not ends:
         log.node([slot(key(10), lower), right], level=3, is_root=True, node_id=root)
-    assert len(written(log, tmp_path, fast)) == 2
+    assert len(written(log, tmp_path)) == 2

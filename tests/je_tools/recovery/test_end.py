@@ -22,7 +22,6 @@ from tests.je_tools.dumped import je_tools
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
 from tests.truth.contents import Contents
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 BASE = {b"a": b"1", b"b": b"1"}
 REPLICATED = 0x28
 
@@ -117,13 +116,12 @@ PROBES = {
 }
 
 
-@FORMS
 @pytest.mark.parametrize("name", PROBES)
-def test_end_of_the_log(name: str, tmp_path: Path, fast: bool) -> None:
+def test_end_of_the_log(name: str, tmp_path: Path) -> None:
     probe, log = PROBES[name], base()
     home = log.write(tmp_path / "env")
     probe.change(home)
-    snapshot = snapshot_of(home, fast=fast)
+    snapshot = snapshot_of(home)
     assert contents_of(snapshot) == db(probe.value)
     end, last = snapshot.end, log.file.placed[-1 - probe.cut]
     assert (end.reason, end.last_lsn, end.next_offset) == (probe.reason, last.start, last.stop)
@@ -138,12 +136,11 @@ def test_end_of_the_log(name: str, tmp_path: Path, fast: bool) -> None:
     assert end.commits_behind.tolist() == (commits if lost else [])
 
 
-@FORMS
-def test_a_next_file_with_garbage_is_where_the_log_goes_on(tmp_path: Path, fast: bool) -> None:
+def test_a_next_file_with_garbage_is_where_the_log_goes_on(tmp_path: Path) -> None:
     log = base()
     home = log.write(tmp_path / "env")
     (home / NEXT).write_bytes(bytes(log.file.follower().data) + b"\xa5\x17\xc3" * 100)
-    snapshot = snapshot_of(home, fast=fast)
+    snapshot = snapshot_of(home)
     assert (snapshot.end.next_lsn, snapshot.end.cut_size) == (1 << 32 | 38, 300)
     assert snapshot.end.last_lsn == 1 << 32
     assert contents_of(snapshot) == db(b"3")
@@ -472,8 +469,7 @@ def same(one: Snapshot, other: Snapshot) -> None:
     ]
 
 
-@FORMS
-def test_an_earlier_end_is_that_of_a_log_cut_there(tmp_path: Path, fast: bool) -> None:
+def test_an_earlier_end_is_that_of_a_log_cut_there(tmp_path: Path) -> None:
     log = base()
     log.next_file()
     log.ln(b"b", b"5", txn=8)
@@ -491,12 +487,12 @@ def test_an_earlier_end_is_that_of_a_log_cut_there(tmp_path: Path, fast: bool) -
             if file.no == 0:
                 (cut_home / NEXT).unlink()
             try:
-                expected = snapshot_of(cut_home, fast=fast)
+                expected = snapshot_of(cut_home)
             except InputError:
                 with pytest.raises(InputError):
-                    snapshot_of(home, to_lsn=lsn, fast=fast)
+                    snapshot_of(home, to_lsn=lsn)
                 continue
-            same(snapshot_of(home, to_lsn=lsn, fast=fast), expected)
+            same(snapshot_of(home, to_lsn=lsn), expected)
             ends += 1
     assert ends > 12
 

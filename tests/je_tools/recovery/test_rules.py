@@ -16,7 +16,6 @@ from tests.builders.trees import DUPLICATES, TreeLog, lsn_of, simple, slot
 from tests.je_tools.corpus_snapshots import database_named
 from tests.je_tools.snapshots import NOW_MS, codes_of, contents_of, snapshot_of
 
-FORMS = pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
 INVISIBLE, REPLICATED = 0x10, 0x20
 ABORT_KNOWN_DELETED, ABORT_DATA, EXPIRATION = 1, 8, 128
 ABORT_TOMBSTONE, ABORT_MODIFIED, BLIND_DELETION, ABORT_CREATED = 8, 0x10, 0x20, 0x80
@@ -26,8 +25,8 @@ PROVISIONAL = 0x80
 Steps = Callable[[TreeLog, int], object]
 
 
-def found(log: TreeLog, folder: Path, fast: bool) -> list[tuple[bytes, bytes]]:
-    snapshot = snapshot_of(log.write(folder / "env"), fast=fast)
+def found(log: TreeLog, folder: Path) -> list[tuple[bytes, bytes]]:
+    snapshot = snapshot_of(log.write(folder / "env"))
     plan_recovery(snapshot)
     return contents_of(snapshot)["db"]
 
@@ -73,13 +72,12 @@ BEHIND: dict[str, tuple[Steps, list[tuple[bytes, bytes]]]] = {
 }
 
 
-@FORMS
 @pytest.mark.parametrize("name", BEHIND)
-def test_behind_a_checkpoint(name: str, tmp_path: Path, fast: bool) -> None:
+def test_behind_a_checkpoint(name: str, tmp_path: Path) -> None:
     steps, expected = BEHIND[name]
     log = simple({b"a": b"1"})
     steps(log, 0)
-    assert found(log, tmp_path, fast) == expected
+    assert found(log, tmp_path) == expected
 
 
 def checkpointed(steps: Callable[[TreeLog, int], int], behind: Steps | None = None) -> TreeLog:
@@ -128,14 +126,12 @@ UNDONE: dict[str, tuple[Callable[[TreeLog, int], int], Steps | None, list[tuple[
 }
 
 
-@FORMS
 @pytest.mark.parametrize("name", UNDONE)
-def test_what_a_slot_holds_is_taken_back(name: str, tmp_path: Path, fast: bool) -> None:
+def test_what_a_slot_holds_is_taken_back(name: str, tmp_path: Path) -> None:
     steps, behind, expected = UNDONE[name]
-    assert found(checkpointed(steps, behind), tmp_path, fast) == expected
+    assert found(checkpointed(steps, behind), tmp_path) == expected
 
 
-@FORMS
 @pytest.mark.parametrize("state", [KNOWN_DELETED, PENDING_DELETED])
 @pytest.mark.parametrize(
     ("steps", "expected"),
@@ -148,45 +144,40 @@ def test_what_a_slot_holds_is_taken_back(name: str, tmp_path: Path, fast: bool) 
     ids=["alone", "written", "deleted", "open"],
 )
 def test_deleted_slots(
-    tmp_path: Path, fast: bool, state: int, steps: Steps | None, expected: list[tuple[bytes, bytes]]
+    tmp_path: Path, state: int, steps: Steps | None, expected: list[tuple[bytes, bytes]]
 ) -> None:
     log = TreeLog()
     log.database(b"db", log.tree([slot(b"a", log.ln(b"a", b"old"), state)]))
     log.checkpoint()
     if steps:
         steps(log, 0)
-    assert found(log, tmp_path, fast) == expected
+    assert found(log, tmp_path) == expected
 
 
-@FORMS
-def test_a_deleted_slot_with_the_record_s_own_place_stays_deleted(
-    tmp_path: Path, fast: bool
-) -> None:
+def test_a_deleted_slot_with_the_record_s_own_place_stays_deleted(tmp_path: Path) -> None:
     log = TreeLog()
     first = log.here
     own = log.ln(b"a", b"1", txn=5)
     log.end(5)
     log.database(b"db", log.tree([slot(b"a", own, KNOWN_DELETED)]))
     log.checkpoint(first_active_lsn=first)
-    assert found(log, tmp_path, fast) == []
+    assert found(log, tmp_path) == []
 
 
-@FORMS
-def test_records_that_the_cleaner_moved(tmp_path: Path, fast: bool) -> None:
+def test_records_that_the_cleaner_moved(tmp_path: Path) -> None:
     """They come again outside of transactions, with the same content, and the newest counts."""
     log = simple({b"a": b"1", b"b": b"1"})
     moved = log.ln(b"a", b"1", vlsn=7, entry_flags=8)
-    assert found(log, tmp_path, fast) == [(b"a", b"1"), (b"b", b"1")]
-    snapshot = snapshot_of(tmp_path / "env", fast=fast)
+    assert found(log, tmp_path) == [(b"a", b"1"), (b"b", b"1")]
+    snapshot = snapshot_of(tmp_path / "env")
     (database,) = (each for each in snapshot.databases.values() if each.name == "db")
     (records,) = snapshot.records(database)
     assert records.lsn.tolist()[0] == moved
     assert records.vlsn.tolist()[0] == 7
 
 
-@FORMS
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_rollback_period(tmp_path: Path, fast: bool, ends: bool) -> None:
+def test_a_rollback_period(tmp_path: Path, ends: bool) -> None:
     """What lies in it goes back to what the same transaction had written before."""
     log = TreeLog()
     first = log.here
@@ -198,15 +189,14 @@ def test_a_rollback_period(tmp_path: Path, fast: bool, ends: bool) -> None:
     log.checkpoint(first_active_lsn=first)
     log.rollback(matchpoint, [-5], ends=ends)
     log.end(-5)
-    assert found(log, tmp_path, fast) == [(b"a", b"kept")]
+    assert found(log, tmp_path) == [(b"a", b"kept")]
 
 
-@FORMS
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("commits", [False, True])
 @pytest.mark.parametrize("in_front", [False, True])
 def test_a_rollback_goes_back_in_the_whole_transaction(
-    tmp_path: Path, fast: bool, in_front: bool, commits: bool, ends: bool
+    tmp_path: Path, in_front: bool, commits: bool, ends: bool
 ) -> None:
     """Over all that it takes back, and over what was in front, if that was not committed."""
     log = TreeLog()
@@ -224,7 +214,7 @@ def test_a_rollback_goes_back_in_the_whole_transaction(
     if commits:
         log.end(-5)
     expected = b"in front" if in_front and commits else b"old"
-    assert found(log, tmp_path, fast) == [(b"a", expected)]
+    assert found(log, tmp_path) == [(b"a", expected)]
 
 
 def test_what_a_rollback_takes_back_is_of_no_open_transaction(tmp_path: Path) -> None:
@@ -275,22 +265,20 @@ def test_what_an_undone_version_tells(tmp_path: Path) -> None:
     assert records.tombstone.tolist() == [True]
 
 
-@FORMS
-def test_a_deletion_that_did_not_look(tmp_path: Path, fast: bool) -> None:
+def test_a_deletion_that_did_not_look(tmp_path: Path) -> None:
     """What it has deleted is there again, under the place of the deletion."""
     log = TreeLog()
     first = log.here
     gone = log.ln(b"k\x01", None, txn=5, flags2=BLIND_DELETION)
     log.database(b"db", log.tree([slot(b"k\x01", gone, KNOWN_DELETED)]), db_flags=DUPLICATES)
     log.checkpoint(first_active_lsn=first)
-    assert found(log, tmp_path, fast) == [(b"k", b"")]
+    assert found(log, tmp_path) == [(b"k", b"")]
     log.end(5)
-    assert found(log, tmp_path, fast) == []
+    assert found(log, tmp_path) == []
 
 
-@FORMS
 @pytest.mark.parametrize("place", ["root", "left", "right"])
-def test_changes_below_a_node_that_cannot_be_read(tmp_path: Path, fast: bool, place: str) -> None:
+def test_changes_below_a_node_that_cannot_be_read(tmp_path: Path, place: str) -> None:
     """They come all the same, in the order of keys, and `recover` tells of the damage."""
     log = TreeLog()
     left = log.node([slot(b"", log.node([slot(b"a", log.ln(b"a", b"1"))]))], level=2)
@@ -307,7 +295,7 @@ def test_changes_below_a_node_that_cannot_be_read(tmp_path: Path, fast: bool, pl
     data = bytearray(path.read_bytes())
     data[{"root": root, "left": left, "right": right}[place] + 20] ^= 1
     path.write_bytes(data)
-    snapshot = snapshot_of(home, fast=fast)
+    snapshot = snapshot_of(home)
     plan_recovery(snapshot)
     assert codes_of(snapshot) == ["tree-damage"]
     left_over = {"root": [], "left": [b"n"], "right": [b"a"]}[place]
@@ -327,19 +315,17 @@ def test_the_removal_of_a_database_is_no_undone_creation(tmp_path: Path) -> None
     assert [each.what for each in plan.database_changes] == ["removed"]
 
 
-@FORMS
-def test_a_rollback_period_takes_back_its_own_transactions_only(tmp_path: Path, fast: bool) -> None:
+def test_a_rollback_period_takes_back_its_own_transactions_only(tmp_path: Path) -> None:
     log = simple({b"a": b"1", b"b": b"1"})
     matchpoint = log.end(-6)
     log.ln(b"a", b"2", txn=-5, entry_flags=INVISIBLE)
     log.ln(b"b", b"2", txn=-7)
     log.rollback(matchpoint, [-5])
     log.end(-7)
-    assert found(log, tmp_path, fast) == [(b"a", b"1"), (b"b", b"2")]
+    assert found(log, tmp_path) == [(b"a", b"1"), (b"b", b"2")]
 
 
-@FORMS
-def test_a_rollback_period_before_the_checkpoint_does_not_count(tmp_path: Path, fast: bool) -> None:
+def test_a_rollback_period_before_the_checkpoint_does_not_count(tmp_path: Path) -> None:
     log = TreeLog()
     first = log.here
     own = log.ln(b"a", b"1", txn=-5)
@@ -347,11 +333,10 @@ def test_a_rollback_period_before_the_checkpoint_does_not_count(tmp_path: Path, 
     log.end(-5)
     log.database(b"db", log.tree([slot(b"a", own)]))
     log.checkpoint(first_active_lsn=first)
-    assert found(log, tmp_path, fast) == [(b"a", b"1")]
+    assert found(log, tmp_path) == [(b"a", b"1")]
 
 
-@FORMS
-def test_names_of_databases_that_were_not_committed(tmp_path: Path, fast: bool) -> None:
+def test_names_of_databases_that_were_not_committed(tmp_path: Path) -> None:
     """A creation that is open has a descriptor, and no name leads to it."""
     log = simple({b"a": b"1"})
     fields = {"flags": 0, "flags2": 0, "db_id": 1, "txn_id": 9, "txn_prev_lsn": -1, "data": b""}
@@ -360,25 +345,23 @@ def test_names_of_databases_that_were_not_committed(tmp_path: Path, fast: bool) 
     log.put("NameLN_TX", fields | made)
     gone = {"name_db_id": 6, "deleted": 1, "key": b"db", "operation": 0}
     log.put("NameLN_TX", fields | {"data": None} | gone)
-    snapshot = snapshot_of(log.write(tmp_path / "env"), fast=fast)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
     assert contents_of(snapshot) == {"db": [(b"a", b"1")], "more": [(b"x", b"9")]}
     log.end(9)
-    snapshot = snapshot_of(log.write(tmp_path / "env"), fast=fast)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
     assert contents_of(snapshot).keys() == {"more"}
 
 
-@FORMS
-def test_a_database_without_a_root_has_no_records(tmp_path: Path, fast: bool) -> None:
+def test_a_database_without_a_root_has_no_records(tmp_path: Path) -> None:
     log = TreeLog()
     log.database(b"db", -1)
     log.checkpoint()
     log.ln(b"a", b"1", txn=5)
     log.end(5)
-    assert found(log, tmp_path, fast) == []
+    assert found(log, tmp_path) == []
 
 
-@FORMS
-def test_a_root_behind_the_checkpoint(tmp_path: Path, fast: bool) -> None:
+def test_a_root_behind_the_checkpoint(tmp_path: Path) -> None:
     """It counts for the database that the descriptor knew without one."""
     log = TreeLog()
     log.database(b"db", -1)
@@ -387,11 +370,10 @@ def test_a_root_behind_the_checkpoint(tmp_path: Path, fast: bool) -> None:
     log.end(5)
     log.ln(b"b", b"2", txn=6)
     log.end(6)
-    assert found(log, tmp_path, fast) == [(b"a", b"1"), (b"b", b"2")]
+    assert found(log, tmp_path) == [(b"a", b"1"), (b"b", b"2")]
 
 
-@FORMS
-def test_nodes_behind_the_checkpoint(tmp_path: Path, fast: bool) -> None:
+def test_nodes_behind_the_checkpoint(tmp_path: Path) -> None:
     """The newest version of each node counts, and never an older one than the parent names."""
     log = TreeLog()
     one, other = log.ln(b"a", b"1"), log.ln(b"a", b"2")
@@ -402,11 +384,10 @@ def test_nodes_behind_the_checkpoint(tmp_path: Path, fast: bool) -> None:
     log.node([slot(b"a", one), slot(b"b", one)], node_id=9)
     log.node([slot(b"a", other), slot(b"c", one)], node_id=9)
     log.node([slot(b"z", one)], node_id=77)
-    assert found(log, tmp_path, fast) == [(b"a", b"2"), (b"c", b"1")]
+    assert found(log, tmp_path) == [(b"a", b"2"), (b"c", b"1")]
 
 
-@FORMS
-def test_a_delta_behind_the_checkpoint(tmp_path: Path, fast: bool) -> None:
+def test_a_delta_behind_the_checkpoint(tmp_path: Path) -> None:
     log = TreeLog()
     lsns = {key: log.ln(key, b"1") for key in (b"a", b"b", b"d")}
     leaf = log.node([slot(key, lsn) for key, lsn in lsns.items()], node_id=9)
@@ -418,7 +399,7 @@ def test_a_delta_behind_the_checkpoint(tmp_path: Path, fast: bool) -> None:
         slot(b"d", lsns[b"d"], KNOWN_DELETED),
     ]
     log.delta(news, leaf, node_id=9, full_slot_count=3)
-    assert found(log, tmp_path, fast) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"2")]
+    assert found(log, tmp_path) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"2")]
 
 
 def test_what_expires(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ PATIENCE_S = 600
 def eager(monkeypatch: pytest.MonkeyPatch) -> list[JoinedSink]:
     """Workers also for a small log, in ranges of some kilobytes; the sinks that were used."""
     monkeypatch.setattr("je_tools.workers.PROCESSES_FROM", 1)
-    monkeypatch.setattr("je_tools.scan.PLAIN_LIMIT", 1)
+    monkeypatch.setattr("je_tools.scan.ONE_THREAD_MAX", 1)
     monkeypatch.setattr("je_tools.sinks.entries.JOINED_FILE_SIZE", 1)
     monkeypatch.setattr(reader, "RANGE_SIZE", 20_000)
     used: list[JoinedSink] = []
@@ -190,7 +190,7 @@ def by_workers(folder: Path, *, hold: bool = False) -> list[str | Path]:
         "from je_tools.sinks import parquet_join\n"
         "from je_tools.sinks import entries\n"
         "reader.RANGE_SIZE, entries.JOINED_FILE_SIZE = 20_000, 1\n"
-        "workers.PROCESSES_FROM = scan.PLAIN_LIMIT = 1\n"
+        "workers.PROCESSES_FROM = scan.ONE_THREAD_MAX = 1\n"
         "def stand(*_): print('joins', flush=True); time.sleep(600)\n"
         + ("parquet_join.Joiner.append = stand\n" if hold else "")
         + "if __name__ == '__main__':\n"

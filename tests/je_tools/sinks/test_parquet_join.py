@@ -92,22 +92,21 @@ def some_table(rng: random.Random, n: int) -> pa.Table:
     return rest.add_column(2, "words", words)
 
 
-def joined(files: list[bytes], *, fast: bool = False) -> bytes:
+def joined(files: list[bytes]) -> bytes:
     out = io.BytesIO()
-    joiner = Joiner(out, fast)
+    joiner = Joiner(out)
     for file in files:
-        joiner.append(take_apart(memoryview(file), fast=fast), memoryview(file))
+        joiner.append(take_apart(memoryview(file)), memoryview(file))
     joiner.finish()
     return out.getvalue()
 
 
-@pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: f"{len(sizes)}-{sizes[-1]}")
-def test_the_same_bytes_as_of_one_writer(sizes: list[int], write: Write, fast: bool) -> None:
+def test_the_same_bytes_as_of_one_writer(sizes: list[int], write: Write) -> None:
     """Footer, statistics and page indexes included: its row groups are those of the parts."""
     tables = [some_table(random.Random(SEED + i), n) for i, n in enumerate(sizes)]
-    file = joined([write(table, 30) for table in tables], fast=fast)
+    file = joined([write(table, 30) for table in tables])
     assert file == write(pa.concat_tables(tables).combine_chunks(), 30)
 
 
@@ -168,7 +167,7 @@ def test_other_schemas_are_refused() -> None:
 @pytest.mark.parametrize("file", [b"", b"PAR1", b"PAR1\0\0\0\0PAR1", b"PAR1\xff\xff\0\0PAR1"])
 def test_what_is_no_parquet_file_is_refused(file: bytes) -> None:
     with pytest.raises(Exception, match=r"Parquet|Thrift|row groups"):
-        take_apart(memoryview(file), fast=False)
+        take_apart(memoryview(file))
 
 
 def test_nothing_to_join_is_an_error() -> None:

@@ -30,20 +30,20 @@ Plant = Callable[[Planting], tuple[int, str]]
 """Plants a fault, and gives where it is to be found and a part of what is to be said."""
 
 
-def findings(home: Path, *, now_ms: int = 0, fast: bool | None = None) -> list[Finding]:
+def findings(home: Path, *, now_ms: int = 0) -> list[Finding]:
     environment = open_environment([home])
-    scanner = Scanner(threads=2, fast=fast)
+    scanner = Scanner(threads=2)
     opened = partial(open_trees, environment, scanner, now_ms)
     return list(tree_findings(environment, scanner, opened, utilization=True))
 
 
 def findings_behind_a_scan(
-    home: Path, *, fast: bool, now_ms: int = 0, most: int = RECORDS_MAX
+    home: Path, *, now_ms: int = 0, most: int = RECORDS_MAX
 ) -> list[Finding]:
     """The same where the whole log has been summed before, as the command does it."""
     environment = open_environment([home])
-    scanner = Scanner(threads=2, fast=fast)
-    prints = Fingerprints(Printing.at_random(fast=fast), most)
+    scanner = Scanner(threads=2)
+    prints = Fingerprints(Printing.at_random(), most)
     list(verify(environment, scanner, Totals(environment.name), prints=prints))
     opened = partial(open_trees, environment, scanner, now_ms)
     return list(tree_findings(environment, scanner, opened, utilization=True, prints=prints))
@@ -56,14 +56,14 @@ def test_sound_logs_have_no_fault(each: Environment) -> None:
         assert [one for one in found if "old-form-left-out" not in one] == []
     else:
         assert found == []
-    again = findings_behind_a_scan(each.home, fast=True, now_ms=LATER_MS)
+    again = findings_behind_a_scan(each.home, now_ms=LATER_MS)
     assert [one.text() for one in again] == found
 
 
 @pytest.mark.parametrize("name", ["v17-dups", "v15-ttl", "v8-basic"])
 def test_kernels_and_their_plain_twins_agree(name: str) -> None:
     home = FIXTURES / name / "env"
-    assert findings(home, fast=True) == findings(home, fast=False) == []
+    assert findings(home) == findings(home) == []
 
 
 def lsn_of(slot: dict[str, Any]) -> int:
@@ -337,9 +337,8 @@ def test_a_planted_fault_is_found_and_alone(plant: Plant, code: str, tmp_path: P
     found = findings(planting.home)
     assert [(one.code, one.lsn) for one in found] == [(code, lsn)], [one.text() for one in found]
     assert said in found[0].text()
-    for fast in (False, True):
-        assert findings_behind_a_scan(planting.home, fast=fast) == found
-    assert findings_behind_a_scan(planting.home, fast=True, most=500) == found
+    assert findings_behind_a_scan(planting.home) == found
+    assert findings_behind_a_scan(planting.home, most=500) == found
 
 
 def test_a_fault_is_told_with_its_place_and_the_keys_that_it_costs(tmp_path: Path) -> None:
@@ -385,8 +384,7 @@ def test_a_damaged_record_in_a_file_that_others_follow(tmp_path: Path) -> None:
     (found,) = findings(planting.home)
     assert (found.code, found.lsn) == ("tree-record", lsn)
     assert "a wrong checksum" in found.text()
-    for fast in (False, True):
-        assert findings_behind_a_scan(planting.home, fast=fast) == [found]
+    assert findings_behind_a_scan(planting.home) == [found]
 
 
 def test_a_stray_slot_after_a_crash_is_no_damage(tmp_path: Path) -> None:

@@ -144,10 +144,9 @@ def home_of(folder: Path, count: int, each: int) -> Path:
     return log.write(folder)
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "compiled"])
-def test_records_of_a_missing_file(tmp_path: Path, fast: bool) -> None:
+def test_records_of_a_missing_file(tmp_path: Path) -> None:
     """Each is counted, however often the tree is read; few are kept."""
-    snapshot = snapshot_of(home_of(tmp_path / "env", 100, 100), fast=fast, threads=2)
+    snapshot = snapshot_of(home_of(tmp_path / "env", 100, 100), threads=2)
     database = snapshot.databases[FIRST_ID]
     gc.collect()
     before = sum(isinstance(each, Fault) for each in gc.get_objects())
