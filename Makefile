@@ -43,10 +43,14 @@ format: dev
 	$(BIN)/ruff format $(TREES)
 	cargo fmt --manifest-path formats/native/Cargo.toml --all
 
-# setuptools would put files that are gone from the tree into the wheel out of build/lib.
+# setuptools would put files that are gone from the tree into the wheel out of build/lib. The tag
+# names the oldest glibc that has every symbol the extension is linked to; auditwheel refuses to
+# give one where a library would have to be bundled.
 dist: venv
-	rm -rf build/lib build/bdist.*
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	rm -rf build/lib build/bdist.* build/wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	--wheel-dir build/wheel .
+	$(BIN)/python -m auditwheel repair --patcher none --wheel-dir dist build/wheel/*.whl
 	@ls -l dist/*.whl
 
 # What is measured is what users have: an editable install looks for its source tree at each start.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv and installs the project into it, editable: `scripts/venv.sh base|dev`.
-# base: what a user needs, Spark included; dev: with the extras test and lint as well.
+# base: what a user needs, Spark included, and what makes a wheel of it; dev: with the extras test
+# and lint as well.
 # A .venv is used again as long as pyproject.toml, this script and the Python are the same; the
 # extension is built anew when its sources have changed.
 set -euo pipefail
@@ -46,8 +47,8 @@ if [ "$(cat .venv/stamp-base 2>/dev/null)" != "$stamp" ]; then
     "$python" -m venv .venv
 fi
 case $what in
-base) target='.[spark]' ;;
-dev) target='.[spark,test,lint]' ;;
+base) target='.[spark,dist]' ;;
+dev) target='.[spark,dist,test,lint]' ;;
 *) echo "usage: scripts/venv.sh base|dev" >&2; exit 2 ;;
 esac
 echo "installing $target into .venv" >&2
