@@ -1,4 +1,4 @@
-"""The wheel holds every module of the tree, and works alone in an empty environment.
+"""The wheel holds every module of the tree, and works where nothing else is, a compiler neither.
 
 An editable install finds modules that a wheel leaves out, hence the look into a built one.
 """
@@ -6,17 +6,83 @@ An editable install finds modules that a wheel leaves out, hence the look into a
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.corpus import FIXTURES, ROOT
 
 PLACES = {"je_tools": "je_tools", "commands": "je_tools/commands", "formats": "je_tools/formats"}
+
+GLIBC_MAX = (2, 34)
+"""What the extension needs at most, on whatever system it is linked."""
+
+
+class Installed:
+    """The wheel in an environment with what it requires, and without a path to a compiler."""
+
+    def __init__(self, folder: Path, wheel: Path) -> None:
+        self._scripts = folder / "venv" / "bin"
+        self._path = folder / "nothing"
+        self._path.mkdir()
+        _run([sys.executable, "-m", "venv", folder / "venv"])
+        (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
+        # What it requires is here already: hundreds of megabytes that need not be fetched again.
+        for required in _required_by(_Unpacked(wheel)):
+            for name in _top_names(required) - {path.name for path in site.iterdir()}:
+                (site / name).symlink_to(Path(str(required.locate_file(name))))
+        # To compile what is installed takes longer than all else.
+        self.run("python", "-m", "pip", "install", "--no-index", "--no-compile", wheel)
+
+    def run(self, script: str, *arguments: str | Path) -> str:
+        """What a script prints; it must end well."""
+        return _run([self._scripts / script, *arguments], cwd=self._path, PATH=str(self._path))
+
+    def find(self, program: str) -> str | None:
+        """Where scripts find a program."""
+        return shutil.which(program, path=str(self._path))
+
+
+class _Unpacked(Distribution):
+    """The metadata of a wheel."""
+
+    def __init__(self, wheel: Path) -> None:
+        self.wheel = wheel
+
+    def read_text(self, filename: str) -> str | None:
+        with zipfile.ZipFile(self.wheel) as archive:
+            held = [name for name in archive.namelist() if name.endswith(f".dist-info/{filename}")]
+            return archive.read(held[0]).decode() if held else None
+
+    def locate_file(self, path: str | os.PathLike[str]) -> Path:
+        raise FileNotFoundError(path)
+
+
+def _required_by(asks: Distribution) -> Iterable[Distribution]:
+    """What is required without extras, and by that in turn; each once."""
+    found: dict[str, Distribution] = {}
+    todo = [asks]
+    while todo:
+        for requirement in map(Requirement, todo.pop().requires or ()):
+            is_asked = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if is_asked and requirement.name not in found:
+                found[requirement.name] = distribution(requirement.name)
+                todo.append(found[requirement.name])
+    return found.values()
+
+
+def _top_names(of: Distribution) -> set[str]:
+    """What of a distribution lies right below site-packages."""
+    return {path.parts[0] for path in of.files or ()} - {"..", "__pycache__"}
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +101,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def _run(command: list[str | Path], cwd: Path | None = None) -> str:
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel, installed once."""
+    return Installed(tmp_path_factory.mktemp("installed"), wheel)
+
+
+def _run(command: list[str | Path], cwd: Path | None = None, **variables: str) -> str:
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    environment.update(variables)
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     # What the extension depends on is compiled already.
     environment["CARGO_TARGET_DIR"] = str(ROOT / "build" / "native")
@@ -57,22 +130,40 @@ def test_the_wheel_holds_the_tree(wheel: Path) -> None:
     expected |= {f"je_tools/audit/templates/{path.name}" for path in templates.iterdir()}
     expected |= {f"je_tools/formats/_native.{suffix}" for suffix in ("pyi", "abi3.so")}
     with zipfile.ZipFile(wheel) as archive:
-        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+        names = {name for name in archive.namelist() if not name.endswith("/")}
+    held = {name for name in names if ".dist-info/" not in name}
     assert held == expected
 
 
-def test_the_wheel_works_alone(wheel: Path, tmp_path: Path) -> None:
-    _run([sys.executable, "-m", "venv", tmp_path / "venv"])
-    scripts = tmp_path / "venv" / "bin"
-    # To compile what is installed takes longer than all else.
-    _run([scripts / "python", "-m", "pip", "install", "--quiet", "--no-compile", wheel])
-    version = wheel.name.split("-")[1]
-    assert version in _run([scripts / "je-tools", "--version"], cwd=tmp_path)
-    assert "export" in _run([scripts / "db-dump", "--help"], cwd=tmp_path)
-    assert "changes nothing" in _run([scripts / "db-recover", "--help"], cwd=tmp_path)
+def test_the_tag_says_where_it_runs(wheel: Path) -> None:
+    name = re.fullmatch(r"je_tools-[^-]+-(cp311-abi3-manylinux_(\d+)_(\d+)_(\w+))\.whl", wheel.name)
+    assert name
+    assert (int(name[2]), int(name[3])) <= GLIBC_MAX
+    assert name[4] == platform.machine()
+    text = _Unpacked(wheel).read_text("WHEEL") or ""
+    assert re.findall(r"^Tag: (.*)$", text, re.MULTILINE) == [name[1]]
+
+
+def test_it_works_without_a_compiler(installed: Installed) -> None:
+    for compiler in ("cc", "gcc", "clang", "cargo", "rustc"):
+        assert installed.find(compiler) is None
     home = FIXTURES / "v17-basic" / "env"
-    assert "INS_LN_TX" in _run([scripts / "je-tools", "summary", home], cwd=tmp_path)
-    _run([scripts / "je-tools", "verify", home], cwd=tmp_path)
-    assert "nothing to write" in _run([scripts / "db-recover", home], cwd=tmp_path)
-    installed = _run([scripts / "python", "-m", "pip", "list", "--format=freeze"], cwd=tmp_path)
-    assert "pyspark" not in installed
+    installed.run("je-tools", "verify", home)
+    assert "INS_LN_TX" in installed.run("je-tools", "dump", home, "--type", "INS_LN_TX")
+    assert "people" in installed.run("je-tools", "count", home)
+    assert "INS_LN_TX" in installed.run("je-tools", "summary", home)
+
+
+def test_its_commands(wheel: Path, installed: Installed) -> None:
+    assert wheel.name.split("-")[1] in installed.run("je-tools", "--version")
+    assert "export" in installed.run("db-dump", "--help")
+    assert "changes nothing" in installed.run("db-recover", "--help")
+    assert "nothing to write" in installed.run("db-recover", FIXTURES / "v17-basic" / "env")
+
+
+def test_it_needs_nothing_else(installed: Installed) -> None:
+    installed.run("python", "-m", "pip", "check")
+    listed = installed.run("python", "-m", "pip", "list", "--format=freeze")
+    names = {line.split("==")[0] for line in listed.splitlines()}
+    assert {"je-tools", "numpy"} <= names
+    assert names & {"pyspark", "numba", "llvmlite", "pytest", "duckdb"} == set()
