@@ -17,3 +17,6 @@ pub mod rows;
 pub mod spans;
 pub mod text;
 pub mod thrift;
+
+#[cfg(test)]
+mod testing;

@@ -58,7 +58,7 @@ impl Values<'_> {
             Values::Nothing => true,
             Values::Hex(spans) | Values::Print(spans) | Values::Text(spans) => spans.len() == rows,
             Values::Decimal(numbers) | Values::Lsn(numbers) => numbers.len() == rows,
-            Values::List(first, _) => first.len() == rows + 1,
+            Values::List(first, _) => first.len().checked_sub(1) == Some(rows),
             Values::Choice(tables, places, _) => tables.len() == rows && places.len() == rows,
         }
     }
@@ -331,6 +331,7 @@ fn row_of(table: &Table<'_>, row: i64) -> Result<usize, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{bytes, numbers, places};
     use proptest::prelude::*;
 
     fn cell<'a>(before: &'a [u8], values: Values<'a>, after: &'a [u8]) -> Cell<'a> {
@@ -403,6 +404,9 @@ mod tests {
         assert!(Table::new(2, vec![cell(b"", Values::Decimal(&[1]), b"")]).is_err());
         let valid = Cell { valid: Some(&[true]), ..cell(b"", Values::Nothing, b"") };
         assert!(Table::new(2, vec![valid]).is_err());
+        let item = Table::new(0, vec![]).unwrap();
+        let list = Values::List(&[], Box::new(item));
+        assert!(Table::new(usize::MAX, vec![cell(b"", list, b"")]).is_err());
         let wrong = Spans::new(b"abc", &[2], &[2]).unwrap();
         let table = Table::new(1, vec![cell(b"", Values::Text(wrong), b"")]).unwrap();
         assert_eq!(table.write(&mut [0; 99], None), Err(Failure::Outside));
@@ -450,6 +454,47 @@ mod tests {
                 first + &last
             }).collect();
             prop_assert_eq!(lines(&Table::new(rows.len(), cells).unwrap()), told);
+        }
+
+        #[test]
+        fn any_tables_are_written_inside_the_room(
+            data in bytes(40),
+            (starts, sizes) in places(0..5),
+            (first, spare) in (numbers(6), numbers(5)),
+            (tables, rows) in (numbers(5), numbers(5)),
+            valid in proptest::collection::vec(any::<bool>(), 5),
+            (inner, bit, form) in (0_usize..4, 0_u32..70, 0_usize..6),
+            (before, instead) in (bytes(40), bytes(3)),
+            room in 0_usize..400,
+        ) {
+            let n = starts.len();
+            let spans = Spans::new(&data, &starts, &sizes).unwrap();
+            let item = || {
+                Table::new(inner, vec![cell(b",", Values::Decimal(&first[..inner]), b"")]).unwrap()
+            };
+            let values = match form {
+                0 => Values::Hex(spans),
+                1 => Values::Print(spans),
+                2 => Values::Text(spans),
+                3 => Values::Lsn(&spare[..n]),
+                4 => Values::List(&first[..n + 1], Box::new(item())),
+                _ => Values::Choice(&tables[..n], &rows[..n], vec![item(), item()]),
+            };
+            let some = Cell {
+                instead: Label::new(&instead),
+                valid: Some(&valid[..n]),
+                present: Some((&spare[..n], bit)),
+                ..cell(&before, values, b"]")
+            };
+            let open = Cell { opens: true, ..cell(b"[", Values::Nothing, b"") };
+            let table = Table::new(n, vec![open, some]);
+            prop_assert_eq!(table.is_ok(), bit < 64);
+            let Ok(table) = table else { return Ok(()) };
+            table.bound();
+            let (mut out, mut ends) = (vec![0; room], vec![0; n]);
+            let found = table.write(&mut out, None);
+            prop_assert!(found.is_ok_and(|end| end <= room) || found.is_err());
+            prop_assert_eq!(table.write(&mut out, Some(&mut ends)), found);
         }
     }
 }

@@ -80,8 +80,12 @@ impl<'a> Part<'a> {
     fn write(&self, row: usize, type_no: u8, parents: &Table<'_>, out: &mut Vec<u8>) -> Option<()> {
         let ops = self.ops_of(type_no)?;
         let first = usize::try_from(*self.firsts.get(row)?).ok()?;
-        for item in 0..usize::try_from(*self.counts.get(row)?).ok()? {
-            let item = Item { part: self, parents, row, place: first.checked_add(item)? };
+        let stop = first.checked_add(usize::try_from(*self.counts.get(row)?).ok()?)?;
+        if stop > self.values.rows {
+            return None;
+        }
+        for place in first..stop {
+            let item = Item { part: self, parents, row, place };
             for op in ops.chunks_exact(OP_WIDTH) {
                 if item.is_wanted(op)? {
                     item.write(op, out)?;
@@ -161,7 +165,7 @@ fn push_packed(out: &mut Vec<u8>, number: i64) {
 
 /// Return the payloads of entries: head, slots and tail of each, behind each other.
 ///
-/// Return `None` if the columns do not have what the programs ask for.
+/// Return `None` if the columns do not have what the programs ask for, or have less rows than items.
 pub fn encode(types: &[u8], head: Part<'_>, slots: Part<'_>, tail: Part<'_>) -> Option<Joined> {
     let mut out = Joined::with_capacity(types.len(), 0);
     for (row, &type_no) in types.iter().enumerate() {
@@ -177,6 +181,8 @@ pub fn encode(types: &[u8], head: Part<'_>, slots: Part<'_>, tail: Part<'_>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{bytes, mostly, numbers};
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     const NONE: Part<'_> = Part {
@@ -248,9 +254,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_program_ends(
-            ops in proptest::collection::vec(-1_i64..12, 0..3 * OP_WIDTH),
-            numbers in proptest::collection::vec(any::<i64>(), 6),
-            counts in proptest::collection::vec(-1_i64..4, 2),
+            ops in vec(-1_i64..12, 0..3 * OP_WIDTH),
+            numbers in vec(any::<i64>(), 6),
+            counts in vec(-1_i64..4, 2),
         ) {
             let size = ops.len() as i64;
             let values = Table { numbers: &numbers, rows: 2 };
@@ -260,6 +266,41 @@ mod tests {
                 firsts: &[0, 1], ..NONE
             };
             if let Some(found) = encode(&[0, 1], part, part, NONE) {
+                prop_assert_eq!(found.sizes.iter().sum::<i64>(), found.data.len() as i64);
+            }
+        }
+
+        #[test]
+        fn any_columns_are_written_or_refused(
+            types in vec(0_u8..2, 0..4),
+            (op_start, op_stop) in (vec(mostly(0..1), 0..3), vec(mostly(0..2), 0..3)),
+            ops in vec((-1_i64..12, vec(mostly(0..3), OP_WIDTH - 1)), 0..4),
+            data in bytes(12),
+            (values, sizes) in (numbers(0..16), numbers(0..16)),
+            (value_rows, size_rows) in (0_usize..5, 0_usize..5),
+            (counts, firsts) in (vec(mostly(0..3), 0..4), vec(mostly(0..3), 0..4)),
+            wild_rows: bool,
+        ) {
+            let op_stop: Vec<i64> =
+                op_stop.iter().map(|stop| stop.saturating_mul(OP_WIDTH as i64)).collect();
+            let ops: Vec<i64> =
+                ops.into_iter().flat_map(|(coding, rest)| [vec![coding], rest].concat()).collect();
+            let part = Part {
+                op_start: &op_start,
+                op_stop: &op_stop,
+                ops: &ops,
+                data: &data,
+                values: Table {
+                    numbers: &values,
+                    // Columns of no bytes may have any number of rows.
+                    rows: if wild_rows && values.is_empty() { 999 } else { value_rows },
+                },
+                sizes: Table { numbers: &sizes, rows: size_rows },
+                counts: &counts,
+                firsts: &firsts,
+            };
+            if let Some(found) = encode(&types, part, part, part) {
+                prop_assert_eq!(found.sizes.len(), types.len());
                 prop_assert_eq!(found.sizes.iter().sum::<i64>(), found.data.len() as i64);
             }
         }

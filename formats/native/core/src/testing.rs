@@ -1,0 +1,31 @@
+//! Whatever a caller may pass, for tests.
+
+use proptest::collection::{SizeRange, vec};
+use proptest::prelude::*;
+use std::ops::Range;
+
+/// Numbers of which most lie in short columns, or just outside of them.
+pub fn number() -> impl Strategy<Value = i64> {
+    let edges = vec![i64::MIN, i64::MAX, -1, 0, 0xffff_ffff, 1 << 32];
+    prop_oneof![6 => -2_i64..12, 1 => any::<i64>(), 1 => proptest::sample::select(edges)]
+}
+
+/// Numbers of which but a few are these.
+pub fn mostly(these: Range<i64>) -> impl Strategy<Value = i64> {
+    prop_oneof![24 => these, 1 => number()]
+}
+
+/// A column of any numbers.
+pub fn numbers(rows: impl Into<SizeRange>) -> impl Strategy<Value = Vec<i64>> {
+    vec(number(), rows)
+}
+
+/// Two of one length: where byte strings begin, and their sizes.
+pub fn places(rows: impl Into<SizeRange>) -> impl Strategy<Value = (Vec<i64>, Vec<i64>)> {
+    vec((number(), number()), rows).prop_map(|pairs| pairs.into_iter().unzip())
+}
+
+/// Any bytes, fewer than `most`.
+pub fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<u8>(), 0..most)
+}
