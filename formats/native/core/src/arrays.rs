@@ -37,6 +37,7 @@ pub fn distinct(column: &[i64]) -> Distinct {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::numbers;
     use proptest::prelude::*;
 
     #[test]
@@ -53,7 +54,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_row_has_its_number(column in proptest::collection::vec(-3_i64..3, 0..40)) {
+        fn every_row_has_its_number(column in numbers(0..40)) {
             let found = distinct(&column);
             for (row, &choice) in found.choice.iter().enumerate() {
                 prop_assert_eq!(found.values[choice as usize], column[row]);

@@ -160,6 +160,7 @@ pub fn contains(spans: &Spans<'_>, needle: &[u8]) -> Result<Vec<bool>, Outside> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{bytes, numbers, places};
     use proptest::prelude::*;
 
     const DATA: &[u8] = b"abc\x00\x7fdefghabc";
@@ -224,18 +225,48 @@ mod tests {
     proptest! {
         #[test]
         fn any_spans_are_gathered_or_refused(
-            data in proptest::collection::vec(any::<u8>(), 0..40),
-            pairs in proptest::collection::vec((-2_i64..42, -2_i64..42), 0..8),
-            limit in 0_usize..50,
+            data in bytes(40),
+            (starts, sizes) in places(0..8),
+            limit in prop_oneof![0_usize..20, Just(usize::MAX)],
+            most in prop_oneof![0_usize..100, Just(1_000)],
         ) {
-            let (starts, sizes): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
             let spans = Spans::new(&data, &starts, &sizes).unwrap();
             for form in [Form::Plain, Form::Hex, Form::Printable(limit)] {
-                if let Ok(Some((offsets, out))) = gather(&spans, form, 100) {
+                if let Ok(Some((offsets, out))) = gather(&spans, form, most) {
                     prop_assert_eq!(offsets.last().copied(), Some(out.len() as i32));
-                    prop_assert!(out.len() <= 100);
+                    prop_assert_eq!(offsets.len(), spans.len() + 1);
+                    prop_assert!(out.len() <= most);
                 }
             }
+        }
+
+        #[test]
+        fn any_spans_are_searched_or_refused(
+            data in proptest::collection::vec(0_u8..3, 0..40),
+            (starts, sizes) in places(0..8),
+            needle in proptest::collection::vec(0_u8..3, 0..4),
+        ) {
+            let spans = Spans::new(&data, &starts, &sizes).unwrap();
+            let told = |test: &dyn Fn(&[u8]) -> bool| {
+                (0..spans.len()).map(|row| Ok(spans.get(row)?.is_some_and(test))).collect()
+            };
+            let needle = &needle[..];
+            let begins: Result<Vec<bool>, Outside> = told(&|value| value.starts_with(needle));
+            prop_assert_eq!(starts_with(&spans, needle, false), begins);
+            prop_assert_eq!(starts_with(&spans, needle, true), told(&|value| value == needle));
+            let holds = |value: &[u8]| {
+                needle.is_empty() || value.windows(needle.len()).any(|some| some == needle)
+            };
+            prop_assert_eq!(contains(&spans, needle), told(&holds));
+        }
+
+        #[test]
+        fn any_lsns_are_told(lsns in numbers(0..9), most in prop_oneof![0..200_usize, Just(9_999)]) {
+            let told = |lsn: &i64| format!("0x{:x}/0x{:x}", lsn >> 32 & 0xffff_ffff, *lsn as u32);
+            let told: Vec<String> = lsns.iter().map(told).collect();
+            let found = lsn_texts(&lsns, most);
+            prop_assert_eq!(found.is_some(), told.concat().len() <= most);
+            prop_assert_eq!(found.map_or_else(|| told.clone(), |found| texts(&found)), told);
         }
     }
 }

@@ -249,6 +249,7 @@ fn put_varint(mut number: u64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{bytes, number, numbers};
     use proptest::prelude::*;
 
     /// Field 1 of a struct is taken out in role 1; its end is told in role 2.
@@ -311,6 +312,44 @@ mod tests {
                 let numbers: Vec<_> =
                     numbers.map(|(&n, &role)| if role == 2 { NOTHING } else { n }).collect();
                 prop_assert!(fill(&opened.text, &opened.places, &numbers).is_some());
+            }
+        }
+
+        #[test]
+        fn any_rules_are_followed_inside_the_bytes(
+            data in bytes(60),
+            (at, kind) in any::<(usize, u8)>(),
+            (count, state) in (number(), number()),
+            rules in numbers(0..3 * FIELDS),
+        ) {
+            for (at, kind) in [(at, kind), (at % 8, kind % 14)] {
+                if let Some(opened) = open(&data, Values { at, kind, count, state }, &rules) {
+                    prop_assert!(at <= opened.end && opened.end <= data.len());
+                    prop_assert_eq!(opened.places.len(), opened.numbers.len());
+                }
+            }
+        }
+
+        #[test]
+        fn any_numbers_are_filled_in_or_refused(
+            text in bytes(12),
+            places in proptest::collection::vec(
+                prop_oneof![6 => -1_i32..14, 1 => any::<i32>()], 0..5,
+            ),
+            values in numbers(0..5),
+        ) {
+            let sorted = {
+                let mut places = places.clone();
+                places.sort_unstable();
+                places
+            };
+            for places in [places, sorted] {
+                if let Some((out, ends)) = fill(&text, &places, &values) {
+                    prop_assert_eq!(ends.len(), values.len());
+                    // What is left out takes a byte away, which may be that of another number.
+                    let inside = ends.iter().all(|&end| end <= out.len() as i64);
+                    prop_assert!(values.contains(&LEFT_OUT) || ends.is_sorted() && inside);
+                }
             }
         }
     }

@@ -614,6 +614,8 @@ fn active_ops(program: &Program, type_no: u8, parent: impl Fn(usize) -> i64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{bytes, number, numbers, places};
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     const NO_TEST: [i64; TEST_WIDTH] = [0; TEST_WIDTH];
@@ -631,29 +633,35 @@ mod tests {
     }
 
     /// Flags, a base, and a number of items.
-    fn head() -> Program {
-        let ops = [
-            op(Coding::U8, 0, -1, &[]),
-            op(Coding::I32, 1, -1, &[]),
-            op(Coding::Packed, 2, -1, &[]),
-        ];
-        program(&ops, 3, 0)
+    fn head_ops() -> [Vec<i64>; 3] {
+        [op(Coding::U8, 0, -1, &[]), op(Coding::I32, 1, -1, &[]), op(Coding::Packed, 2, -1, &[])]
     }
 
     /// A state, a key, an LSN where the state has bit 1, a number where the flags of the parent
     /// have not.
-    fn item() -> Program {
-        let ops = [
+    fn item_ops() -> [Vec<i64>; 4] {
+        [
             op(Coding::U8, 0, -1, &[]),
             op(Coding::Bytes, 1, 0, &[]),
             op(Coding::CompactLsn, 2, -1, &[[0, 0, Ask::Set as i64, 1]]),
             op(Coding::I64, 3, -1, &[[0, 0, Ask::Not as i64, 9], [0, 1, Ask::Clear as i64, 1]]),
-        ];
-        program(&ops, 4, 1)
+        ]
+    }
+
+    fn tail_ops() -> [Vec<i64>; 2] {
+        [op(Coding::BytesI32, 0, 0, &[]), op(Coding::Rest, 1, 1, &[])]
+    }
+
+    fn head() -> Program {
+        program(&head_ops(), 3, 0)
+    }
+
+    fn item() -> Program {
+        program(&item_ops(), 4, 1)
     }
 
     fn tail() -> Program {
-        program(&[op(Coding::BytesI32, 0, 0, &[]), op(Coding::Rest, 1, 1, &[])], 2, 2)
+        program(&tail_ops(), 2, 2)
     }
 
     fn entry(flags: u8) -> Vec<u8> {
@@ -750,8 +758,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_decode_inside_their_entry(
-            bytes in proptest::collection::vec(any::<u8>(), 0..80),
-            changes in proptest::collection::vec((0_usize..40, any::<u8>()), 0..4),
+            bytes in vec(any::<u8>(), 0..80),
+            changes in vec((0_usize..40, any::<u8>()), 0..4),
             (start, stop) in (-2_i64..90, -2_i64..90),
         ) {
             let mut whole = entry(0);
@@ -777,9 +785,9 @@ mod tests {
 
         #[test]
         fn any_numbers_are_a_program_or_refused(
-            numbers in proptest::collection::vec(-2_i64..12, OP_WIDTH * 2),
+            numbers in vec(-2_i64..12, OP_WIDTH * 2),
             stop in 0_i64..40,
-            bytes in proptest::collection::vec(any::<u8>(), 0..40),
+            bytes in vec(any::<u8>(), 0..40),
         ) {
             if let Ok(program) = Program::parse(&[0; 256], &[stop; 256], &numbers, 5, 3) {
                 if let Ok(family) = Family::new(&program) {
@@ -787,6 +795,60 @@ mod tests {
                     let payloads =
                         Payloads { bytes: &bytes, types: &[1], starts: &[0], stops: &stops };
                     decode(&payloads, &family, true);
+                }
+            }
+        }
+
+        #[test]
+        fn any_family_decodes_any_payloads(
+            changes in vec((0..3_usize, 0..OP_WIDTH * 4, number()), 0..4),
+            (count, most) in (0_usize..4, prop_oneof![0_usize..50, Just(usize::MAX)]),
+            (flags, wild) in (0_u8..2, bytes(60)),
+            types in vec(any::<u8>(), 0..5),
+            (starts, stops) in places(0..5),
+            is_whole: bool,
+        ) {
+            let mut numbers = [
+                (head_ops().concat(), 3, 0),
+                (item_ops().concat(), 4, 1),
+                (tail_ops().concat(), 2, 2),
+            ];
+            for (program, at, number) in changes {
+                if let Some(place) = numbers[program].0.get_mut(at) {
+                    *place = number;
+                }
+            }
+            let programs = numbers.map(|(numbers, columns, sized)| {
+                Program::parse(&[0; 256], &[numbers.len() as i64; 256], &numbers, columns, sized)
+            });
+            let [Ok(head), Ok(item), Ok(tail)] = programs else { return Ok(()) };
+            let whole = entry(flags);
+            let stop = [whole.len() as i64];
+            let payloads = [
+                Payloads { bytes: &whole, types: &[1], starts: &[0], stops: &stop },
+                Payloads { bytes: &wild, types: &types, starts: &starts, stops: &stops },
+            ];
+            for payloads in payloads {
+                let Ok(family) = Family::new(&head) else { continue };
+                prop_assert!(decode(&payloads, &family, is_whole).items.is_none());
+                let Ok(family) = family.with_list(&item, &tail, count, most) else { continue };
+                let found = decode(&payloads, &family, is_whole);
+                let rows = found.items.map_or(0, |items| items.rows);
+                prop_assert_eq!(found.first.last().copied(), Some(rows as i64));
+            }
+        }
+
+        #[test]
+        fn any_numbers_of_columns_are_a_program_or_refused(
+            numbers in numbers(0..OP_WIDTH * 2 + 1),
+            (columns, sized) in any::<(usize, usize)>(),
+            (start, stop) in (number(), number()),
+        ) {
+            for (columns, sized) in [(columns, sized), (columns % 70, sized % 70)] {
+                if let Ok(program) =
+                    Program::parse(&[start; 256], &[stop; 256], &numbers, columns, sized)
+                {
+                    prop_assert!(program.columns() <= COLUMNS_MAX);
                 }
             }
         }

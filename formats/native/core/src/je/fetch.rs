@@ -324,13 +324,18 @@ mod tests {
             starts in proptest::sample::select(vec![[0, 128], [-5, i64::MAX], [300, 128]]),
             stops in proptest::sample::select(vec![[58, 260], [58, 261], [-1, i64::MAX]]),
             room_size in 0_usize..400,
+            versions in proptest::sample::select(vec![[17, 17], [0, 1], [i64::MIN, i64::MAX]]),
+            rules in 0_usize..3,
         ) {
             let mut bytes = bytes();
             for (at, byte) in changes {
                 bytes[at] = byte;
             }
             for check in [false, true] {
-                let log = Log { starts: &starts, stops: &stops, ..log(&bytes) };
+                let rules = &RULES[..rules];
+                let log = Log {
+                    starts: &starts, stops: &stops, versions: &versions, rules, ..log(&bytes)
+                };
                 let found = fetch(log, &lsns, check, room_size);
                 prop_assert_eq!(found.found.len(), lsns.len());
                 let data = found.room.as_deref().unwrap_or(&bytes);

@@ -379,9 +379,14 @@ pub fn doubtful(
 mod tests {
     use super::*;
     use crate::je::keys::tests::Owned;
+    use crate::testing::{bytes, mostly, number, numbers};
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     const POLYNOMIAL: Polynomial = Polynomial { one: (1 << 30) - 1, other: (1 << 30) - 3 };
+
+    /// In place of the fingerprint of key k of database 7.
+    const PRINT: i64 = -7;
 
     /// A byte of flags, database, key, data, and an expiration if a flag says so.
     const STEPS: [[i64; 3]; 5] =
@@ -469,7 +474,7 @@ mod tests {
         #[test]
         fn different_records_differ(
             records in proptest::collection::hash_set(
-                (proptest::collection::vec(any::<u8>(), 0..40), -ID_MAX..ID_MAX, 0..=HOURS_MAX),
+                (vec(any::<u8>(), 0..40), -ID_MAX..ID_MAX, 0..=HOURS_MAX),
                 2..6,
             ),
         ) {
@@ -483,10 +488,10 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_inside_the_rows(
-            data in proptest::collection::vec(any::<u8>(), 0..60),
-            offset in proptest::collection::vec(0_u32..80, 4),
-            item_size in proptest::collection::vec(-2_i32..60, 4),
-            steps in proptest::collection::vec(any::<[i64; 3]>(), 0..4),
+            data in vec(any::<u8>(), 0..60),
+            offset in vec(0_u32..80, 4),
+            item_size in vec(-2_i32..60, 4),
+            steps in vec(any::<[i64; 3]>(), 0..4),
             ends in (0_i64..8, 0_i64..8),
             base in 0_u64..20,
         ) {
@@ -506,6 +511,93 @@ mod tests {
             let steps = Steps { firsts: &[ends.0], lasts: &[ends.1], steps: &steps };
             let found = of_rows(rows, steps, POLYNOMIAL);
             prop_assert!(found.offsets.len() == found.prints.len() && found.prints.len() <= 4);
+        }
+
+        #[test]
+        fn any_rows_have_fingerprints_or_none(
+            (data, wild) in (bytes(60), any::<bool>()),
+            base in prop_oneof![0_u64..20, any::<u64>()],
+            rows in vec((0_u32..40, mostly(0..2), mostly(0..14), mostly(0..30)), 0..5),
+            (firsts, lasts) in (vec(mostly(0..2), 0..3), vec(mostly(3..6), 0..3)),
+            changes in vec((0_usize..5, 0_usize..3, number()), 0..3),
+            (one, other) in any::<(u64, u64)>(),
+        ) {
+            // A record, over and over, or anything.
+            let data = if wild { data } else { b"\x00\x05\x02ab\x01v".repeat(9) };
+            let rows_of = Rows {
+                data: &data,
+                base,
+                offset: &rows.iter().map(|row| row.0 + base as u32).collect::<Vec<_>>(),
+                type_no: &rows.iter().map(|row| row.1 as u8).collect::<Vec<_>>(),
+                header_size: &rows.iter().map(|row| row.2 as u8).collect::<Vec<_>>(),
+                item_size: &rows.iter().map(|row| row.3 as i32).collect::<Vec<_>>(),
+                checksum: &vec![Checksum::Ok as u8; rows.len()],
+            };
+            let mut steps = STEPS;
+            for (step, at, number) in changes {
+                steps[step][at] = number;
+            }
+            let steps = Steps { firsts: &firsts, lasts: &lasts, steps: &steps };
+            let found = of_rows(rows_of, steps, Polynomial { one, other });
+            prop_assert!(found.offsets.len() == found.prints.len());
+        }
+
+        #[test]
+        fn any_lsns_are_noted(lsns in numbers(0..9), mut bits in bytes(20), size in 0_usize..6) {
+            note(&lsns, &mut bits);
+            let mut filter = vec![0; 1 << size];
+            note(&lsns, &mut filter);
+            let mut noted = lsns.clone();
+            noted.sort_unstable();
+            let known = Known { noted: &noted, noted_bits: &filter, ..nothing() };
+            prop_assert!(lsns.iter().all(|&lsn| known.is_noted(lsn)));
+        }
+
+        #[test]
+        fn any_slots_are_doubted_or_not(
+            (size, data) in (0_usize..9_000, bytes(20)),
+            (starts, stops) in (vec(mostly(0..2), 2), vec(mostly(0..9_000), 2)),
+            lsn in vec(mostly(6 << 32..6 << 32 | 12), 6),
+            (key_starts, key_sizes) in (vec(mostly(0..9), 6), vec(mostly(0..2), 6)),
+            (states, expires_ms) in (numbers(6), vec(mostly(0..1), 6)),
+            page_first in vec(prop_oneof![0_i32..4, 8..12, any::<i32>()], 0..4),
+            low in vec(0_u16..12, 0..12),
+            prints in vec(prop_oneof![Just(PRINT), number()], 0..12),
+            (noted, bits) in (numbers(0..9), bytes(20)),
+            rows in vec(mostly(0..6), 0..9),
+            (db_id, asks_noted, is_same) in (mostly(7..8), any::<bool>(), any::<bool>()),
+            (one, other) in any::<(u64, u64)>(),
+        ) {
+            let log_bytes = vec![0; size];
+            let file_nos = &[4, 6];
+            let log = Log {
+                bytes: &log_bytes, file_nos, starts: &starts, stops: &stops, ..nothing().log
+            };
+            let print = POLYNOMIAL.fingerprint(b"k", 7, 0).unwrap();
+            let prints: Vec<i64> =
+                prints.iter().map(|&each| if each == PRINT { print } else { each }).collect();
+            let known = Known {
+                log,
+                reserved: &[false, false],
+                page_first: &page_first,
+                low: &low,
+                prints: &prints,
+                noted: &noted,
+                noted_bits: &bits,
+            };
+            let data = if is_same { vec![b'k'; 20] } else { data };
+            let slots = Slots {
+                key: Keys { data: &data, starts: &key_starts, sizes: &key_sizes },
+                lsn: &lsn,
+                state: &states,
+                expires_ms: &expires_ms,
+            };
+            let polynomial = if is_same { POLYNOMIAL } else { Polynomial { one, other } };
+            let told = doubtful(slots, &rows, known, db_id, polynomial, asks_noted);
+            prop_assert_eq!(told.len(), rows.len());
+            for (&row, told) in rows.iter().zip(told) {
+                prop_assert!(told || (0..6).contains(&row));
+            }
         }
     }
 }

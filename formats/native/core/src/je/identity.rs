@@ -153,6 +153,7 @@ fn newest_of_part(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{bytes, numbers, places};
     use proptest::prelude::*;
     use std::collections::{HashMap, HashSet};
 
@@ -197,6 +198,34 @@ mod tests {
             let found = newest(&first, &second, &wanted, threads);
             let found: HashSet<_> = (0..rows.len()).filter(|&row| found[row]).collect();
             prop_assert_eq!(found, told);
+        }
+
+        #[test]
+        fn any_keys_have_digests_or_are_refused(
+            data in bytes(30),
+            (starts, sizes) in places(0..8),
+            db_ids in numbers(0..8),
+            seed: [u32; SEED_SIZE],
+        ) {
+            let keys = Spans::new(&data, &starts, &sizes).unwrap();
+            let found = identify(&keys, &db_ids, &seed);
+            let is_inside = db_ids.len() == keys.len() && keys.iter().all(|key| key.is_ok());
+            prop_assert_eq!(found.is_ok(), is_inside);
+            let (first, second) = found.unwrap_or_default();
+            prop_assert!(first.iter().chain(&second).all(|&digest| digest >= 0));
+        }
+
+        #[test]
+        fn any_digests_have_a_newest(
+            (first, second) in places(0..20),
+            wanted in proptest::collection::vec(any::<bool>(), 0..20),
+            threads in prop_oneof![8 => 0_usize..3, 1 => Just(usize::MAX)],
+        ) {
+            let found = newest(&first, &second, &wanted, threads);
+            prop_assert_eq!(found.len(), first.len());
+            for (row, _) in found.iter().enumerate().filter(|(_, is_newest)| **is_newest) {
+                prop_assert!(wanted[row]);
+            }
         }
     }
 }

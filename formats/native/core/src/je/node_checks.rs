@@ -36,6 +36,8 @@ pub fn holders(keys: Keys<'_>, first: &[i64], wanted: Keys<'_>) -> Vec<bool> {
 mod tests {
     use super::*;
     use crate::je::keys::tests::Owned;
+    use crate::testing::{bytes, numbers, places};
+    use proptest::prelude::*;
 
     #[test]
     fn slots_that_do_not_ascend() {
@@ -60,5 +62,26 @@ mod tests {
         let first = [i64::MIN, i64::MAX, 1, -1];
         assert_eq!(descents(keys.lend(), &first, false), [false, true]);
         assert_eq!(holders(keys.lend(), &first, keys.lend()), [true, false]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_columns_are_read_inside_the_bytes(
+            data in bytes(20),
+            (starts, sizes) in places(0..9),
+            (other_starts, other_sizes) in places(0..9),
+            first in numbers(0..6),
+            two_part: bool,
+        ) {
+            let keys = Keys { data: &data, starts: &starts, sizes: &sizes };
+            let wanted = Keys { data: &data, starts: &other_starts, sizes: &other_sizes };
+            prop_assert_eq!(descents(keys, &first, two_part).len(), keys.len());
+            let found = holders(keys, &first, wanted);
+            prop_assert_eq!(found.len(), wanted.len());
+            for (node, _) in found.iter().enumerate().filter(|(_, holds)| **holds) {
+                let key = wanted.find(node);
+                prop_assert!(key.is_some() && (0..keys.len()).any(|slot| keys.find(slot) == key));
+            }
+        }
     }
 }

@@ -236,6 +236,7 @@ pub fn within(
 mod tests {
     use super::*;
     use crate::je::keys::tests::Owned;
+    use crate::testing::{bytes, numbers, places};
     use proptest::prelude::*;
 
     #[test]
@@ -336,19 +337,30 @@ mod tests {
 
         #[test]
         fn any_numbers_are_read_inside_the_columns(
-            first in proptest::collection::vec(-3_i64..9, 0..5),
-            others in proptest::collection::vec(any::<i64>(), 4),
+            data in bytes(20),
+            (starts, sizes) in places(0..9),
+            (other_starts, other_sizes) in places(0..6),
+            first in numbers(0..6),
+            (full_first, full_last) in places(0..6),
+            alive in proptest::collection::vec(any::<bool>(), 0..6),
+            two_part: bool,
         ) {
-            let keys = Owned::new(&["a", "b", "", "c"]);
-            let keys = keys.lend();
-            let deltas = Deltas { keys, first: &first, full_first: &others, full_last: &first };
-            prop_assert_eq!(merge(deltas, true).counts.len(), first.len().min(4));
-            prop_assert_eq!(merge_by_bytes(deltas).counts.len(), first.len().min(4));
-            let wild = Keys { starts: &others, ..keys };
-            let fulls = Fulls { first: &others, prefix: wild, rest: wild, alive: &[true] };
-            count_replaced(keys, &first, fulls, &others, false);
-            join_keys(&first, wild, keys);
-            prop_assert_eq!(within(keys, &first, wild, keys, false).len(), 4);
+            let keys = Keys { data: &data, starts: &starts, sizes: &sizes };
+            let others = Keys { data: &data, starts: &other_starts, sizes: &other_sizes };
+            let (full_first, full_last) = (&full_first[..], &full_last[..]);
+            let deltas = Deltas { keys, first: &first, full_first, full_last };
+            for found in [merge(deltas, two_part), merge_by_bytes(deltas)] {
+                prop_assert_eq!(found.counts.len(), full_first.len());
+                prop_assert_eq!(found.counts.iter().sum::<i64>(), found.slots.len() as i64);
+            }
+            let fulls = Fulls { first: full_first, prefix: others, rest: keys, alive: &alive };
+            for ascending in [false, true] {
+                let count = count_replaced(keys, &first, fulls, full_last, ascending);
+                prop_assert!(count <= (keys.len() * full_last.len()) as u64);
+            }
+            let found = join_keys(&first, others, keys);
+            prop_assert_eq!(found.sizes.iter().sum::<i64>(), found.data.len() as i64);
+            prop_assert_eq!(within(keys, &first, others, others, two_part).len(), keys.len());
         }
     }
 }

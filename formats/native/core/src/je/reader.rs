@@ -719,7 +719,10 @@ mod tests {
     }
 
     fn read(log: &[u8], range: Range, rows: usize, asked: Option<Asked>) -> Read {
-        let rules = Rules { file_size: log.len() as u64, ..RULES };
+        read_by(Rules { file_size: log.len() as u64, ..RULES }, log, range, rows, asked)
+    }
+
+    fn read_by(rules: Rules, log: &[u8], range: Range, rows: usize, asked: Option<Asked>) -> Read {
         let mut reader = Reader::new(range, rules, asked);
         let (mut source, mut columns) = (Memory(log), Owned::new(rows));
         let (mut buffer, mut found, mut survey) = (Vec::new(), Vec::new(), Survey::default());
@@ -850,11 +853,20 @@ mod tests {
             shift in -(1_i64 << 40)..1 << 40,
             (alone, relaxed, check) in any::<(bool, bool, bool)>(),
             (window, slack, rows) in (1_i64..300, 22_i64..300, 1_usize..9),
+            wild in any::<[bool; 3]>(),
+            budget in prop_oneof![0_i64..2_000, Just(i64::MAX)],
+            (vlsn_mask, summed_flags, erased_type) in any::<(u8, u8, Option<u8>)>(),
+            file_size in prop_oneof![0_u64..700, any::<u64>()],
         ) {
             let place = Place { at, last, shift, lost_from, relaxed };
             let place = (!alone).then_some(place);
             let range = Range { start, stop, place, check, ..range_of(&log, window, slack) };
             read(&log, range, rows, None);
+            let [window, slack, stop] = [(window, 0), (slack, 1), (stop, 2)]
+                .map(|(number, is_wild)| if wild[is_wild] { i64::MAX } else { number });
+            let range = Range { window, slack, stop, budget, ..range };
+            let rules = Rules { vlsn_mask, summed_flags, erased_type, file_size };
+            read_by(rules, &log, range, rows, None);
         }
     }
 }

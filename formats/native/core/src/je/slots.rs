@@ -62,6 +62,7 @@ fn two_parts(bytes: &[u8]) -> Option<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{bytes, numbers, places};
     use proptest::prelude::*;
 
     #[test]
@@ -90,6 +91,21 @@ mod tests {
         fn any_bytes_have_parts_inside_them(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             if let Some((key, data)) = two_parts(&bytes) {
                 prop_assert!(key + data < bytes.len());
+            }
+        }
+
+        #[test]
+        fn any_slots_are_split_or_refused(
+            data in bytes(30),
+            (starts, sizes) in places(0..8),
+            states in proptest::option::of(numbers(0..8)),
+        ) {
+            let keys = Spans::new(&data, &starts, &sizes).unwrap();
+            if let Ok((key_sizes, data_sizes)) = split(&keys, states.as_deref()) {
+                for (row, (&key, &data)) in key_sizes.iter().zip(&data_sizes).enumerate() {
+                    prop_assert!(key <= sizes[row] && data >= -1);
+                    prop_assert!(data <= 0 || key + data < sizes[row]);
+                }
             }
         }
     }

@@ -130,6 +130,7 @@ fn unpack(file_no: i64, shorts: &[u8], out: &mut Vec<i64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::numbers;
     use proptest::prelude::*;
 
     const FIRST: Form = Form { skipped: 1, width: 2 };
@@ -186,6 +187,29 @@ mod tests {
                 prop_assert_eq!(found.totals.len(), found.rows.len() * form.width);
                 prop_assert!(found.obsolete.len() <= data.len());
             }
+        }
+
+        #[test]
+        fn any_summary_with_a_change(
+            shorts in proptest::collection::vec(any::<u16>(), 0..9),
+            count in 0_u8..9,
+            changes in proptest::collection::vec((0_usize..50, any::<u8>()), 0..3),
+            (starts, stops) in (numbers(0..4), numbers(0..4)),
+            keys in proptest::option::of(numbers(0..4)),
+            (skipped, width) in (0_usize..3, prop_oneof![0_usize..4, Just(usize::MAX)]),
+        ) {
+            let mut entry = [&KEY[..], &body(count, &shorts), &KEY].concat();
+            for (at, byte) in changes {
+                if let Some(place) = entry.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            let found = read_whole(&entry, LAST);
+            prop_assert_eq!(found.totals.len(), 2 * found.rows.len());
+            prop_assert!(found.obsolete.len() <= shorts.len());
+            let form = Form { skipped, width };
+            let found = read(&entry, &starts, &stops, keys.as_deref(), form);
+            prop_assert_eq!(found.file_nos.len(), found.rows.len());
         }
     }
 }

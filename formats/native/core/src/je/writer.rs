@@ -86,6 +86,7 @@ mod tests {
     use crate::je::header::Rules;
     use crate::je::keys::tests::Owned;
     use crate::je::walk::{Checksum, checksum_of_entry};
+    use crate::testing::{bytes, numbers, places};
     use proptest::prelude::*;
 
     const TAIL: Tail = Tail { file_no: 3, next_offset: 38, last_offset: 0 };
@@ -139,6 +140,35 @@ mod tests {
             prop_assert_eq!(tail.next_offset, 38 + bytes.len() as u64);
             prop_assert!(lsns[..row].iter().all(|&lsn| lsn >= 3 << 32));
             prop_assert!(lsns[row..].iter().all(|&lsn| lsn == -1));
+        }
+
+        #[test]
+        fn any_items_are_put_inside_the_piece(
+            data in bytes(20),
+            (starts, sizes) in places(0..6),
+            flags in numbers(0..6),
+            (type_no, summed_flags, file_no) in any::<(u8, u8, u32)>(),
+            row in prop_oneof![4 => 0_usize..6, 1 => Just(usize::MAX)],
+            offsets in any::<(u64, u64)>(),
+            is_near: bool,
+            file_max in prop_oneof![0_u64..300, any::<u64>()],
+            size in 0_usize..120,
+            used in prop_oneof![4 => 0_usize..130, 1 => Just(usize::MAX)],
+            rows in 0_usize..6,
+        ) {
+            let (next_offset, last_offset) =
+                if is_near { (offsets.0 % 300, offsets.1 % 300) } else { offsets };
+            let items = Items {
+                items: Keys { data: &data, starts: &starts, sizes: &sizes }, flags: &flags, type_no
+            };
+            let (mut piece, mut lsns) = (vec![7; size], vec![-1; rows]);
+            let mut piece = Piece { bytes: &mut piece, used };
+            let mut tail = Tail { file_no, next_offset, last_offset };
+            let after =
+                append(items, row, &mut tail, file_max, summed_flags, &mut piece, &mut lsns);
+            prop_assert!(after >= row && (after == row || after <= rows));
+            prop_assert!(piece.used == used || piece.used <= size);
+            prop_assert!(tail.next_offset >= next_offset);
         }
     }
 }
