@@ -2,7 +2,7 @@
 
 Arrays that a function fills are contiguous and writable, and were allocated by the caller. Others
 are copied where they are not contiguous. The interpreter lock is released. A wrong dtype or length
-is a TypeError or a ValueError; bytes of a log never raise.
+is a TypeError or a ValueError; bytes of a log never raise. A panic is a RuntimeError, and a bug.
 """
 
 from collections.abc import Sequence

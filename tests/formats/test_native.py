@@ -5,14 +5,19 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pickle
 from enum import IntEnum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from msgspec import structs
 
+from je_tools.audit.reasons import why_unread
+from je_tools.commands.main import run
 from je_tools.formats import _native
 from je_tools.formats.je import programs as p
 from je_tools.formats.je import walk as w
@@ -177,3 +182,24 @@ def test_operations_that_are_not_there_are_refused() -> None:
 def test_a_range_that_no_file_has_is_refused(source: Source, changed: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"no file has|one of 256"):
         _step(source, w.HeaderColumns.empty(3), **changed)
+
+
+def _panic() -> None:
+    """Ask for more room than any memory has: a bug of the caller, and the core panics."""
+    none = np.zeros(0, np.int64)
+    image = SimpleNamespace(
+        data=np.zeros(0, np.uint8), file_nos=none, starts=none, stops=none, versions=none
+    )
+    _native.fetch_entries(image, none, rules=[], check=False, room_size=(1 << 64) - 1)
+
+
+def test_a_panic_is_an_error_that_pickles() -> None:
+    with pytest.raises(RuntimeError, match=r"a panic in .*_native: capacity overflow") as caught:
+        _panic()
+    assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
+
+
+def test_a_panic_is_a_bug_like_any_other() -> None:
+    with pytest.raises(RuntimeError, match="a panic in") as caught:
+        run(click.command("panics")(_panic), [])
+    assert why_unread(caught.value).startswith("a bug of je-tools: RuntimeError in test_native.py")

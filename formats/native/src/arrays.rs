@@ -11,6 +11,8 @@ use numpy::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::detached::detached;
+
 /// An array of one dimension; copied where its elements do not follow each other.
 pub struct Column<'py, T: Element>(PyReadonlyArray1<'py, T>);
 
@@ -103,6 +105,6 @@ type PyDistinct<'py> =
 #[pyfunction]
 pub fn distinct<'py>(py: Python<'py>, column: Column<'py, i64>) -> PyResult<PyDistinct<'py>> {
     let column = column.as_slice()?;
-    let Distinct { values, first, choice } = py.detach(|| arrays::distinct(column));
+    let Distinct { values, first, choice } = detached(py, || arrays::distinct(column))?;
     Ok((array(py, values), array(py, first), array(py, choice)))
 }

@@ -12,6 +12,8 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::detached::detached;
+
 /// A file that is open for reading; threads that read it keep it open until they are done.
 #[pyclass(frozen)]
 pub struct File(Mutex<Option<Arc<fs::File>>>);
@@ -33,7 +35,8 @@ fn os_error(error: &io::Error, path: PathBuf) -> PyErr {
 impl File {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let file = py.detach(|| fs::File::open(&path)).map_err(|error| os_error(&error, path))?;
+        let file =
+            detached(py, || fs::File::open(&path))?.map_err(|error| os_error(&error, path))?;
         Ok(Self(Mutex::new(Some(Arc::new(file)))))
     }
 
@@ -42,9 +45,9 @@ impl File {
         Ok(file.as_raw_fd())
     }
 
-    fn close(&self, py: Python<'_>) {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
         let file = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(file));
+        detached(py, || drop(file))
     }
 }
 

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod arrays;
+mod detached;
 mod file;
 mod je;
 mod maps;

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use crate::arrays::{Column, PySpans, outside};
+use crate::detached::detached;
 
 /// `rows.Form`.
 #[repr(u8)]
@@ -166,7 +167,7 @@ impl PyTable<'_> {
 #[pyfunction]
 pub fn rows_bound(py: Python<'_>, table: PyTable<'_>) -> PyResult<Option<usize>> {
     let table = table.borrow()?;
-    Ok(py.detach(|| table.bound()))
+    detached(py, || table.bound())
 }
 
 #[pyfunction]
@@ -179,7 +180,7 @@ pub fn write_rows(
     let table = table.borrow()?;
     let out = out.as_slice_mut()?;
     let ends = ends.as_mut().map(|ends| ends.as_slice_mut()).transpose()?;
-    py.detach(|| table.write(out, ends)).map_err(|failure| {
+    detached(py, || table.write(out, ends))?.map_err(|failure| {
         PyValueError::new_err(match failure {
             Failure::Outside => "a span outside of its buffer, or a row outside of its table",
             Failure::Full => "rows do not fit into the room for them",

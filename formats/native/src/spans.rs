@@ -5,6 +5,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 
 use crate::arrays::{Column, PySpans, array, outside};
+use crate::detached::detached;
 
 type PyStrings<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<u8>>);
 
@@ -19,7 +20,7 @@ fn gathered<'py>(
     most: usize,
 ) -> PyResult<Option<PyStrings<'py>>> {
     let spans = spans.borrow()?;
-    let found = py.detach(|| spans::gather(&spans, form, most)).map_err(outside)?;
+    let found = detached(py, || spans::gather(&spans, form, most))?.map_err(outside)?;
     Ok(found.map(|found| strings(py, found)))
 }
 
@@ -58,7 +59,7 @@ pub fn lsn_texts<'py>(
     most: usize,
 ) -> PyResult<Option<PyStrings<'py>>> {
     let lsns = lsns.as_slice()?;
-    Ok(py.detach(|| spans::lsn_texts(lsns, most)).map(|found| strings(py, found)))
+    Ok(detached(py, || spans::lsn_texts(lsns, most))?.map(|found| strings(py, found)))
 }
 
 #[pyfunction]
@@ -70,7 +71,7 @@ pub fn starts_with<'py>(
     whole: bool,
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
     let spans = spans.borrow()?;
-    let found = py.detach(|| spans::starts_with(&spans, needle, whole)).map_err(outside)?;
+    let found = detached(py, || spans::starts_with(&spans, needle, whole))?.map_err(outside)?;
     Ok(array(py, found))
 }
 
@@ -81,6 +82,6 @@ pub fn contains<'py>(
     needle: &[u8],
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
     let spans = spans.borrow()?;
-    let found = py.detach(|| spans::contains(&spans, needle)).map_err(outside)?;
+    let found = detached(py, || spans::contains(&spans, needle))?.map_err(outside)?;
     Ok(array(py, found))
 }

@@ -5,6 +5,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 
 use crate::arrays::{Column, array};
+use crate::detached::detached;
 
 pub const DECLARED: crate::Declared = &[
     ("thrift.BINARY", thrift::BINARY as i64),
@@ -36,7 +37,7 @@ pub fn open_thrift<'py>(
 ) -> PyResult<Option<PyOpened<'py>>> {
     let (data, rules) = (data.as_slice()?, rules.as_slice()?);
     let values = Values { at, kind, count, state };
-    let opened = py.detach(|| thrift::open(data, values, rules));
+    let opened = detached(py, || thrift::open(data, values, rules))?;
     Ok(opened.map(|opened| {
         (
             array(py, opened.text),
@@ -58,6 +59,6 @@ pub fn fill_thrift<'py>(
     values: Column<'py, i64>,
 ) -> PyResult<Option<PyFilled<'py>>> {
     let (text, places, values) = (text.as_slice()?, places.as_slice()?, values.as_slice()?);
-    let filled = py.detach(|| thrift::fill(text, places, values));
+    let filled = detached(py, || thrift::fill(text, places, values))?;
     Ok(filled.map(|(out, ends)| (array(py, out), array(py, ends))))
 }

@@ -1,6 +1,7 @@
 //! `formats/je/column_writer.py`.
 
 use crate::arrays::{Column, Ints, PyJoined, joined};
+use crate::detached::detached;
 use je_tools_core::je::column_writer::{self, Part, Table};
 use numpy::{PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -63,7 +64,7 @@ pub fn encode_parts<'py>(
     tail: PyPart<'py>,
 ) -> PyResult<PyJoined<'py>> {
     let (types, head, slots, tail) = (types.as_slice()?, head.part()?, slots.part()?, tail.part()?);
-    match py.detach(|| column_writer::encode(types, head, slots, tail)) {
+    match detached(py, || column_writer::encode(types, head, slots, tail))? {
         Some(found) => joined(py, found),
         None => Err(PyValueError::new_err("columns do not have what their program asks for")),
     }

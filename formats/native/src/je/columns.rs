@@ -8,6 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrays::{Column, array, table};
+use crate::detached::detached;
 
 pub const DECLARED: crate::Declared = &[
     ("je.layout.COMPACT_NULL_OFFSET", COMPACT_NULL_OFFSET as i64),
@@ -117,7 +118,7 @@ pub fn decode_columns<'py>(
         family =
             family.with_list(item, tail, list.count_column, list.count_max).map_err(refused)?;
     }
-    let found = py.detach(|| columns::decode(&payloads, &family, is_whole));
+    let found = detached(py, || columns::decode(&payloads, &family, is_whole))?;
     let slots = found.items.map(|items| py_table(py, items)).transpose()?;
     Ok((py_table(py, found.fields)?, slots, array(py, found.first), array(py, found.bad)))
 }

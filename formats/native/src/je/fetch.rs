@@ -1,6 +1,7 @@
 //! `formats/je/fetch.py`.
 
 use crate::arrays::{Column, Ints, PyBytes1, PyInts, read_only, same_length};
+use crate::detached::detached;
 use crate::je::walk::PyRules;
 use je_tools_core::je::fetch::{self, Found, Log, NOWHERE};
 use je_tools_core::je::header::Rules;
@@ -56,7 +57,7 @@ pub fn fetch_entries<'py>(
 ) -> PyResult<(Bound<'py, PyDict>, Option<PyBytes1<'py>>)> {
     let rules: Vec<Rules> = rules.into_iter().map(Rules::from).collect();
     let (log, lsns) = (image.log(&rules)?, lsns.as_slice()?);
-    let found = py.detach(|| fetch::fetch(log, lsns, check, room_size));
+    let found = detached(py, || fetch::fetch(log, lsns, check, room_size))?;
     let columns = PyDict::new(py);
     let numbers: [(&str, PyInts<'py>); 4] = [
         ("position", found.position.into_pyarray(py)),

@@ -1,6 +1,7 @@
 //! `formats/je/fingerprints.py`.
 
 use crate::arrays::{Column, Ints, PyInts, PyMask, PySpans, same_length};
+use crate::detached::detached;
 use crate::je::fetch::PyImage;
 use je_tools_core::je::fingerprints::{
     self, Action, DATA, DB_ID, EMBEDDED, EXPIRATION, HOURS_MAX, KEY, KEY_SIZE_MAX, Known,
@@ -91,14 +92,18 @@ pub fn fingerprints_of<'py>(
     let threes: Vec<[i64; 3]> =
         steps.as_slice()?.chunks_exact(3).map(|step| [step[0], step[1], step[2]]).collect();
     let steps = Steps { firsts: firsts.as_slice()?, lasts: lasts.as_slice()?, steps: &threes };
-    let found = py.detach(|| fingerprints::of_rows(rows, steps, printing.into()));
+    let found = detached(py, || fingerprints::of_rows(rows, steps, printing.into()))?;
     Ok((found.offsets.into_pyarray(py), found.prints.into_pyarray(py)))
 }
 
 #[pyfunction]
-pub fn note_lsns(lsns: Ints<'_>, mut bits: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
-    fingerprints::note(lsns.as_slice()?, bits.as_slice_mut()?);
-    Ok(())
+pub fn note_lsns(
+    py: Python<'_>,
+    lsns: Ints<'_>,
+    mut bits: PyReadwriteArray1<'_, u8>,
+) -> PyResult<()> {
+    let (lsns, bits) = (lsns.as_slice()?, bits.as_slice_mut()?);
+    detached(py, || fingerprints::note(lsns, bits))
 }
 
 /// `nodes.Slots`.
@@ -163,7 +168,8 @@ pub fn doubtful_slots<'py>(
     asks_noted: bool,
 ) -> PyResult<PyMask<'py>> {
     let (slots, rows, known) = (slots.slots()?, rows.as_slice()?, known.known()?);
-    let told = py
-        .detach(|| fingerprints::doubtful(slots, rows, known, db_id, printing.into(), asks_noted));
+    let told = detached(py, || {
+        fingerprints::doubtful(slots, rows, known, db_id, printing.into(), asks_noted)
+    })?;
     Ok(told.into_pyarray(py))
 }

@@ -6,6 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrays::{Column, PySpans, array, outside};
+use crate::detached::detached;
 
 pub const DECLARED: crate::Declared = &[("je.identity.SEED_SIZE", SEED_SIZE as i64)];
 
@@ -21,7 +22,7 @@ pub fn identify<'py>(
     let (keys, db_ids) = (keys.borrow()?, db_ids.as_slice()?);
     let seed = seed.as_slice()?.try_into();
     let seed = seed.map_err(|_| PyValueError::new_err("a seed has SEED_SIZE words"))?;
-    let found = py.detach(|| identity::identify(&keys, db_ids, seed)).map_err(outside)?;
+    let found = detached(py, || identity::identify(&keys, db_ids, seed))?.map_err(outside)?;
     Ok((array(py, found.0), array(py, found.1)))
 }
 
@@ -37,5 +38,5 @@ pub fn mark_newest<'py>(
     if first.len() != second.len() || first.len() != wanted.len() {
         return Err(PyValueError::new_err("columns differ in length"));
     }
-    Ok(array(py, py.detach(|| identity::newest(first, second, wanted, threads))))
+    Ok(array(py, detached(py, || identity::newest(first, second, wanted, threads))?))
 }

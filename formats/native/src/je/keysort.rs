@@ -1,6 +1,7 @@
 //! `formats/je/keysort.py`.
 
 use crate::arrays::{PyInts, PyMask, PySpans, same_length};
+use crate::detached::detached;
 use je_tools_core::je::keys;
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
@@ -13,7 +14,7 @@ pub fn group_keys<'py>(
     two_part: bool,
 ) -> PyResult<(PyInts<'py>, PyMask<'py>)> {
     let keys = keys.keys()?;
-    let found = py.detach(|| keys::group(keys, two_part));
+    let found = detached(py, || keys::group(keys, two_part))?;
     Ok((found.order.into_pyarray(py), found.is_new.into_pyarray(py)))
 }
 
@@ -25,7 +26,7 @@ pub fn equal_keys<'py>(
 ) -> PyResult<PyMask<'py>> {
     let (ones, others) = (ones.keys()?, others.keys()?);
     same_length(ones.len(), others.len())?;
-    Ok(py.detach(|| keys::equal(ones, others)).into_pyarray(py))
+    Ok(detached(py, || keys::equal(ones, others))?.into_pyarray(py))
 }
 
 #[pyfunction]
@@ -37,5 +38,5 @@ pub fn search_sorted<'py>(
     two_part: bool,
 ) -> PyResult<PyInts<'py>> {
     let (keys, needles) = (keys.keys()?, needles.keys()?);
-    Ok(py.detach(|| keys::search(keys, needles, two_part)).into_pyarray(py))
+    Ok(detached(py, || keys::search(keys, needles, two_part))?.into_pyarray(py))
 }

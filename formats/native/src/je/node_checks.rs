@@ -1,6 +1,7 @@
 //! `formats/je/node_checks.py`.
 
 use crate::arrays::{Ints, PyMask, PySpans};
+use crate::detached::detached;
 use je_tools_core::je::node_checks;
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
@@ -14,7 +15,7 @@ pub fn descents<'py>(
     two_part: bool,
 ) -> PyResult<PyMask<'py>> {
     let (keys, first) = (keys.keys()?, first.as_slice()?);
-    Ok(py.detach(|| node_checks::descents(keys, first, two_part)).into_pyarray(py))
+    Ok(detached(py, || node_checks::descents(keys, first, two_part))?.into_pyarray(py))
 }
 
 #[pyfunction]
@@ -25,5 +26,5 @@ pub fn holders<'py>(
     wanted: PySpans<'py>,
 ) -> PyResult<PyMask<'py>> {
     let (keys, first, wanted) = (keys.keys()?, first.as_slice()?, wanted.keys()?);
-    Ok(py.detach(|| node_checks::holders(keys, first, wanted)).into_pyarray(py))
+    Ok(detached(py, || node_checks::holders(keys, first, wanted))?.into_pyarray(py))
 }

@@ -1,6 +1,7 @@
 //! `formats/je/node_writer.py`.
 
 use crate::arrays::{Ints, PyInts, PyJoined, PySpans, joined, same_length};
+use crate::detached::detached;
 use je_tools_core::je::node_writer;
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
@@ -12,7 +13,7 @@ pub fn prefix_sizes<'py>(
     first: Ints<'py>,
 ) -> PyResult<PyInts<'py>> {
     let (keys, first) = (keys.keys()?, first.as_slice()?);
-    Ok(py.detach(|| node_writer::prefix_sizes(keys, first)).into_pyarray(py))
+    Ok(detached(py, || node_writer::prefix_sizes(keys, first))?.into_pyarray(py))
 }
 
 #[pyfunction]
@@ -27,5 +28,5 @@ pub fn join_rests<'py>(
     let (first, prefixes) = (first.as_slice()?, prefixes.as_slice()?);
     same_length(keys.len(), data.len())?;
     same_length(first.len(), prefixes.len() + 1)?;
-    joined(py, py.detach(|| node_writer::join_rests(keys, data, first, prefixes)))
+    joined(py, detached(py, || node_writer::join_rests(keys, data, first, prefixes))?)
 }

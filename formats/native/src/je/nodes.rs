@@ -1,6 +1,7 @@
 //! `formats/je/nodes.py`.
 
 use crate::arrays::{Column, Ints, PyInts, PyJoined, PyMask, PySpans, joined, same_length};
+use crate::detached::detached;
 use je_tools_core::je::nodes::{self, Deltas, Fulls};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
@@ -13,7 +14,7 @@ pub fn join_keys<'py>(
     rests: PySpans<'py>,
 ) -> PyResult<PyJoined<'py>> {
     let (first, prefixes, rests) = (first.as_slice()?, prefixes.keys()?, rests.keys()?);
-    joined(py, py.detach(|| nodes::join_keys(first, prefixes, rests)))
+    joined(py, detached(py, || nodes::join_keys(first, prefixes, rests))?)
 }
 
 #[pyfunction]
@@ -34,9 +35,9 @@ pub fn merge_slots<'py>(
         full_last: full_last.as_slice()?,
     };
     same_length(deltas.full_first.len(), deltas.full_last.len())?;
-    let found = py.detach(|| {
+    let found = detached(py, || {
         if ordered { nodes::merge(deltas, two_part) } else { nodes::merge_by_bytes(deltas) }
-    });
+    })?;
     Ok((found.slots.into_pyarray(py), found.counts.into_pyarray(py)))
 }
 
@@ -67,7 +68,7 @@ pub fn count_replaced<'py>(
         alive: alive.as_slice()?,
     };
     same_length(fulls.rest.len(), fulls.alive.len())?;
-    Ok(py.detach(|| nodes::count_replaced(keys, first, fulls, rows, ascending)))
+    detached(py, || nodes::count_replaced(keys, first, fulls, rows, ascending))
 }
 
 #[pyfunction]
@@ -83,5 +84,5 @@ pub fn within<'py>(
     let (keys, first) = (keys.keys()?, first.as_slice()?);
     let (low, high) = (low.keys()?, high.keys()?);
     same_length(low.len(), high.len())?;
-    Ok(py.detach(|| nodes::within(keys, first, low, high, two_part)).into_pyarray(py))
+    Ok(detached(py, || nodes::within(keys, first, low, high, two_part))?.into_pyarray(py))
 }

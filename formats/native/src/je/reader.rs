@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use super::tally::{PyPrograms, PyTally};
 use super::walk::{PyHeaderColumns, PyRules};
+use crate::detached::detached;
 use crate::file::{File, PySource};
 
 const ROWS: u8 = 0;
@@ -143,7 +144,7 @@ impl RangeReader {
             return Err(PyValueError::new_err("columns have room for no entry"));
         }
         let Self { reader, source } = self;
-        Ok(match py.detach(|| reader.step(source, buffer, &mut columns))? {
+        Ok(match detached(py, || reader.step(source, buffer, &mut columns))?? {
             Event::Rows(n) => (ROWS, n),
             Event::Grow(size) => (GROW, size),
             Event::Done => (DONE, 0),

@@ -5,6 +5,7 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 
 use crate::arrays::{Column, PySpans, array, outside};
+use crate::detached::detached;
 
 pub const DECLARED: crate::Declared =
     &[("je.layout.SLOT_EMBEDDED", EMBEDDED), ("je.layout.SLOT_NO_DATA", NO_DATA)];
@@ -19,6 +20,6 @@ pub fn split_keys<'py>(
 ) -> PyResult<PySizes<'py>> {
     let keys = keys.borrow()?;
     let states = states.as_ref().map(Column::as_slice).transpose()?;
-    let (sizes, data) = py.detach(|| slots::split(&keys, states)).map_err(outside)?;
+    let (sizes, data) = detached(py, || slots::split(&keys, states))?.map_err(outside)?;
     Ok((array(py, sizes), array(py, data)))
 }

@@ -6,6 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrays::{Column, array, table};
+use crate::detached::detached;
 
 type PySummaries<'py> = (
     Bound<'py, PyArray1<i64>>,
@@ -30,7 +31,7 @@ pub fn read_summaries<'py>(
         return Err(PyValueError::new_err("columns differ in length"));
     }
     let form = Form { skipped: usize::from(keys.is_some()), width };
-    let found = py.detach(|| summaries::read(data, starts, stops, keys, form));
+    let found = detached(py, || summaries::read(data, starts, stops, keys, form))?;
     let rows = found.rows.len();
     Ok((
         array(py, found.rows),

@@ -8,6 +8,8 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::detached::detached;
+
 pub const DECLARED: crate::Declared = &[
     ("je.tally.KEY", KEY as i64),
     ("je.tally.DATA", DATA as i64),
@@ -85,11 +87,11 @@ pub fn tally<'py>(
     }
     let programs = programs.map(|programs| programs.owned()).transpose()?;
     let mut tally = Tally::default();
-    py.detach(|| {
+    detached(py, || {
         tally_types(columns, &mut tally.types);
         if let Some(programs) = &programs {
             tally_sizes(window, columns, programs, &mut tally.sizes);
         }
-    });
+    })?;
     Ok(PyTally::of(py, &tally))
 }

@@ -1,6 +1,7 @@
 //! `formats/je/writer.py`.
 
 use crate::arrays::{Ints, PySpans, same_length};
+use crate::detached::detached;
 use je_tools_core::je::writer::{self, FILE_HEADER_SIZE, Items, Piece, Tail};
 use numpy::PyReadwriteArray1;
 use pyo3::prelude::*;
@@ -38,7 +39,8 @@ pub fn append_rows(
     same_length(items.items.len(), items.flags.len())?;
     same_length(items.items.len(), lsns.len())?;
     let mut piece = Piece { bytes, used };
-    let row = py
-        .detach(|| writer::append(items, row, &mut tail, file_max, summed_flags, &mut piece, lsns));
+    let row = detached(py, || {
+        writer::append(items, row, &mut tail, file_max, summed_flags, &mut piece, lsns)
+    })?;
     Ok((row, tail.next_offset, tail.last_offset, piece.used))
 }

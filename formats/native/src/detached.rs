@@ -1,0 +1,26 @@
+//! Work beside the interpreter, and what becomes of a panic in it.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+/// Do `work` with the interpreter lock released; a panic in it becomes a `RuntimeError`.
+///
+/// pyo3 would make it a `PanicException`, which is no `Exception` and does not pickle: it would
+/// pass what reports a bug, and what brings it from a worker process.
+pub fn detached<T: Send>(py: Python<'_>, work: impl Send + FnOnce() -> T) -> PyResult<T> {
+    // What it has half done is the caller's, whose call fails; there is no lock to be poisoned.
+    #[expect(clippy::disallowed_methods, reason = "this is the place for it")]
+    let done = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    done.map_err(|panic| {
+        let text = text_of(&*panic);
+        PyRuntimeError::new_err(format!("a panic in je_tools.formats._native: {text}"))
+    })
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it says nothing")
+}
