@@ -116,9 +116,10 @@ class Salvage(Struct, frozen=True, dict=True):
 
     @cached_property
     def undecided(self) -> Mask:
-        """LNs that are left out, and would not be if the end of their transaction were known."""
+        """Records left out that would not be if the end of their transaction were known."""
         open_ = self.choice.confidence == Confidence.END_NOT_FOUND
-        left_out: Mask = open_ & ~self.choice.taken & ~self.choice.apart
+        is_record = (self.content.lns.marks & DELETED) == 0
+        left_out: Mask = open_ & is_record & ~self.choice.taken & ~self.choice.apart
         return left_out
 
     @property

@@ -24,7 +24,7 @@ from je_tools.salvage.choice import Confidence, Mode
 from je_tools.salvage.content import Leaves
 from je_tools.salvage.lost import HoleKind, newest_leaves
 from tests.builders.logs import CREATED_MS, LogFile, write_log
-from tests.builders.trees import TreeLog, simple, slot
+from tests.builders.trees import NULL, OldDuplicates, TreeLog, simple, slot
 from tests.corpus import environment, environments, log_files, marked_if_another
 from tests.damage.running import je_tools
 from tests.je_tools.salvaging import Version, read_intact, records_back, salvaged, spared
@@ -239,6 +239,26 @@ def test_ledger(tmp_path: Path) -> None:
         )
     assert (tmp_path / "out" / "summary.txt").read_bytes() == outcome.out
     assert outcome.out.count(b"damaged: ") == outcome.out.count(b"tail: 1 hole, 100 bytes") == 1
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_deletion_is_no_record_that_is_left_out(mode: Mode, tmp_path: Path) -> None:
+    """Of two transactions whose end is lost, the one that deleted has nothing to tell."""
+    log = OldDuplicates()
+    head = {"db_id": 9, "flags": 0, "abort_lsn": NULL, "txn_prev_lsn": NULL}
+    log.put("LN_TX", head | {"txn_id": 4, "key": b"written", "data": b"v"})
+    gone = {"txn_id": 5, "key": b"gone", "data": None}
+    log.put("LN_TX", head | gone)
+    log.put("DelDupLN_TX", head | gone | {"data_as_key": b"v"})
+    hurt = log.file.trace(50)
+    log.file.data[hurt.start + 20] ^= 1
+    log.file.trace(50)
+    home = log.write(tmp_path / "env")
+    outcome = je_tools("salvage", home, "--output", tmp_path / "out", "--mode", mode)
+    assert outcome.code == 3
+    lines = (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()
+    left_out = [row["key"] for row in map(json.loads, lines) if row["kind"] == "undecided"]
+    assert left_out == ([b"written".hex()] if mode is Mode.COMMITTED else [])
 
 
 @pytest.mark.parametrize("form", ["dump", "jsonl", "csv", "parquet"])
