@@ -125,7 +125,6 @@ def _sink(export: Export, options: Options) -> RecordSink:
         chosen_masking(options["data_mode"]),
         is_print=options["is_print"],
         threads=export.snapshot.threads,
-        forks=True,
     )
 
 

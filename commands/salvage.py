@@ -185,5 +185,4 @@ def _sink(salvaged: Salvage, masking: Masking, options: Options) -> RecordSink:
         confidence_marks(),
         is_print=options["is_print"],
         threads=options["threads"],
-        forks=True,
     )

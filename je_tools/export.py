@@ -46,8 +46,7 @@ class Export(Struct, frozen=True):
                 database, show_expired=self.show_expired, inside=self.inside
             )
             known = map(_known, batches)
-            forkable = self.snapshot.is_read_apart(database)
-            yield Source(source, known, self.snapshot.faults.extend, forkable)
+            yield Source(source, known, self.snapshot.faults.extend)
 
 
 def _known(batch: Batch) -> Batch:

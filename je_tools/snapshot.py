@@ -326,10 +326,6 @@ class Snapshot(Struct, dict=True):
         self._check_torn()
         self.faults.extend(reading.tree.faults)
 
-    def is_read_apart(self, database: Database) -> bool:
-        """Whether what is read of some BINs does not depend on what was read of others."""
-        return self.reading(database, True, show_expired=False).is_apart
-
     def _read(self, reading: Reading, children: Children, note: Note) -> Records:
         records, faults = reading.read(children)
         note(faults)

@@ -304,13 +304,12 @@ def _write(
         Source(
             one.database,
             chain(salvaged.batches(one, choice.taken), salvaged.named_batches(one)),
-            forkable=True,
         )
         for one in databases
     )
     records = write_files(sink, sources, stems, directory, known)
     unfinished = (
-        Source(one.database, salvaged.batches(one, choice.apart), forkable=True)
+        Source(one.database, salvaged.batches(one, choice.apart))
         for one in databases
         if one.apart
     )

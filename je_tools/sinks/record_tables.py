@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from je_tools.forks import Step
 from je_tools.formats.rows import Room
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans, gather
@@ -21,7 +20,7 @@ from je_tools.sinks import texts as t
 from je_tools.sinks.parquet_join import Joiner, Part, take_apart
 from je_tools.sinks.record_lines import TIMES, Marks, Named, masked, time_columns
 from je_tools.sinks.records import Source, Written, in_pieces, pieces_of, read_batch
-from je_tools.turns import Hands
+from je_tools.turns import Hands, Step
 
 GROUP_ROWS = 1 << 15
 GROUP_BYTES = 16 << 20
@@ -84,7 +83,7 @@ class ParquetRecords(Struct, frozen=True):
             count = 0
             steps = partial(self._steps, source.database)
             tasks = (partial(steps, group) for group in _groups(source.batches))
-            for made, file in self.hands.in_order(tasks, forkable=source.forkable):
+            for made, file in self.hands.in_order(tasks):
                 for each in made.notes:
                     source.note(each)
                 if made.part.rows:

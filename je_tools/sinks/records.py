@@ -13,7 +13,6 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.errors import UsageError
-from je_tools.forks import Step
 from je_tools.formats.rows import Room
 from je_tools.formats.source import Bytes
 from je_tools.masking import Masking
@@ -30,7 +29,7 @@ from je_tools.records import (
 from je_tools.sinks.file_names import file_stems
 from je_tools.sinks.output import PartPath, open_part, settle
 from je_tools.sinks.record_lines import LineForm, Marks, Named, csv_form, dump_form, jsonl_form
-from je_tools.turns import Hands
+from je_tools.turns import Hands, Step
 
 ROOM_MAX = 4 * PIECE_BYTES
 """A room that is larger, for a record that is, is not kept."""
@@ -52,14 +51,11 @@ class Source(Struct, frozen=True):
         database: which.
         batches: its records.
         note: told of what was noted while they were read, in their order.
-        forkable: whether each of several processes may go through the batches, to read and encode
-            its share.
     """
 
     database: Named
     batches: Iterable[Batch]
     note: Note = no_note
-    forkable: bool = False
 
 
 class Written(Struct, frozen=True):
@@ -136,7 +132,7 @@ class LineSink(Struct, frozen=True):
         count = left_out = 0
         steps = partial(self._steps, source.database)
         tasks = (partial(steps, batch) for batch in in_pieces(source.batches))
-        for spelled, lines in self.hands.in_order(tasks, forkable=source.forkable):
+        for spelled, lines in self.hands.in_order(tasks):
             out.write(lines.data)
             count += spelled.records
             left_out += spelled.left_out
@@ -168,7 +164,6 @@ def open_record_sink(
     *,
     is_print: bool = False,
     threads: int = 0,
-    forks: bool = False,
 ) -> RecordSink:
     """The sink of a format.
 
@@ -178,7 +173,6 @@ def open_record_sink(
         marks: one more column, for all but DUMP.
         is_print: of DUMP, visible characters as they are.
         threads: how many encode; 0 for as many as this process may use.
-        forks: they may be processes, where a source is large and `forkable`.
     """
     threads = threads or len(os.sched_getaffinity(0))
     if form is RecordFormat.PARQUET:
@@ -189,9 +183,9 @@ def open_record_sink(
 
         # Another one would keep what it has freed beside what malloc keeps.
         pa.set_memory_pool(pa.system_memory_pool())
-        hands = Hands(threads, LARGER_ROOM_MAX, forks)
+        hands = Hands(threads, LARGER_ROOM_MAX)
         return ParquetRecords(masking, marks, hands=hands)
-    hands = Hands(threads, ROOM_MAX, forks)
+    hands = Hands(threads, ROOM_MAX)
     if form is RecordFormat.CSV:
         return LineSink(csv_form(masking, marks), hands)
     if form is RecordFormat.JSONL:
