@@ -1,4 +1,4 @@
-//! `formats/rows.py`.
+//! Bindings for `formats/rows.py`.
 
 use je_tools_core::rows::{Cell, Failure, Label, SLACK, Table, Values};
 use numpy::PyReadwriteArray1;
@@ -8,7 +8,7 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::arrays::{Column, PySpans, outside};
 
-/// `rows.Form`.
+/// Python's `rows.Form`.
 #[repr(u8)]
 #[derive(Clone, Copy)]
 enum Form {
@@ -53,14 +53,14 @@ impl Form {
     }
 }
 
-/// `rows.Items`.
+/// Python's `rows.Items`.
 #[derive(FromPyObject)]
 pub struct PyList<'py> {
     first: Column<'py, i64>,
     table: PyTable<'py>,
 }
 
-/// `rows.Choice`.
+/// Python's `rows.Choice`.
 #[derive(FromPyObject)]
 pub struct PyChoice<'py> {
     table: Column<'py, i64>,
@@ -76,7 +76,7 @@ enum PyValues<'py> {
     Choice(PyChoice<'py>),
 }
 
-/// `rows.Cell`.
+/// Python's `rows.Cell`.
 struct PyCell<'py> {
     texts: [PyBackedBytes; 3],
     values: PyValues<'py>,
@@ -149,7 +149,7 @@ impl PyValues<'_> {
     }
 }
 
-/// `rows.Table`.
+/// Python's `rows.Table`.
 #[derive(FromPyObject)]
 pub struct PyTable<'py> {
     rows: usize,

@@ -1,4 +1,4 @@
-//! `formats/je/fingerprints.py`.
+//! Bindings for `formats/je/fingerprints.py`.
 
 use crate::arrays::{Column, Ints, PyInts, PyMask, PySpans, same_length};
 use crate::je::fetch::PyImage;
@@ -16,7 +16,7 @@ pub const DECLARED: crate::Declared = &[
     ("je.layout.SLOT_EMBEDDED", EMBEDDED),
 ];
 
-/// Actions and roles of `steps.py`; it has others as well, which no record with a fingerprint has.
+/// Actions and roles of `steps.py`. No record with a fingerprint has actions 1 and 5.
 pub const STEPS: crate::Declared = &[
     ("je.steps.Action.FLAGS", Action::Flags as i64),
     ("je.steps.Action.FIXED", 1),
@@ -31,7 +31,7 @@ pub const STEPS: crate::Declared = &[
     ("je.steps.Role.EXPIRATION", EXPIRATION),
 ];
 
-/// `fingerprints.Printing`.
+/// Python's `fingerprints.Printing`.
 #[derive(FromPyObject)]
 pub struct PyPrinting {
     one: u64,
@@ -44,7 +44,7 @@ impl From<PyPrinting> for Polynomial {
     }
 }
 
-/// `reader.Rows`.
+/// Python's `reader.Rows`.
 #[derive(FromPyObject)]
 pub struct PyRows<'py> {
     data: Column<'py, u8>,
@@ -101,7 +101,7 @@ pub fn note_lsns(lsns: Ints<'_>, mut bits: PyReadwriteArray1<'_, u8>) -> PyResul
     Ok(())
 }
 
-/// `nodes.Slots`.
+/// Python's `nodes.Slots`.
 #[derive(FromPyObject)]
 pub struct PySlots<'py> {
     key: PySpans<'py>,
@@ -125,7 +125,7 @@ impl PySlots<'_> {
     }
 }
 
-/// `fingerprints.Known`.
+/// Python's `fingerprints.Known`.
 #[derive(FromPyObject)]
 pub struct PyKnown<'py> {
     image: PyImage<'py>,

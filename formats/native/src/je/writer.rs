@@ -1,4 +1,4 @@
-//! `formats/je/writer.py`.
+//! Bindings for `formats/je/writer.py`.
 
 use crate::arrays::{Ints, PySpans, same_length};
 use je_tools_core::je::writer::{self, FILE_HEADER_SIZE, Items, Piece, Tail};
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 pub const DECLARED: crate::Declared = &[("je.header.FILE_HEADER_SIZE", FILE_HEADER_SIZE as i64)];
 
-/// `writer.Tail`.
+/// Python's `writer.Tail`.
 #[derive(FromPyObject)]
 pub struct PyTail {
     file_no: u32,
