@@ -30,7 +30,7 @@ class Confidence(IntEnum):
     NON_TRANSACTIONAL = 1
     """It was written outside transactions, or moved by the cleaner."""
     SLOT_ONLY = 2
-    """Only a B-tree slot, or an entry that was to replace it, holds it; its own entry is lost."""
+    """Only a B-tree slot, or an uncommitted successor, holds it; its own entry is lost."""
     OLDER = 3
     """A newer version, or a deletion, was at a place that is lost."""
     END_NOT_FOUND = 4

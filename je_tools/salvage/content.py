@@ -44,7 +44,7 @@ DELETED, INVISIBLE = 1, 2
 """Bits of `marks` of an LN: it deletes its record; a rollback has made it invisible."""
 
 KEYED_VERSION = 8
-"""First log version in which a duplicate's key includes its data; both identify a record."""
+"""First log version in which a duplicate's key includes its data; both together identify it."""
 
 _DELETIONS = mask_of(
     BY_NAME[name].no for name in ("DEL_LN_TX", "DEL_LN", "DEL_LN_TX_WITH_BEFORE_IMAGE")
@@ -371,7 +371,7 @@ def _is_deletion(fields: Mapping[str, Any]) -> bool:
 
 @functools.cache
 def records_of(version: int, family: Family = Family.LN) -> Mask:
-    """Return a mask of the entry types that write records of applications or similar ones.
+    """Return a mask of the entry types that write application records or records of the same form.
 
     Only types that this log version has: the payload of any other type is unknown.
     """
@@ -412,7 +412,7 @@ def _kinds(rows: Rows) -> dict[int, Kind]:
 
 
 def _duplicates_before(environment: Environment, scanner: Scanner) -> frozenset[int]:
-    """Return the databases with duplicates if a file is older than KEYED_VERSION, else nothing."""
+    """Return the databases with duplicates if a file is older than KEYED_VERSION; else none."""
     if all(file.version >= KEYED_VERSION for file in environment.files):
         return frozenset()
     kinds: dict[int, Kind] = {}

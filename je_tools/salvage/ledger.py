@@ -36,9 +36,9 @@ class Losses(NamedTuple):
     """Numbers of known losses, which match the lines of the report.
 
     Attributes:
-        records: records of the databases that were written.
-        names: names of databases whose owner is lost.
-        undecodable: record entries with a good checksum that cannot be decoded.
+        records: number of lost records, database names among them.
+        names: number of database names without a known database.
+        undecodable: number of record entries with a good checksum that cannot be decoded.
     """
 
     records: int

@@ -114,10 +114,10 @@ def find_lost(
     *,
     internal: bool,
 ) -> tuple[Lost, Choice]:
-    """Find what is lost, and downgrade or withdraw the records that it makes out of date.
+    """Find what is lost, and downgrade or withdraw records that turn out to be outdated.
 
-    The log is read a second time unless the directory is complete: nothing but the tail is
-    unreadable and nothing is erased.
+    The log is read a second time unless it is a whole directory, without erased entries, in which
+    only the tail is unreadable.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
@@ -143,7 +143,7 @@ def find_lost(
 
 
 def newest_leaves(content: Content) -> Ints:
-    """Return LSNs of each bottom node's newest full version and newest version, sorted."""
+    """Return the sorted LSNs of each bottom node's newest version and newest full version."""
     leaves = content.leaves
     n = len(leaves.lsn)
     # A crafted log could choose ids that collide in a hash table, so their keyed digests are used.

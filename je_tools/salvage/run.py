@@ -34,7 +34,7 @@ LEDGER, SUMMARY = "ledger.jsonl", "summary.txt"
 """Names of the files next to those of the databases."""
 
 LOOKED_AT = 1000
-"""Number of records examined to infer the kind of a database whose descriptor is lost."""
+"""Largest number of records examined to infer the kind of a database whose descriptor is lost."""
 
 
 class Described(Struct, frozen=True):
