@@ -37,7 +37,7 @@ from je_tools.masking import KEY_FIELDS, DataMode, Masking
 from je_tools.sinks import texts as t
 
 UNDECODABLE = "undecodable"
-"""Column with the reason for which a payload could not be decoded; null if it was decoded."""
+"""Name of the column that says why a payload was not decoded; null if it was."""
 
 _NUMBERS = {
     Coding.U8: pa.uint8(),

@@ -101,7 +101,7 @@ def _bytes(label: str, values: Spans, masking: Masking | None = None) -> Cell:
 
 
 def _kinds_and_marks(rows: Rows) -> tuple[list[bytes], list[bytes], Ints]:
-    """Return the texts that depend on type, flags and checksum, one for each combination."""
+    """Return texts for each combination of type, flags and checksum, and that of each row."""
     codes = rows.type | rows.flags.astype(np.int64) << 8
     codes |= rows.checksum.astype(np.int64) << 16
     _, first, choice = _native.distinct(codes)

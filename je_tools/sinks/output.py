@@ -40,7 +40,7 @@ _HELD_MAX = 8 << 20
 
 
 class ClosedPipeError(BrokenPipeError):
-    """The reader of an output is gone; distinct from broken pipes between processes of ours."""
+    """Error of an output whose reader is gone; broken pipes between our processes are others."""
 
 
 @contextmanager
@@ -158,7 +158,7 @@ def settle(path: PartPath) -> None:
 def _open_new(path: Path, written: Path, mode: str, *, settles: bool = True) -> Iterator[BinaryIO]:
     """Open `written`, which errors name `path`; at the end it is synced if `settles`."""
     with _refusing(path):
-        # Small writes are combined to large ones.
+        # Small writes are combined into large ones.
         buffering = -1 if mode == "wb" else WRITE_SIZE
         file = cast(BinaryIO, written.open(mode, buffering))
     output = _Output(str(path), file, settles_early=True)
@@ -387,7 +387,7 @@ def _standard_output() -> BinaryIO:
 
 
 def _beside(path: Path) -> Path:
-    # The name must be as short as that of `path` can be.
+    # Kept short, so that the name is valid on every file system on which that of `path` is.
     return path.with_name(f".je-tools-{os.urandom(8).hex()}.part")
 
 

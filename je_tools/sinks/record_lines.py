@@ -38,7 +38,7 @@ class Named(Struct, frozen=True):
         name: name in the log, with bytes that are not UTF-8 as surrogates; None if unknown.
         db_id: its id.
         has_duplicates: True if a key can have several records.
-        typed: decoder of its records, for JSON lines; None if only applications can decode them.
+        typed: encoder of its records for JSON lines; None if only applications can decode them.
     """
 
     name: str | None

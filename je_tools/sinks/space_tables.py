@@ -54,7 +54,7 @@ _REASONS = (
     Column("reasons", "why it is there", Kind.TEXTS, cell=lambda each: [*each.reasons], wraps=True),
 )
 UNCOUNTED_LEAST = 1 << 16
-"""Smallest number of uncounted bytes to report: some follow the last checkpoint in every log."""
+"""Largest number of uncounted bytes not to report: some follow every log's last checkpoint."""
 
 _FACT = (Column("what", "space", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _CHOSEN = (
