@@ -1,4 +1,4 @@
-"""The comparison of a written checkpoint with the log before it, record by record.
+"""Comparison of a written checkpoint with the log before it, record by record.
 
 Both trees of a database refer mostly to the same bottom nodes. A node at the same LSN has the same
 bytes. Its records are the same if it also stands for the same keys, and neither undo, redo nor
@@ -25,7 +25,7 @@ from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot
 
 
 class Compared(Struct, frozen=True):
-    """The result of a comparison.
+    """Result of a comparison.
 
     Attributes:
         database_count: databases whose records were compared.
@@ -105,7 +105,7 @@ def compare_records(before: Snapshot, after: Snapshot, written: Container[str]) 
     Args:
         before: the log as recovery would have left it.
         after: the log with the checkpoint.
-        written: names of the engine's own databases that the checkpoint makes or changes.
+        written: names of the internal databases that the checkpoint creates or changes.
 
     Raises:
         StoppedError: a file shrank meanwhile.

@@ -143,13 +143,13 @@ def count_files(
     Args:
         snapshot: the log.
         survey: contents of files without a summary, and obsolete entries that no summary counts.
-        log: what was appended for all other databases.
+        log: log with the entries of all other databases.
         start_lsn: LSN of the CkptStart. The next recovery reads all of the files after its own.
         removed: ids of databases whose removal the checkpoint completes.
 
     Returns:
-        The fields of each summary, that of the last file first, since the others are written into
-        that file; None for a summary that is removed.
+        The fields of each summary, the last file's first, because that file gets the others; None
+        for a summary that is removed.
     """
     database = own_database(snapshot, UTILIZATION_DB)
     if database is None:
