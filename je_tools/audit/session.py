@@ -125,8 +125,8 @@ class Spark:
         thread.join()
 
     def _stop(self) -> None:
-        # All work given to Spark is done, or its failure is reported to the caller. Stopping a Java
-        # that has ended fails, and PySpark would warn of it.
+        # All work given to Spark is done, or its failure is reported to the caller. Stopping fails
+        # if Java has ended, and PySpark would warn of it.
         with warnings.catch_warnings(), suppress(Exception):
             warnings.simplefilter("ignore")
             # Stopping a context while its session is being made leaves half of the session.

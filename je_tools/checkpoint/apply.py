@@ -256,7 +256,7 @@ def _at_rest(
 
 
 def _without_a_second_cut(environment: Environment, scanner: Scanner, orders: Orders) -> Orders:
-    """Drop `to_lsn` if the log was cut back to the same entry before."""
+    """Drop `to_lsn` if the log was already cut back to that entry."""
     if orders.to_lsn is not None and was_cut_there(environment, scanner, orders.to_lsn):
         return replace(orders, to_lsn=None)
     return orders

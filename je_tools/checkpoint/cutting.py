@@ -49,7 +49,7 @@ def files_behind(snapshot: Snapshot) -> tuple[LogFile, ...]:
 
 
 def was_cut_there(environment: Environment, scanner: Scanner, to_lsn: int) -> bool:
-    """Return True if the log was cut back to an entry before: only our checkpoint follows it.
+    """Return True if a log was already cut back to an entry: only our checkpoint follows it.
 
     Args:
         environment: the log.
