@@ -1,1 +1,1 @@
-"""B-trees on disk, read in columns."""
+"""B-trees in the log, read in columns: their nodes, the replay of these, and their faults."""
