@@ -1,1 +1,1 @@
-"""B-trees in the log, read in columns: their nodes, the replay of these, and their faults."""
+"""B-trees in the log, read in columns: nodes, their replay by recovery, and their faults."""

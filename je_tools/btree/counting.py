@@ -25,7 +25,7 @@ from je_tools.formats.je.nodes import (
 from je_tools.formats.spans import Spans
 
 _SEARCHED_MAX = 4096
-"""Most slots of a full version to compare with each slot of a delta, without byte order."""
+"""Largest full version, in slots, to search for each slot of a delta if keys are unordered."""
 
 
 def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | None:
@@ -34,11 +34,11 @@ def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | Non
     Args:
         tree: tree of the database.
         children: the BINs.
-        now_ms: time at which expired records do not count; None to count all.
+        now_ms: records that expired before this time do not count; None to count all.
 
     Returns:
-        The number of records, or None if it cannot be had from the states alone: something is out
-        of order, or comparing unordered keys would take too long.
+        The number of records, or None if the states do not give it: something is out of order, or
+        comparing unordered keys would take too long.
     """
     if tree.old_duplicates or not len(children):
         return None

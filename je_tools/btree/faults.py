@@ -29,7 +29,7 @@ LACKING = (
     FaultKind.NOT_A_RECORD,
     FaultKind.NOT_TWO_PARTS,
 )
-"""Reasons for which a record cannot be read."""
+"""Reasons why a record cannot be read."""
 
 _Group = tuple[FaultKind, int]
 

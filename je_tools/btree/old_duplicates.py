@@ -68,7 +68,7 @@ class _Way(Struct):
         nodes, found, no_full = self.tree.newest_whole(slots.lsn[rows])
         keys = slots.key.take(rows)
         wrong_db = nodes.good & (nodes.db_id != self.tree.db_id)
-        # A node counts only for its own key, so that other slots do not have it read again.
+        # Accept a node only for its own key, or every slot that names it would read its tree again.
         other_key = nodes.good & ~wrong_db & ~self._are_of(nodes, keys)
         again = nodes.good & ~self.read.first_times(nodes.lsn)
         kinds = np.select(

@@ -175,7 +175,7 @@ class Replayed(Struct, frozen=True, dict=True):
 
         Args:
             node_ids: int64 (n,); ids of the nodes that the slots name.
-            slots: the slots, as many.
+            slots: these n slots.
 
         Returns:
             The LSN of each version, int64 (n,), and the LSNs from which versions count below it.

@@ -577,7 +577,7 @@ class Tree(Struct, frozen=True, dict=True):
         full_lsns = self._own_fulls(nodes.last_full_lsn[deltas], nodes.node_id[deltas])
         fulls = read_nodes(fetch(self.image, full_lsns))
         usable = fulls.good & ~fulls.is_delta & (fulls.db_id == nodes.db_id[deltas])
-        # Deltas of the old form do not say of which node they are.
+        # Deltas of the old form do not hold the id of their node.
         node_ids = nodes.node_id[deltas]
         usable &= (node_ids == 0) | (node_ids == fulls.node_id)
         of_delta = np.full(len(nodes), -1, np.int64)

@@ -41,7 +41,7 @@ _PIECE_SIZE = 1 << 20
 
 
 class EndReason(StrEnum):
-    """Reasons for which the log ends after its last entry."""
+    """Reasons why the log ends after its last entry."""
 
     CLEAN = "clean"
     """The file ends there."""
@@ -56,7 +56,7 @@ class EndReason(StrEnum):
 
 
 class Refusal(StrEnum):
-    """Reasons for which the engine would not open the log."""
+    """Reasons why the engine would not open the log."""
 
     NO_FILES = "no-files"
     BAD_FILE_HEADER = "bad-file-header"
@@ -99,10 +99,10 @@ class LogEnd(Struct, frozen=True):
         skipped: files after that one, which the engine passes over; the last of the log first.
         last_lsn: LSN of the last entry; NULL_LSN if there is no file with a good header.
         next_offset: offset after that entry in the last file.
-        reason: reason for which the log ends there.
+        reason: reason why the log ends there.
         commits_behind: int64 LSNs of good Commits after the end, which would be lost.
         marks: marks of the last file up to the end, in order.
-        refusal: reason for which the engine would not get this far; None if it would.
+        refusal: reason why the engine would not get this far; None if it would.
     """
 
     files: tuple[LogFile, ...]
@@ -305,7 +305,7 @@ def find_checkpoint(
     Files before the last are read, last first, only until one holds a CkptEnd.
 
     Returns:
-        The checkpoint, and the reason for which the engine refuses the log, or None.
+        The checkpoint, and the reason why the engine refuses the log, or None.
     """
     marks = _usable(end.marks)
     roots = [mark for mark in marks if mark.type_no == DB_TREE_NO]

@@ -1,6 +1,7 @@
 """The part of a log that recovery replays, in columns: LNs, nodes, ends of transactions.
 
-It is read in one pass, by threads. An LN takes a few numbers: the position of its key, not the key.
+It is read in one pass, in threads. The columns hold only numbers of each LN: the position of its
+key, not the key.
 
 Source: je-log.md "Recovery"; RecoveryManager.buildTree, UndoReader, JE 7.5.11 and 18.3.12.
 """
@@ -350,7 +351,7 @@ def read_interval(
         scanner: settings for reading them.
         first_lsn: LSN of the first entry to read.
         nodes_from: LSN from which nodes count.
-        last_lsn: LSN of the last entry; None to skip the backward passes.
+        last_lsn: LSN of the last entry; None if no recovery reads these bytes.
         next_lsn: LSN after the last entry.
         end_lsn: LSN of the last CkptEnd; NULL_LSN without one.
     """
@@ -381,7 +382,7 @@ def read_interval(
 
 
 def _read_all(environment: Environment, work: _Collector, scanner: Scanner) -> _Found:
-    """Read all files of an environment, including damage and broken links between files."""
+    """Read all files of an environment; also find damage, and broken links between files."""
     all_found = _Found()
     last_offset, last_file_no = NO_OFFSET, NO_OFFSET
     # Wide ranges would take more memory than the whole result.

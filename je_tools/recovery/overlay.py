@@ -49,7 +49,7 @@ from je_tools.recovery.rollbacks import Periods
 _NO_SLOT = -2
 
 _AT_ONCE = 1 << 16
-"""Number of keys or LNs processed together, so that temporary arrays stay small beside all LNs."""
+"""Number of keys or LNs processed together, so that temporary arrays stay small."""
 
 
 class Outcome(IntEnum):
@@ -270,7 +270,7 @@ def is_open(flags: npt.NDArray[np.uint8]) -> Mask:
 def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tuple[Ints, Mask]:
     """Return the row at which the undo of each LN ends, and a mask of those whose LN stays.
 
-    If the LN there does not stay, its slot gets the version that this LN replaced.
+    If the LN there does not stay, the slot gets the version that this LN replaced.
 
     A rollback reverts a key to the last LN of the same transaction that it does not take back. If
     there is none, it reverts to the version that the first LN of the transaction replaced. The LN

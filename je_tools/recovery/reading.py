@@ -91,7 +91,7 @@ class Reading:
         tree: tree of the database.
         overlay: changes of undo and redo.
         with_data: True to read the LNs of slots too, not only the slots.
-        now_ms: time at which expired records are hidden; None to hide none.
+        now_ms: records that expired before this time are hidden; None to hide none.
         inside: range of keys to read; None for all.
     """
 
