@@ -32,8 +32,8 @@ class Backward(Struct, frozen=True):
 
     Attributes:
         skipped: half-open ranges of LSNs that the passes skip, ascending.
-        failed_lsn: LSN of the entry whose prevOffset leads to no earlier entry, so that the engine
-            fails; NULL_LSN for none.
+        failed_lsn: LSN at which the engine fails: that of an entry whose prevOffset leads to no
+            earlier entry, or one that should be an entry and is none; NULL_LSN for none.
     """
 
     skipped: tuple[tuple[int, int], ...] = ()
