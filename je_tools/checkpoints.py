@@ -24,7 +24,7 @@ from je_tools.formats.je.types import BY_NAME, CKPT_END_NO, CKPT_START_NO, ENTRY
 from je_tools.properties import FILE_MAX, Settings, read_settings
 
 LN_TXN, LN, MAP_LN_TXN, MAP_LN = range(4)
-"""Indexes of what an interval counts: user records in and outside transactions, MapLNs likewise."""
+"""Indexes in `Counts`: user records in and outside transactions, MapLNs likewise."""
 
 Counts = tuple[int, int, int, int]
 
@@ -114,7 +114,7 @@ class Interval(Struct):
 
 
 def collect_checkpoints(rows: Rows) -> CheckpointPart:
-    """Return the checkpoint entries of these rows; damaged entries do not count.
+    """Return the checkpoint marks of these rows; damaged entries do not count.
 
     Runs in any thread and keeps no view of the bytes.
     """
@@ -220,7 +220,7 @@ def intervals(parts: Iterable[CheckpointPart], environment: Environment) -> list
 
 
 def _file_size(environment: Environment) -> int:
-    """Return the size that the engine that wrote the log assumes for a file between two LSNs."""
+    """Return the size that the log's engine assumes for a file between two LSNs."""
     if environment.files[-1].version >= _LARGEST_FILE_SINCE:
         return max(file.size for file in environment.files)
     settings = read_settings(Path(environment.name)) if environment.is_directory else Settings()
@@ -247,7 +247,7 @@ def _counters(parts: Iterable[CheckpointPart]) -> tuple[list[_Counter], int | No
 def _interval(
     counter: _Counter, replayed: Counts, previous_end: int, last_lsn: int, distances: _Distances
 ) -> Interval:
-    """Return one interval; `replayed` counts from CkptStart to CkptEnd of the one before."""
+    """Return one interval; `replayed` counts the entries after CkptStart in the one before."""
     total = _sum(counter.before_start, counter.behind_start)
     start, end = counter.start, counter.end
     end_lsn = end.lsn if end else last_lsn

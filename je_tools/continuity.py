@@ -90,7 +90,7 @@ class Files:
         """Yield findings of one file's header, number, directory and version.
 
         Args:
-            index: of the file in `Environment.files`.
+            index: index of the file in `Environment.files`.
         """
         file = self.environment.files[index]
         yield from self._of_header(file, unfinished=index in self.environment.ends)
@@ -162,7 +162,7 @@ class Files:
         """Yield a finding if a file does not end with the entry that the next file's header names.
 
         Args:
-            index: of the file in `Environment.files`.
+            index: index of the file in `Environment.files`.
             before: state of that file.
         """
         file = self.follower(index)
@@ -230,7 +230,7 @@ class Files:
 
 
 def _why_restore(marker: LogFile) -> str:
-    """Return the reason that a marker file gives, or why there is none."""
+    """Return the reason that a marker file gives, or why it gives none."""
     try:
         with reopened(marker.path) as source:
             data = memoryview(source.read_bytes(0, _MARKER_SIZE_MAX))

@@ -86,7 +86,7 @@ class Erased(Struct, frozen=True):
 
 
 class RowDamage(Struct):
-    """Damage of some entries of a file, without views of their bytes; LISTED of each kind.
+    """Damage of some entries of a file, as plain values; the first LISTED of each kind.
 
     Attributes:
         bad: entries with a wrong checksum.
@@ -159,7 +159,7 @@ class OldDeltas(Struct, frozen=True):
 
 
 def old_deltas(rows: Rows) -> OldDeltas | None:
-    """Return the old BIN-deltas of one file if modern engines read its version, or None."""
+    """Return the old BIN-deltas of one file if modern engines read its version, else None."""
     if not (_has_old_deltas(rows.version) and rows.survey.counts[OLD_BIN_DELTA_NO]):
         return None
     good = (rows.type == OLD_BIN_DELTA_NO) & rows.good
@@ -210,7 +210,7 @@ def _unknown_spot(rows: Rows, row: int) -> Spot:
 
 
 def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Erased]:
-    """Return erased entries with a non-zero byte, neighbours merged; LISTED, others counted."""
+    """Return runs of erased entries with non-zero bytes: the first LISTED; count the others."""
     index = np.flatnonzero((rows.type == erased_no(rows.version)) & (rows.item_size > 0))
     if not len(index):
         return []
@@ -326,7 +326,7 @@ class FileDamage:
             yield self._of_spot("erased-not-zero", spot)
 
     def of_bad(self, ranges: Sequence[tuple[int, int]]) -> Iterator[Finding]:
-        """Yield findings of entries of which only the range is known; see `FileState.bad`."""
+        """Yield findings of damaged entries known only by their range; see `FileState.bad`."""
         if not ranges:
             return
         with reopened(self.file.path, ranges[-1][1]) as source:

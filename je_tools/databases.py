@@ -25,7 +25,7 @@ from je_tools.snapshot import Database, Snapshot
 
 
 class State(StrEnum):
-    """Completeness of a database: a name and a descriptor belong together."""
+    """Presence of a database's name and descriptor."""
 
     WHOLE = "whole"
     UNNAMED = "unnamed"
@@ -59,7 +59,7 @@ class DatabaseRow(Struct, frozen=True):
     Attributes:
         db_id: its id.
         name: its name; None if it has none.
-        state: completeness of name and descriptor.
+        state: presence of its name and descriptor.
         database: None without a descriptor.
         shape: of its tree; empty without a descriptor.
     """
@@ -175,7 +175,7 @@ def _node_bytes(reading: Reading, leaves: Leaves) -> int:
 
 
 def _record_bytes(reading: Reading, slots: Slots, lives: Mask) -> int:
-    """Return the log bytes of records outside of nodes; embedded and duplicate data is inside."""
+    """Return the log bytes of records outside of nodes; embedded and duplicate data is in nodes."""
     if reading.tree.two_part:
         return 0
     outside = lives & (slots.data_size < 0)

@@ -32,7 +32,7 @@ Encode = Callable[[EntryTable], E]
 
 
 PACKED_READINGS = 2
-"""Windows of a range if its pieces are packed into one: 5 MB of log."""
+"""Number of windows in a range whose pieces are packed into one: 5 MB of log."""
 
 
 class Encoded(Struct, Generic[E], frozen=True):
@@ -106,7 +106,7 @@ class Dump(Struct, Generic[E], frozen=True):
         look_up: called with each table before it is encoded, in the same thread or process.
         look: called with all rows of a range; its result goes to `taken` of `run`.
         pack: combines all pieces of a long range into one, in the process that reads it.
-        build: decodes the fields that `encode` uses; `build_table`, or less.
+        build: decodes the fields that `encode` uses: `build_table`, or one that decodes less.
     """
 
     selection: Selection

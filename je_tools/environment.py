@@ -31,7 +31,7 @@ MARKER_FILE_NO = 0x7FFFFFFF
 """Number of the file that an unfinished network restore or a detected corruption leaves."""
 
 DEFAULT_VERSION = LOG_VERSION_MAX
-"""Log version of a file if its header, its entries and the other files do not tell it."""
+"""Log version assumed if a file's header, its entries and other files do not give it."""
 
 _LOG_NAME = re.compile(r"([0-9a-fA-F]{8})\.(jdb|del|bad|bup)(?:\.[0-9]+)?", re.IGNORECASE)
 _DATA_DIRECTORY = re.compile(r"data[0-9]{3}")
@@ -116,7 +116,7 @@ class LogFile(Struct, frozen=True):
 
     @property
     def is_begun(self) -> bool:
-        """True unless the file holds only what a writer leaves that died writing the header."""
+        """True unless the file's writer died before its header was complete."""
         return self.header.good or self.size > FILE_HEADER_SIZE
 
     @property
@@ -263,7 +263,7 @@ class Environment(Struct, frozen=True, dict=True):
     def spelled(self, file_no: int | None) -> str:
         """Return the name of the log in a finding: the path of a file that was named itself.
 
-        That name finds the file again, whatever its suffix.
+        This name finds the file again, whatever its suffix.
         """
         return self.name if file_no is None else self._named.get(file_no, self.name)
 
@@ -315,7 +315,7 @@ def open_environment(
 
 @contextmanager
 def reopened(path: Path, size: int = 0) -> Iterator[Source]:
-    """Open a file again that has been read before.
+    """Reopen a file that has been read before.
 
     Args:
         path: path of the file.

@@ -75,7 +75,7 @@ def topic_of(text: str) -> tuple[str, str] | None:
 
 
 def _topics_called(text: str) -> list[str]:
-    """Return the topics with this name or kind, of which `text` gives one without the other."""
+    """Return the topics whose kind or name alone is `text`."""
     low = text.lower()
     topics = [f"{kind}:" for kind in KINDS if kind == low]
     topics += [f"type:{name}" for name in BY_NAME if name.lower() == low]
@@ -129,7 +129,7 @@ def explain_findings(name: str) -> list[findings.Code]:
 
 
 def explain_refusals(name: str) -> list[findings.Code]:
-    """Return the reason with that name to refuse a log, or all of them if `name` is empty.
+    """Return the engine's reason to refuse a log by its name, or all of them if `name` is empty.
 
     Raises:
         UsageError: the engine has no such reason.

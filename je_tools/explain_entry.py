@@ -60,7 +60,7 @@ class Piece(Struct, frozen=True):
         part: header, item or rest.
         path: path of the field, as `slots[2].key`.
         start, stop: half-open byte range in the entry.
-        value: as decoded; its replacement if it is masked, None if that is nothing.
+        value: as decoded; if masked its replacement, or None if hidden.
         text: the value for people, on one line, control characters escaped.
         meaning: description of the field.
         masked: True if the bytes must not be shown.

@@ -51,7 +51,7 @@ class Export(Struct, frozen=True):
 
 
 def _known(batch: Batch) -> Batch:
-    """Return a batch without records whose data cannot be read, which are faults already."""
+    """Return a batch without the records that lack data: each is a fault already."""
     if isinstance(batch, Coming):
         return replace(batch, read_by=lambda note: _with_data(batch.read(note)))
     return _with_data(batch)

@@ -164,7 +164,7 @@ def null_or_lsn(lsn: int) -> str:
 
 
 def time_text(ms: int) -> str:
-    """Return a time in UTC with milliseconds; a number out of range is named as such."""
+    """Return a time in UTC with milliseconds, or the number of ms if it is out of range."""
     try:
         time = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:

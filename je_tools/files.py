@@ -83,7 +83,7 @@ class FileRow(Struct):
 
     @property
     def name(self) -> str:
-        """Its name and its data directory, which distinguishes two files with one number."""
+        """File name, with its data directory if it has one: two files may have the same number."""
         path = self.file.path
         return path.name if path.parent == self.file.home else str(Path(*path.parts[-2:]))
 
@@ -104,7 +104,7 @@ class FileRow(Struct):
 
     @property
     def not_opened_by(self) -> str | None:
-        """Later releases that must not open the file, with the reason; None if all may."""
+        """Later releases that must not open the file, with the reason; None without any."""
         if self.version is None:
             return None
         if self.is_old_form:

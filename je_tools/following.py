@@ -273,7 +273,7 @@ class _Follower(Generic[E]):
 
 
 def _inode(file: LogFile) -> int:
-    """Return the inode of a file, which tells it from another of its name; 0 without a file."""
+    """Return the inode of a file, which a replaced file does not keep; 0 without a file."""
     try:
         return file.path.stat().st_ino
     except FileNotFoundError:

@@ -88,7 +88,7 @@ class _Ends(Struct, frozen=True):
     def next_of(self, txn_ids: Ints, lsns: Ints) -> Ints:
         """Return the row of the first end of each transaction after an LSN, or _NO_END.
 
-        Ids are reused, so only the first end after an entry belongs to it.
+        Ids can be reused, so only the first end after an entry is its own.
         """
         rows = np.flatnonzero(np.isin(self.txn_id, txn_ids))
         txns = np.concatenate((self.txn_id[rows], txn_ids))

@@ -1,7 +1,7 @@
-"""Images of logs, with checks that the files did not change: results of others are worthless.
+"""Images of logs, checked for files that change: results from those would be worthless.
 
 A file that shrinks under an image reads as zeros (`formats.image`), which look like damage. So
-images are read inside `unchanged` or `mapped`, and no result gets its name before their check.
+images are read inside `unchanged` or `mapped`, and no output gets its name before their check.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Kept(Struct, frozen=True):
         return self.salvaged.content.databases.get(db_id)
 
     def live(self) -> dict[int, Database]:
-        """Return the databases, without those of fixed names, that no entry shows as removed."""
+        """Return the databases that no entry shows as removed, except those with fixed names."""
         databases = self.salvaged.content.databases
         return {
             db_id: each

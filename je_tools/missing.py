@@ -46,7 +46,7 @@ _NO_KEYS = Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.in
 
 
 class FileState(StrEnum):
-    """Reason for a loss with a file."""
+    """Reason why entries of a file are lost."""
 
     NAMED = "taken as missing"
     MISSING = "missing"

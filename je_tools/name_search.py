@@ -53,7 +53,7 @@ class NameSearch(Struct):
         """Find the names of databases by id; ids that the log does not name stay unnamed."""
         while self._unread and not wanted <= self._settled:
             with _LOCK, ThreadPoolExecutor(1) as pool:
-                # In another thread: one that reads again overwrites the rows it is working on.
+                # In another thread: reading here would overwrite rows that this one works on.
                 pool.submit(self._read_more).result()
 
     def read_last(self) -> None:

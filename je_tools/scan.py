@@ -134,7 +134,7 @@ class Outcome(Struct, Generic[T], frozen=True):
 
 
 STEPPING_THREADS = 2
-"""Largest number of threads of a `Scanner.stepping`."""
+"""Largest number of threads of `Scanner.stepping`."""
 
 
 class Scanner(Struct, frozen=True, dict=True):

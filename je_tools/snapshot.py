@@ -424,7 +424,7 @@ def held_snapshot(
 ) -> Iterator[Snapshot]:
     """Take a snapshot whose files must not change while it is in use; see `take_snapshot`.
 
-    Call `check_files` once more before a result of it gets its name.
+    Call `check_files` once more before an output made from it gets its name.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
@@ -662,7 +662,7 @@ def _names(snapshot: Snapshot) -> dict[int, str]:
 
 
 def _names_by_descriptors(snapshot: Snapshot) -> dict[int, str]:
-    """Find names whose entry with the id is lost by descriptors, and return them by id."""
+    """Name databases by their descriptors if the name's entry is lost; return names by id."""
     unnamed = [each for each in snapshot.databases.values() if each.name is None]
     said = Counter(each.record.get("name") for each in unnamed)
     found = {}
@@ -676,7 +676,7 @@ def _names_by_descriptors(snapshot: Snapshot) -> dict[int, str]:
 
 
 def _take_temporary(snapshot: Snapshot) -> bool:
-    """Take their names from temporary databases, which last only until they are closed.
+    """Remove the names of temporary databases, which last only until they are closed.
 
     Each checkpoint logs the descriptors of all that are open, and recovery removes those that it
     meets. Source: RecoveryManager.redoOneLN and removeTempDbs, JE 7.5.11 and 18.3.12.
@@ -701,7 +701,7 @@ def _take_temporary(snapshot: Snapshot) -> bool:
 
 
 def _has_unlogged_root(snapshot: Snapshot) -> bool:
-    """Return whether a descriptor says that there is a root but not where, and one was logged.
+    """Return whether a descriptor lacks the LSN of its root, although a root was logged.
 
     Source: RecoveryManager.RootUpdater.doWork, DbLsn.compareTo, JE 18.3.12.
     """

@@ -85,8 +85,8 @@ class FileSpace(Struct, frozen=True):
         recounted: as counted anew; None if not requested.
         pending_size: bytes that will expire later; None if the engine has noted no expirations,
             as for the last file. The expired bytes are then not known either.
-        reasons: reasons why it still exists; without any, a file that is not reserved is cleaned
-            next.
+        reasons: reasons why it still exists; a file that is not reserved and has none will be
+            cleaned.
     """
 
     file: LogFile

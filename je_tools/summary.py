@@ -50,7 +50,7 @@ class Wanted(Struct, frozen=True):
     """Totals to compute besides those of types and files.
 
     Attributes:
-        databases, vlsns, checkpoints: by database; VLSNs of each file; checkpoint intervals.
+        databases, vlsns, checkpoints: totals by database; VLSNs of each file; checkpoint intervals.
         largest: number of largest transactions, besides all without an end; None for neither.
     """
 

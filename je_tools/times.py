@@ -115,7 +115,7 @@ class Steps(Struct, frozen=True):
         return np.append(self.sides, np.int8(UNKNOWN))[at]
 
     def with_points(self, numbers: Ints, sides: Sides) -> Steps:
-        """Return a copy with other sides for some numbers: not negative, unique, ascending.
+        """Return a copy with the given sides for some numbers: unique, ascending, not negative.
 
         Numbers in between that were never added get any side, which is never read.
         """
@@ -208,7 +208,7 @@ class TimeIndex(Struct, frozen=True):
         return inside
 
     def behind(self, before: TimeIndex) -> TimeIndex:
-        """Return the index preceded by the last time of an earlier one."""
+        """Return the index, continued from the last time in an earlier one."""
         starts = np.concatenate((before.marks.starts[-1:], self.marks.starts))
         sides = np.concatenate((before.marks.sides[-1:], self.marks.sides))
         return replace(self, marks=Steps(starts, sides))

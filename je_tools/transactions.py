@@ -182,7 +182,7 @@ class Segments(Struct, frozen=True):
 
     @classmethod
     def of(cls, rows: Rows) -> Segments:
-        """Return the segments of these rows by transaction, in log order, without damage."""
+        """Return the undamaged segments of these rows, by transaction, each in log order."""
         names = ("txn_id", "db_id", "txn_prev_lsn", "last_lsn", "time_ms")
         found = read_references(rows, _OF_TXN, names)
         index = np.flatnonzero(found.present["txn_id"])

@@ -100,7 +100,7 @@ class FileSummary(Struct, frozen=True):
 
     @property
     def obsolete_size(self) -> int:
-        """Approximate bytes that nothing needs; all but nodes and records is always obsolete."""
+        """Approximate bytes that nothing needs; entries other than nodes and records count."""
         if self.total_size <= 0:
             return 0
         others = self.total_size - self.total_in_size - self.total_ln_size

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 LOCK_NAME = "je.lck"
 
 _TAILS = ("torn-tail", "zero-tail")
-"""Codes of a tail after the end of an intact log, as notes: it was never complete."""
+"""Codes of tails that, as notes, follow the end of an intact log: they were never complete."""
 
 FIRST = 20
 """Largest number of errors that are kept, for commands that report some of them."""
