@@ -45,12 +45,3 @@ def run_of(rows: Ints) -> slice | Ints:
     if count and int(rows[-1]) - int(rows[0]) == count - 1:
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
-
-
-def cells_of(array: Ints) -> dict[tuple[int, int], int]:
-    """Return the cells of a two-dimensional array by (row, column).
-
-    Plain Python indexes the dictionary several times faster than the array.
-    """
-    lines = enumerate(array.tolist())
-    return {(i, j): cell for i, line in lines for j, cell in enumerate(line)}

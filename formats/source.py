@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -248,8 +247,3 @@ class Source:
         piece[:] = bytes(len(piece))
         self.unreadable.add((at, stop))
         return len(piece)
-
-
-def as_plain(array: Bytes) -> Any:
-    """Return the bytes of `array` as a memoryview, which plain Python indexes fastest."""
-    return array.data

@@ -59,18 +59,6 @@ class Program(Struct, frozen=True, dict=True):
             sized=max(self.sized, default=-1) + 1,
         )
 
-    @functools.cached_property
-    def asks_parents(self) -> bool:
-        """True if a test is on a column of the parent."""
-        ops = self.ops.reshape(-1, OP_WIDTH)
-        return bool(ops[:, OP_HEAD + TEST_PARENT :: TEST_WIDTH].any())
-
-    @functools.cached_property
-    def plain_ops(self) -> list[int]:
-        """`ops` as a list, for plain Python."""
-        numbers: list[int] = self.ops.tolist()
-        return numbers
-
 
 @functools.cache
 def in_columns(family: Family, version: int, wanted: frozenset[str]) -> bool:

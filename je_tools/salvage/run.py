@@ -309,9 +309,7 @@ def _write(
     )
     records = write_files(sink, sources, stems, directory, known)
     unfinished = (
-        Source(one.database, salvaged.batches(one, choice.apart))
-        for one in databases
-        if one.apart
+        Source(one.database, salvaged.batches(one, choice.apart)) for one in databases if one.apart
     )
     return Output(records, write_files(sink, unfinished, stems, directory, known, APART))
 

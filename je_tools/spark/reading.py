@@ -26,7 +26,6 @@ def read_task(task: Task) -> Iterator[pa.RecordBatch]:
         InputError: a file cannot be read, or a batch of keys and values is too long for Arrow.
     """
     scanner = Scanner(check=task.check, threads=1)
-    scanner = Scanner(check=task.check, threads=1)
     encode = partial(
         entry_batch,
         names=task.names,
