@@ -193,7 +193,7 @@ def main() -> int:
         for home in homes:
             warm(home)
         print(Row.head(), flush=True)
-        time_in_turns([bench.audit(homes[0])], 1)  # compiles and keeps the kernels
+        time_in_turns([bench.audit(homes[0])], 1)
         measure_start(bench, homes[0])
         measure_fleet(bench, 50 if chosen.quick else 500)
         measure_large(bench, homes[-1])

@@ -74,8 +74,8 @@ def text(
         [
             "# What the bench measured",
             "",
-            "Written by `make bench` or `bench-records`. Whole processes, warm page cache, kernels "
-            f"and bytecode compiled before; the median of {runs} runs with the range behind it, "
+            "Written by `make bench` or `bench-records`. Whole processes, warm page cache, "
+            f"bytecode compiled before; the median of {runs} runs with the range behind it, "
             "both sides in turns. A ratio is the engine's time over ours, for memory and for the "
             "floor ours over the target's side. Peak memory is what no file has, of one run.",
             "",
@@ -117,7 +117,7 @@ def audit_text(rows: Sequence[Row], java: Path) -> str:
         [
             "# What the bench of the audit measured",
             "",
-            "Written by `python -m bench.audits`. Whole processes, warm page cache, kernels and "
+            "Written by `python -m bench.audits`. Whole processes, warm page cache, "
             "bytecode compiled before; the median of 3 runs with the range behind it. The engine's "
             "side is a loop of DbVerifyLog and DbPrintLog -S, or `je-tools verify` where the row "
             "says so.",

@@ -73,7 +73,7 @@ class Bench:
     def compare(self, what: str, log: str, at_least: float) -> list[Times]:
         """Time both sides over a log and add a row that holds their ratio to `at_least`."""
         commands = self.pair(what, self.folder / log)
-        time_in_turns(commands[:1], 1)  # compiles and keeps the kernels
+        time_in_turns(commands[:1], 1)
         ours, engine = time_in_turns(commands, self.runs)
         ratio = engine.median / ours.median
         self.add(
@@ -147,13 +147,13 @@ def measure_floor(bench: Bench, small: str, large: str, verify: float) -> None:
             report.slope(verify),
             f"{report.slope(best)} ({name})",
             f"{ratio:.2f} ×",
-            "≤ 2 ×",
-            ratio <= 2,
+            "≤ 1.5 ×",
+            ratio <= 1.5,
         )
     )
 
 
-DUMPS = {"dump parquet --parts": 10, "dump parquet": 10, "dump jsonl": 2}
+DUMPS = {"dump parquet --parts": 8, "dump parquet": 8, "dump jsonl": 6}
 """Kinds of dumps, and how many times as fast as the engine's print they are to be."""
 
 
@@ -268,7 +268,7 @@ def measure(bench: Bench, *, quick: bool) -> None:
         measure_dumps(bench, "64m")
         measure_memory(bench, ["64m"])
         return
-    measure_times(bench, ["1m", "64m", "1g", "4g"], [1, 1, 2, 2])
+    measure_times(bench, ["1m", "64m", "1g", "4g"], [5, 5, 5, 5])
     bench.compare("verify", "1g-onefile", 2)
     bench.compare("summary", "1g-onefile", 2)
     measure_dumps(bench, "1g")

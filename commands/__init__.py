@@ -2,6 +2,6 @@
 
 import os
 
-# numpy's library of linear algebra, of which nothing here makes use, would else start a thread for
-# each core when it is loaded, which takes longer than all the rest of numpy.
+# numpy loads OpenBLAS, which nothing here uses. Without this setting OpenBLAS starts a thread for
+# each core as it loads, which takes longer than loading the rest of numpy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

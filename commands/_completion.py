@@ -1,4 +1,4 @@
-"""What a shell offers for the values of options; never an error, and never a wait."""
+"""Shell completion of option values; never an error, and never a noticeable wait."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import click
 from click.shell_completion import CompletionItem
 
 SECONDS = 0.5
-"""How long a log is read for the names of its databases."""
+"""Time in seconds for which a log is read for the names of its databases."""
 
 _PLAIN = re.compile(r"[\w.%+@/-]+")
-"""Names that every shell takes for one word, as they are."""
+"""Names that every shell reads as one word without quoting."""
 
 
 def complete_types(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Names of entry types, and of their groups."""
+    """Return the names of entry types and of their groups."""
     from je_tools.formats.je.types import ENTRY_TYPES, Group
 
     groups = [group.value for group in Group]
@@ -38,12 +38,12 @@ def complete_types(
 def complete_databases(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Databases of the log that is on the line already."""
+    """Return the databases of the log that is already on the command line."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             names = _names(context)
-    # Whatever is wrong with the log: this is not the place to tell.
+    # Completion is not the place to report a damaged or missing log.
     except Exception:
         return []
     return [
@@ -57,27 +57,27 @@ def _names(context: click.Context) -> Mapping[int, str]:
     from je_tools.environment import open_environment
     from je_tools.names import names_within
 
-    # An option without its value, as is being typed, keeps arguments from becoming parameters.
+    # An option still without its value prevents click from assigning arguments to parameters.
     own = [*(context.params.get("paths") or ()), context.params.get("path")]
     words = [word for word in (*own, *context.args) if word is not None]
     if any(parameter.name == "path" for parameter in context.command.params):
-        # What follows the environment is no other.
+        # Words after the first are not environments.
         del words[1:]
     paths = [Path(os.path.expandvars(word)).expanduser() for word in words]
     return names_within(open_environment(paths), SECONDS) if paths else {}
 
 
 def _spelled(names: Mapping[int, str]) -> Iterator[tuple[str, str]]:
-    """Each database as `--db` takes it, and its id; by its id where its name is no plain word."""
+    """Yield databases as `--db` takes them, with their ids; by id if the name needs quoting."""
     from je_tools.plain import printable
 
     known = set(names.values())
     offered: dict[str, str] = {}
     for db_id, name in names.items():
         if _PLAIN.fullmatch(name):
-            # Of a name that several databases had `--db` takes all.
+            # `--db` selects every database that had this name.
             offered[name] = f"{offered[name]}, {db_id}" if name in offered else f"id {db_id}"
         elif str(db_id) not in known:
             offered[str(db_id)] = printable(name)
-    # The engine's own last.
+    # Internal databases come last.
     yield from sorted(offered.items(), key=lambda item: (item[0].startswith("_je"), item[0]))

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, each spelled in one place."""
+"""Options and arguments that several commands share, each defined in one place."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def _threads(text: str) -> Callable[[F], F]:
 threads_option = _threads("Threads that read; 0: one a core.")
 
 encoders_option = _threads("Threads or processes that read and encode; 0: one a core, at most 4.")
-"""`--threads` where the output costs more than reading does."""
+"""`--threads` for commands whose output costs more than reading does."""
 
 
 def unless_dash(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
-    """The path of an output; None, which is standard output, also for `-`."""
+    """Return the path of an output; None, for standard output, also if it is `-`."""
     return None if value == Path("-") else value
 
 
@@ -70,7 +70,7 @@ data_option = click.option(
 
 
 def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
-    """`--format` with the given choices."""
+    """Return the option `--format` with the given choices."""
     return click.option(
         "--format",
         "format_",
@@ -82,16 +82,16 @@ def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
 
 
 def chosen_masking(mode: str) -> Masking:
-    """What `--data` asks for: one of a run, so that a salted hash is the same all through it."""
+    """Return the masking that `--data` selects, one for a run, so that salted hashes agree."""
     meta = click.get_current_context().meta
     masking: Masking = meta.setdefault(f"{__name__}.masking", Masking(DataMode(mode)))
     return masking
 
 
 def say(text: str) -> None:
-    """A line on standard error, with nothing in it that a terminal would obey.
+    """Write a line to standard error, with control characters escaped.
 
-    Whoever closed standard error did not want to be told.
+    If standard error is closed, the line is dropped.
     """
     try:
         click.echo(printable(text), err=True)
@@ -101,7 +101,7 @@ def say(text: str) -> None:
 
 
 def terminal_width(output: Path | None) -> int | None:
-    """Columns of the terminal that is written to; None where it is none, and nothing is cut."""
+    """Return the columns of the terminal; None, for no limit, if the output is not a terminal."""
     if "COLUMNS" not in os.environ and (output is not None or not is_terminal(sys.stdout)):
         return None
     import shutil
@@ -110,12 +110,12 @@ def terminal_width(output: Path | None) -> int | None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a standard stream, which is None where it was closed before the start, is one."""
+    """Return True if a standard stream is a terminal; it is None if closed before the start."""
     return stream is not None and stream.isatty()
 
 
 class Stages(Struct, frozen=True):
-    """What is told of work that has several parts, as a `Scanner` wants it; nothing by default."""
+    """Progress callbacks for work in several parts, as a `Scanner` takes them; none by default."""
 
     progress: Callable[[int], None] | None = None
     stage: Callable[[str, int], None] | None = None
@@ -123,11 +123,11 @@ class Stages(Struct, frozen=True):
 
 @contextmanager
 def staged_bar(size: int, label: str) -> Iterator[Stages]:
-    """A bar on stderr for each part of the work, when that is a terminal and the log is not small.
+    """Show a bar on stderr for each part of the work, if it is a terminal and the log not small.
 
     Args:
         size: bytes of the log, which the first part reads.
-        label: of the first part.
+        label: name of the first part.
     """
     if size < _SMALL or not is_terminal(sys.stderr):
         yield Stages()
@@ -148,9 +148,9 @@ def staged_bar(size: int, label: str) -> Iterator[Stages]:
 
 @contextmanager
 def progress_bar(size: int, label: str) -> Iterator[Callable[[int], None] | None]:
-    """A bar on stderr over `size` bytes, when that is a terminal and the work is not short.
+    """Show a bar over `size` bytes on stderr, if it is a terminal and the work not short.
 
-    Gives a callback that takes the bytes done since the last call, or None.
+    Yields a callback that takes the number of bytes done since its last call, or None.
     """
     if size < 256 << 20 or not is_terminal(sys.stderr):
         yield None
@@ -165,7 +165,7 @@ def progress_bar(size: int, label: str) -> Iterator[Callable[[int], None] | None
         def advance(done: int) -> None:
             bar.advance(task, done)
             if bar.finished:
-                # What is followed goes on behind the end.
+                # A log that is followed grows past the end of the bar.
                 bar.stop()
 
         yield advance

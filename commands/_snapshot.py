@@ -1,4 +1,4 @@
-"""Options of the commands that look at an environment as it is after recovery."""
+"""Options of the commands that show an environment as recovery leaves it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class EndOptions(TypedDict):
-    """What the command line says of the end of the log."""
+    """Options for the end of the log."""
 
     to_lsn: str | None
     to_vlsn: int | None
@@ -41,7 +41,7 @@ class EndOptions(TypedDict):
 
 
 class SnapshotOptions(EndOptions):
-    """What the command line says of the snapshot."""
+    """Options of a snapshot."""
 
     path: Path
     now: str | None
@@ -81,14 +81,14 @@ show_expired_option = click.option(
 
 
 def end_options(function: F) -> F:
-    """`--to-lsn`, `--to-vlsn` and `--to-time`."""
+    """Add `--to-lsn`, `--to-vlsn` and `--to-time`."""
     for option in reversed(_END_OPTIONS):
         function = option(function)
     return function
 
 
 def snapshot_options(function: F) -> F:
-    """The environment, the end of its log, the time of reading, what is shown of keys, threads."""
+    """Add the environment, the end of its log, the time, masking, threads and `--exit-zero`."""
     shared = (exit_zero_option, threads_option, data_option, now_option, end_options)
     for option in (*shared, home_argument):
         function = option(function)
@@ -97,12 +97,12 @@ def snapshot_options(function: F) -> F:
 
 @contextmanager
 def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
-    """The snapshot that the options ask for.
+    """Open the snapshot that the options select.
 
     Raises:
-        UsageError: more than one end is named, or one that the log does not have.
-        InputError: not a whole environment, or nothing in it leads to records.
-        StoppedError: a file became shorter meanwhile, which may show only at the end.
+        UsageError: more than one end is given, or one that the log does not have.
+        InputError: it is not a whole environment, or nothing in it leads to records.
+        StoppedError: a file became shorter while it was read, which may show only at the end.
     """
     from je_tools.scan import Scanner
     from je_tools.snapshot import held_snapshot
@@ -118,9 +118,9 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
 
 @contextmanager
 def open_results(path: Path | None, *snapshots: Snapshot) -> Iterator[BinaryIO]:
-    """A binary file for what snapshots tell, as `open_output` has it.
+    """Open a binary file for results from snapshots, like `open_output`.
 
-    It gets its name only where their files are what they were; see `Snapshot.check_files`.
+    It gets its name only if the files of the log are unchanged; see `Snapshot.check_files`.
     """
     from je_tools.sinks.output import open_output
 
@@ -131,14 +131,15 @@ def open_results(path: Path | None, *snapshots: Snapshot) -> Iterator[BinaryIO]:
 
 
 def open_home(path: Path, *, keep_going: bool = False) -> Environment:
-    """A whole environment.
+    """Open a whole environment.
 
     Args:
         path: its home.
-        keep_going: files that cannot be opened are no error, but `Environment.unreadable`.
+        keep_going: put files that cannot be opened into `Environment.unreadable` instead of
+            failing.
 
     Raises:
-        UsageError: a file.
+        UsageError: the path is a file.
         InputError: there is no environment.
     """
     from je_tools.environment import open_environment
@@ -149,7 +150,7 @@ def open_home(path: Path, *, keep_going: bool = False) -> Environment:
 
 
 def chosen_now(text: str | None) -> int:
-    """What `--now` says, in milliseconds since 1970; the clock where it says nothing."""
+    """Return the time of `--now` in ms since 1970; the current time without it."""
     if text is None:
         return time.time_ns() // 1_000_000
     from je_tools.times import parse_time
@@ -158,7 +159,7 @@ def chosen_now(text: str | None) -> int:
 
 
 def named_ends(options: EndOptions) -> list[str]:
-    """Which of `--to-lsn`, `--to-vlsn` and `--to-time` are given, as they are spelled."""
+    """Return those of `--to-lsn`, `--to-vlsn` and `--to-time` that are given."""
     named = {
         "--to-lsn": options["to_lsn"],
         "--to-vlsn": options["to_vlsn"],
@@ -168,10 +169,10 @@ def named_ends(options: EndOptions) -> list[str]:
 
 
 def chosen_end(environment: Environment, scanner: Any, options: EndOptions) -> int | None:
-    """The LSN of the last entry that is to count; None for the end of the log.
+    """Return the LSN of the last entry that counts; None for the end of the log.
 
     Raises:
-        UsageError: more than one end is named, or one that the log does not have.
+        UsageError: more than one end is given, or one that the log does not have.
     """
     named = named_ends(options)
     if not named:
@@ -192,10 +193,10 @@ def chosen_end(environment: Environment, scanner: Any, options: EndOptions) -> i
 
 
 def _inside(environment: Environment, lsn: int) -> int:
-    """An LSN that some file of the log reaches to.
+    """Return an LSN after checking that it is before the end of the log.
 
     Raises:
-        UsageError: the log ends before.
+        UsageError: the log ends before it.
     """
     from je_tools.formats.je.header import lsn_of, lsn_text
 
@@ -209,15 +210,15 @@ def _inside(environment: Environment, lsn: int) -> int:
 def choose_databases(
     snapshot: Snapshot, names: tuple[str, ...], *, internal: bool = False
 ) -> list[Database]:
-    """The databases of these names or ids, each once; of no name, all that applications made.
+    """Return the databases with these names or ids, each once; without names, the applications'.
 
     Args:
-        snapshot: that has them.
-        names: of them, or `id:7`; a number that is no name is an id too, as `dump` has it.
-        internal: where none is named, those of the engine too.
+        snapshot: the snapshot.
+        names: names, or `id:7`; a number that is not a name is an id too, as in `dump`.
+        internal: without names, include internal databases.
 
     Raises:
-        UsageError: there is no such database; the text names those that there are.
+        UsageError: there is no such database; the message lists the existing ones.
     """
     named = [each for each in snapshot.databases.values() if each.name is not None]
     named.sort(key=lambda each: each.name or "")
@@ -238,7 +239,7 @@ def choose_databases(
 
 
 def write_section(section: Section, out: BinaryIO, form: str, output: Path | None) -> None:
-    """A small table of results in the form of `--format`."""
+    """Write a small result table in the format of `--format`."""
     from je_tools.sinks import sections as sink
 
     if form == "csv":
@@ -250,12 +251,12 @@ def write_section(section: Section, out: BinaryIO, form: str, output: Path | Non
 
 
 def report(snapshot: Snapshot, options: SnapshotOptions, *more: Finding) -> int:
-    """Say on standard error what is wrong with what was shown; the exit code that follows.
+    """Report on standard error the findings on what was shown, and return the exit code.
 
     Args:
-        snapshot: what was shown.
-        options: of the command line.
-        more: findings beside those of the snapshot.
+        snapshot: the snapshot that was shown.
+        options: options of the command line.
+        more: findings in addition to those of the snapshot.
     """
     from je_tools.snapshot_findings import snapshot_findings
 
@@ -264,7 +265,7 @@ def report(snapshot: Snapshot, options: SnapshotOptions, *more: Finding) -> int:
 
 
 def report_findings(findings: Sequence[Finding], options: SnapshotOptions) -> int:
-    """Say findings on standard error; the exit code that follows."""
+    """Report findings on standard error, and return the exit code."""
     from je_tools.findings import Severity
 
     say_findings(findings)
@@ -273,15 +274,15 @@ def report_findings(findings: Sequence[Finding], options: SnapshotOptions) -> in
 
 
 SAID = 10
-"""Findings of one code that standard error has one by one."""
+"""Largest number of findings of one code that are reported one by one."""
 
 
 def say_findings(findings: Iterable[Finding], name: str = "") -> None:
-    """Say findings on standard error: the first of each code, what to do once, how many more.
+    """Report findings on standard error: the first of each code, one hint, the number of the rest.
 
     Args:
-        findings: of one environment.
-        name: of it, where there are several.
+        findings: findings of one environment.
+        name: name of the environment if there are several.
     """
     front = f"je-tools: {name}: " if name else "je-tools: "
     of_code: dict[str, list[Finding]] = {}

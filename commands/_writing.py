@@ -1,4 +1,4 @@
-"""Options of the commands that write to a log, and how they say what they did."""
+"""Options of the commands that write to a log, and the reports of what they did."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class WritingOptions(TypedDict):
-    """What the command line says of writing."""
+    """Options for writing."""
 
     path: Path
     apply: bool
@@ -61,10 +61,10 @@ file_max_option = click.option(
 
 
 def results_path(options: WritingOptions) -> Path | None:
-    """The file that `--output` names for results; None for standard output.
+    """Return the file that `--output` names for results; None for standard output.
 
     Raises:
-        UsageError: it names what cannot be what it is to be.
+        UsageError: with `--apply` it is `-`, or without it a directory.
     """
     output = options["output"]
     if options["apply"]:
@@ -92,10 +92,10 @@ def run_checkpoint(
 
     Args:
         environment: the log.
-        options: of the command line.
-        orders: what is asked for.
-        scanner: how the log is read.
-        tell: told of the log as it will be, before anything is written.
+        options: options of the command line.
+        orders: options of the checkpoint.
+        scanner: reads the log.
+        tell: called with the snapshot that will be written, before anything is written.
     """
     from je_tools.checkpoint.apply import apply_checkpoint, apply_to_copy
 
@@ -113,16 +113,16 @@ def tell_of_work(
     options: WritingOptions,
     write: Callable[[BinaryIO], None],
 ) -> None:
-    """Write results of what was done to standard output, whatever becomes of that, and say so.
+    """Write the results of the work to standard output, and report the work even if that fails.
 
     Args:
         environment: the log.
-        outcome: what was done.
-        options: of the command line.
-        write: takes standard output.
+        outcome: the work that was done.
+        options: options of the command line.
+        write: writes the results to standard output.
 
     Raises:
-        RefusedError: standard output cannot be written; that nobody reads it is no error.
+        RefusedError: standard output cannot be written; a closed pipe is no error.
     """
     from je_tools.sinks.output import ClosedPipeError, drop_standard_output, open_output
 
@@ -151,13 +151,13 @@ def _done_text(environment: Environment, outcome: Outcome, options: WritingOptio
 def say_what_would_be_done(
     snapshot: Snapshot, verb: str, options: WritingOptions, words: str = ""
 ) -> None:
-    """Say behind a dry run how it is done, and what stands against that.
+    """Report after a dry run the command that does the work, and what prevents it.
 
     Args:
         snapshot: the log as it would be.
-        verb: the command's.
-        options: of the command line.
-        words: of the command line, which are needed beside the environment.
+        verb: name of the command.
+        options: options of the command line.
+        words: further words of the command line that are needed.
     """
     from je_tools.checkpoint.apply import is_written_in_place
 
@@ -173,7 +173,7 @@ def say_what_would_be_done(
 
 
 def unless_open(home: Path) -> str:
-    """Who has to stop before an environment can be written; empty where nobody has."""
+    """Return the processes to stop before an environment can be written, as text; or ''."""
     from je_tools.writing.lock import Mode, find_holders
 
     try:
@@ -195,7 +195,7 @@ def _say_reader(reader: Holder, *, is_cut: bool) -> None:
 
 @contextmanager
 def _noting_that_none_is_made(target: Path) -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM tell that there is no copy."""
+    """Note on Ctrl-C and SIGTERM that the copy does not exist."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit) as error:
@@ -211,7 +211,7 @@ def write_outcome(
     out: BinaryIO,
     path: Path | None = None,
 ) -> None:
-    """Tell what was written, or would be, on an output of that path."""
+    """Write what was written to the log, or would be, to `out`, the output named `path`."""
     from je_tools.sinks.checkpoint_tables import (
         checkpoint_lists,
         checkpoint_rows,

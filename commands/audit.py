@@ -1,4 +1,4 @@
-"""`je-tools audit`: whole directories of logs, on Spark."""
+"""`je-tools audit`: audits of whole directories of logs, on Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEVER = "never"
 
 
 class Options(TypedDict):
-    """What the command line says."""
+    """Options of the command line."""
 
     roots: tuple[Path, ...]
     output: Path
@@ -93,7 +93,7 @@ def run(**options: Unpack[Options]) -> int:
     from je_tools.audit.report import write_reports
     from je_tools.audit.run import Job, Ran, run_audit
 
-    # Py4J tells the root logger of an interrupt, at length.
+    # On an interrupt, Py4J logs at length to the root logger.
     logging.getLogger().addHandler(logging.NullHandler())
     started = time.time()
     job = Job(options["roots"], options["output"], options["master"], _settings(options))
@@ -117,7 +117,7 @@ def run(**options: Unpack[Options]) -> int:
 
 
 SHOWN = 40
-"""Environments that a table for people has; the report has all."""
+"""Largest number of environments in a table for people; the report has all."""
 
 
 def _settings(options: Options) -> dict[str, str]:
@@ -134,7 +134,7 @@ def _settings(options: Options) -> dict[str, str]:
 
 @contextmanager
 def _steps(name: str) -> Iterator[Callable[[int, int], None]]:
-    """A line on the terminal while a step lasts, with a bar when its tasks are known."""
+    """Show a line on the terminal during a step, with a bar once its tasks are known."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""`je-tools count`: how many records are there?"""
+"""`je-tools count`: the number of records in each database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from je_tools.commands._snapshot import (
 
 
 class Options(SnapshotOptions):
-    """What the command line says."""
+    """Options of the command line."""
 
     names: tuple[str, ...]
     internal: bool

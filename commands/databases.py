@@ -1,4 +1,4 @@
-"""`je-tools databases`: which databases are there, and what do they consist of?"""
+"""`je-tools databases`: the databases and their properties."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from je_tools.commands._snapshot import (
 
 
 class Options(SnapshotOptions):
-    """What the command line says."""
+    """Options of the command line."""
 
     internal: bool
     format_: str

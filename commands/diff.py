@@ -1,4 +1,4 @@
-"""`je-tools diff`: two environments, or an environment and its backup."""
+"""`je-tools diff`: comparison of two environments, or of an environment and its backup."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ WHAT = ("databases", "records", "blocks", "files")
 
 
 class Options(EndOptions):
-    """What the command line says."""
+    """Options of the command line."""
 
     a: Path
     b: Path
@@ -133,7 +133,7 @@ def _check(options: Options) -> None:
 
 
 def _files(options: Options) -> bool:
-    """Compare the files."""
+    """Compare the files, and return True if any are not as in a complete copy."""
     from je_tools.diff.files import WRONG, compare_files
     from je_tools.sinks.diff_tables import file_section
     from je_tools.sinks.output import open_output
@@ -150,7 +150,7 @@ def _files(options: Options) -> bool:
 
 
 def _verdict(a: Path, pairs: list[FilePair], wrong: list[FilePair]) -> str:
-    """What a copy of `a` is."""
+    """Return the verdict on a copy of `a` as text."""
     from je_tools.diff.files import FileState
 
     if wrong:
@@ -166,7 +166,7 @@ def _verdict(a: Path, pairs: list[FilePair], wrong: list[FilePair]) -> str:
 
 
 def _records(options: Options) -> bool:
-    """Compare the records."""
+    """Compare the records, and return True if any differ or may be hidden by damage."""
     with _snapshot(options, "a") as a, _snapshot(options, "b") as b:
         return _compare(a, b, options)
 
@@ -179,7 +179,7 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
         if not any(pair.is_called(name) for pair in chosen):
             raise UsageError(f"--db {name}: neither has such a database")
     tallies = [Tally(pair) for pair in chosen]
-    # One for all, so that a salted hash of one value is the same throughout.
+    # One masking for both, so that a value has the same salted hash throughout.
     masking = chosen_masking(options["data_mode"])
     with (
         progress_bar(0, "diff"),
@@ -252,7 +252,7 @@ def _stream_records(
     out: BinaryIO,
     options: Options,
 ) -> None:
-    """Records that differ in a form that has no end of them."""
+    """Write the records that differ, in a format without a limit on their number."""
     from typing import cast
 
     from je_tools.diff.records import Change, Changes
@@ -280,7 +280,7 @@ def _write_section(section: Section, out: BinaryIO, options: Options) -> None:
 
 
 def _say_findings(snapshot: Snapshot, masking: Masking) -> bool:
-    """Say what is wrong with a side; whether it is damage, by which differences may be missed."""
+    """Report findings of one side, and return True if damage may hide differences."""
     from je_tools.findings import Severity
     from je_tools.snapshot_findings import snapshot_findings
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Decorator = Callable[[Callable[..., int]], Callable[..., int]]
 
 PIPED_WIDTH = 200
-"""Characters of a table's line where no terminal says how wide it is."""
+"""Characters in a line of a table if no terminal gives a width."""
 
 HELP = """Print the entries of a log, in log order.
 
@@ -66,7 +66,7 @@ READING = "How the log is read"
 
 
 class Options(TypedDict):
-    """What the command line says."""
+    """Options of the command line."""
 
     paths: tuple[Path, ...]
     types: tuple[str, ...]
@@ -153,26 +153,26 @@ OPTIONS: dict[str, list[Decorator]] = {
         exit_zero_option,
     ],
 }
-"""Every option, in the order and under the headings of `--help`."""
+"""All options, in the order and under the headings of `--help`."""
 
 
 _SHIPPED = ("table", "csv", "parquet")
-"""The formats of which workers make most: what their sinks say, but known without them."""
+"""Formats that worker processes encode: those whose sinks have `ships`, but without an import."""
 
 _Filter = Literal[
     "types", "databases", "txns", "keys", "greps", "from_vlsn", "to_vlsn", "since", "until"
 ]
 _FILTERS: tuple[_Filter, ...] = get_args(_Filter)
-"""The options that choose among the entries of a range, as does `replicated`."""
+"""Options that, like `replicated`, select among the entries of a range."""
 
 
 class _Prepared(NamedTuple):
-    """What is known before anything is printed.
+    """Results of the preparation, before anything is printed.
 
     Attributes:
-        selection: which entries, with what had to be read for that.
-        names: of databases, by id; more may be found.
-        look_up: what finds the names of some entries, where they are not all known.
+        selection: the selection, with everything that had to be read for it.
+        names: database names by id; more may be added.
+        look_up: finds the database names of some entries; None if all names are known.
     """
 
     selection: Selection
@@ -181,7 +181,7 @@ class _Prepared(NamedTuple):
 
 
 def execute(options: Options) -> int:
-    """Run the command."""
+    """Run the command, and return its exit code."""
     _check_combination(options)
     if options["parts"]:
         _expect_workers(0, options)
@@ -215,8 +215,8 @@ def _prepare(
 ) -> _Prepared:
     """Read what must be known in advance.
 
-    Where that is the whole log, it is judged then. A dump that is limited, goes backward, follows,
-    or leaves out files judges what it has read.
+    If that is the whole log, it is judged at the same time. A dump that is limited, goes backward,
+    follows, or leaves out files judges only what it reads.
     """
     from je_tools.dump import read_names_and_times
     from je_tools.name_search import NameSearch
@@ -246,7 +246,7 @@ def _prepare(
 
 
 def _expect_workers(size: int, options: Options) -> None:
-    """Have them get ready, where there will be some, while much else is still to be done."""
+    """Start to load workers, if there will be some, while this process has other work."""
     from je_tools.workers import expect_workers
 
     if options["parts"] or _suits_workers(size, options):
@@ -257,16 +257,16 @@ def _suits_workers(size: int, options: Options) -> bool:
     from je_tools.workers import PROCESSES_FROM
 
     ships = options["format_"] in _SHIPPED and not (options["limit"] or options["backward"])
-    # A VLSN may be 0.
+    # 0 is a valid VLSN.
     is_filtered = any(options[name] not in (None, ()) for name in _FILTERS)
     if options["format_"] == "parquet" and (is_filtered or options["replicated"]):
-        # Of each range little may be left, and a row group has some 50 kB of metadata.
+        # Little may be left of each range, but each row group has about 50 kB of metadata.
         return False
     return ships and size >= PROCESSES_FROM and options["threads"] != 1
 
 
 def _bar(environment: Environment, options: Options) -> AbstractContextManager[Progress | None]:
-    """A progress bar, but where it would stand between the lines that are printed."""
+    """Return a progress bar, hidden if it would appear between the printed lines."""
     is_between = options["output"] is None and is_terminal(sys.stdout)
     return progress_bar(0 if is_between else environment.size, "dump")
 
@@ -278,7 +278,7 @@ def _write(
     names: dict[int, str],
     options: Options,
 ) -> None:
-    """One output, in the order of the log."""
+    """Write one output, in log order."""
     from je_tools.dump import contents
     from je_tools.sinks.output import open_output
 
@@ -289,7 +289,7 @@ def _write(
         _bar(environment, options) as progress,
     ):
         shown = replace(dump, scanner=replace(dump.scanner, progress=progress))
-        # Whatever happens, workers end before what is theirs goes.
+        # Even on an error, workers end before the files that they write to are removed.
         with closing(_all(shown, reading, names, options)) as pieces:
             sink.write_all(contents(pieces), out)
 
@@ -298,13 +298,13 @@ def _write(
 def _joined(
     dump: Dump[object], sink: EntrySink, environment: Environment, options: Options
 ) -> Iterator[tuple[Dump[object], EntrySink]]:
-    """The same, by processes where one file of Parquet is written of a long log."""
+    """Yield dump and sink, changed to use processes for one Parquet file of a long log."""
     from je_tools.sinks.entries import JOINED_FILE_SIZE, ParquetSink, joined
     from je_tools.sinks.output import PartPath, is_stream, open_scratch
 
     output, wanted = options["output"], dump.wanted_files(environment)
     suits = isinstance(sink, ParquetSink) and _suits_workers(wanted.size, options)
-    # A file is a range at least, and so a row group.
+    # A file is at least one range, and so at least one row group.
     suits = suits and wanted.size >= len(wanted.files) * JOINED_FILE_SIZE
     if output is None or is_stream(output) or not suits:
         yield dump, sink
@@ -317,7 +317,7 @@ def _joined(
 def _write_parts(
     dump: Dump[object], sink: EntrySink, reading: Reading, output: Path, options: Options
 ) -> None:
-    """A directory of files, that are written at the same time."""
+    """Write a directory of files in parallel."""
     from je_tools.parts import PartDump, write_parts
     from je_tools.sinks.output import open_directory
 
@@ -376,7 +376,7 @@ def _selection(options: Options) -> Selection:
 
 
 def _bound(name: str, parse: Callable[[str], int], text: str | None) -> int | None:
-    """The value of an option; what is wrong with it under the option's name."""
+    """Return the parsed value of an option; its errors name the option."""
     try:
         return None if text is None else parse(text)
     except UsageError as error:
@@ -428,7 +428,7 @@ def _dump(
 def _all(
     dump: Dump[object], reading: Reading, names: dict[int, str], options: Options
 ) -> Generator[Encoded[object], None, None]:
-    """What is there, and what comes where it is followed."""
+    """Yield the entries of the log, and with `--follow` those that are appended."""
     from je_tools.following import Databases, follow
 
     left, count = dump.limit, 0
@@ -437,7 +437,7 @@ def _all(
         count += encoded.count
         yield encoded
     if options["follow"] and left != 0:
-        # One thread: what it shows names of is what it has found them in.
+        # One thread, since the names of the shown entries are found in these very entries.
         scanner = replace(dump.scanner, threads=1, progress=None)
         databases = Databases(names, options["databases"])
         yield from follow(replace(dump, scanner=scanner), reading, left, databases, _tell)
@@ -446,16 +446,16 @@ def _all(
 
 
 def _exit_code(reading: Reading, exit_zero: bool) -> int:
-    """Say what is damaged or was not listed; 3 where something is."""
+    """Report what is damaged or was not listed, and return the exit code."""
     totals = reading.totals()
-    # Of a log that was followed, the first ones have been told.
+    # The first findings of a followed log have been reported already.
     untold = totals.errors - reading.told
     _tell(totals.first[reading.told :], untold, is_end=bool(totals.errors))
     return EXIT_DAMAGE if totals.errors and not exit_zero else EXIT_OK
 
 
 def _tell(errors: list[Finding], count: int | None = None, *, is_end: bool = False) -> None:
-    """Say the first of some errors, of which there are `count`, and how to learn of the others."""
+    """Report the first of `count` errors, and the command that reports the others."""
     from je_tools.verify import FIRST
 
     for finding in errors[:FIRST]:
@@ -467,7 +467,7 @@ def _tell(errors: list[Finding], count: int | None = None, *, is_end: bool = Fal
 
 
 class _Command(click.Command):
-    """A command whose options stand under headings."""
+    """A command with its options under headings."""
 
     headings: Mapping[str, str]
 

@@ -1,4 +1,4 @@
-"""`je-tools explain`: what an entry type, an exit code, a finding, a refusal or one entry is."""
+"""`je-tools explain`: entry types, exit codes, findings, refusals and single entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from je_tools.masking import DataMode, Masking
 def _complete_topic(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    # bash takes a colon for a word of its own, and wants only what stands behind it.
+    # bash treats a colon as a word of its own, and expects only the text after it.
     words = [*(context.params.get("topics") or ()), *([":"] if incomplete == ":" else [])]
     before = f"{words[-2]}:" if words[-1:] == [":"] and len(words) > 1 else ""
     begun = (before + incomplete.removeprefix(":")).lower() if before else incomplete.lower()
@@ -116,7 +116,7 @@ def command(
 
 
 def _check(topics: tuple[str, ...], paths: tuple[Path, ...], version: int | None) -> None:
-    """Refuse what makes no sense before anything is printed."""
+    """Refuse wrong combinations before anything is printed."""
     from je_tools import explain
 
     found = {topic: explain.topic_of(topic) for topic in topics}
@@ -137,7 +137,7 @@ def _explain(
     all_bytes: bool,
     format_: str,
 ) -> bool:
-    """Explain one topic; whether it is an entry that is damaged."""
+    """Explain one topic, and return True if it is a damaged entry."""
     from je_tools import explain
     from je_tools.sinks import explanations as sink
 
@@ -176,7 +176,7 @@ def _explain_entry(
     all_bytes: bool,
     as_lines: bool,
 ) -> bool:
-    """Explain the entry at an LSN; whether it is damaged."""
+    """Explain the entry at an LSN, and return True if it is damaged."""
     from je_tools.environment import open_environment
     from je_tools.explain_entry import explain_lsn
     from je_tools.sinks import explanations as sink

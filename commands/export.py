@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Options(SnapshotOptions):
-    """What the command line says."""
+    """Options of the command line."""
 
     names: tuple[str, ...]
     all_: bool
@@ -98,7 +98,7 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _load_ahead(form: str) -> None:
-    """Have what takes long to load loaded while the end of the log is read."""
+    """Start to import slow modules while the end of the log is read."""
     if form == "parquet":
         name = "je_tools.sinks.record_tables"
         threading.Thread(target=importlib.import_module, args=(name,)).start()
@@ -125,7 +125,6 @@ def _sink(export: Export, options: Options) -> RecordSink:
         chosen_masking(options["data_mode"]),
         is_print=options["is_print"],
         threads=export.snapshot.threads,
-        forks=True,
     )
 
 

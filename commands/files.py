@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict):
-    """What the command line says."""
+    """Options of the command line."""
 
     paths: tuple[Path, ...]
     format_: str
@@ -84,7 +84,7 @@ def _write(rows: list[FileRow], out: BinaryIO, options: Options) -> None:
 
 
 def _exit_code(rows: list[FileRow], exit_zero: bool) -> int:
-    """Say what is to be known of the files; 3 where there is damage."""
+    """Report the findings on the files, and return the exit code."""
     from je_tools.findings import Severity
 
     of_directory = [found for row in rows for found in row.of_directory]

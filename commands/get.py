@@ -1,4 +1,4 @@
-"""`je-tools get`: what is there of a key?"""
+"""`je-tools get`: the records of a key, or its history."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 KEY_KINDS = ("long", "int", "str", "hex")
-"""In which a key may have been meant that was given as text."""
+"""Kinds that a key given as text may have been meant in."""
 
 
 class Options(SnapshotOptions):
-    """What the command line says."""
+    """Options of the command line."""
 
     name: str
     key: str
@@ -99,7 +99,7 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _hint(snapshot: Snapshot, database: Database, pattern: KeyPattern, options: Options) -> str:
-    """Where else a record may be that was not found: expired, or under another spelling."""
+    """Return a hint to a record that was not found: expired, or under another kind of key."""
     from je_tools.history import records_of_key
     from je_tools.selection import parse_key
 

@@ -1,4 +1,4 @@
-"""`je-tools lock`: who has an environment open?"""
+"""`je-tools lock`: the processes that have an environment open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from je_tools.commands._snapshot import home_argument, open_home
 
 
 class Options(TypedDict):
-    """What the command line says."""
+    """Options of the command line."""
 
     path: Path
     format_: str

@@ -1,4 +1,4 @@
-"""The lazy command group, and the one map from errors to exit codes."""
+"""The command group, which loads commands lazily, and the map from errors to exit codes."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ COMMANDS: dict[str, str] = {
     "audit": "Verify and count every environment below directories, on Spark: tables, a report.",
     "explain": "Explain an entry type, a finding, an exit code, or one entry byte by byte.",
 }
-"""Every verb, and its line in `--help`. A verb's module is loaded when it is run."""
+"""Commands and their lines in `--help`. The module of a command is loaded when it is run."""
 
 
 class LazyGroup(click.Group):
-    """Imports a verb's module only when it is used, so that `--help` stays fast."""
+    """A group that imports the module of a command only on use, so that `--help` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs, in the order of the table above."""
+        """Return the commands in the order of `COMMANDS`."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The click command of one verb: `command` in the module of its name."""
+        """Return the click command of a verb: `command` in the module of its name."""
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"{__package__}.{name}")
@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs from the table, without importing them."""
+        """List the commands from `COMMANDS`, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -89,7 +89,7 @@ UNWRITABLE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 
 
 def run(command: click.Command, arguments: list[str] | None = None) -> int:
-    """Run a command and give the exit code that its outcome stands for."""
+    """Run a command, and return the exit code for its result or error."""
     try:
         result = _call(command, sys.argv[1:] if arguments is None else arguments)
         if cast(Any, sys.stdout) is not None:
@@ -109,17 +109,17 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
     except OSError as error:
         return _output_failed(error)
     except RuntimeError as error:
-        # What is raised where a class is being made, as a module is loaded, comes as the cause.
+        # A signal during an import that defines a class arrives as the cause of a RuntimeError.
         if isinstance(error.__cause__, KeyboardInterrupt | SystemExit):
             return _stopped(error.__cause__)
         raise
 
 
 def _stopped(error: BaseException) -> int:
-    """The exit code of a command that was stopped by a signal.
+    """Return the exit code of a command that was stopped by a signal.
 
     Raises:
-        SystemExit: the error, where it was not.
+        SystemExit: the error itself, if it did not come from a signal.
     """
     if not isinstance(error, SystemExit):
         say(_noted("interrupted", error))
@@ -132,14 +132,14 @@ def _stopped(error: BaseException) -> int:
 
 
 def _noted(text: str, error: BaseException) -> str:
-    """A text and what was noted of an error on its way: the state in which it leaves a log."""
+    """Return a text with the notes of an error, which give the state in which it leaves a log."""
     for note in getattr(error, "__notes__", ()):
         text += f" {note[0].upper()}{note[1:]}" if text.endswith(".") else f"; {note}"
     return text
 
 
 def _call(command: click.Command, arguments: list[str]) -> Any:
-    """What click's own `main` does, but for its handling of errors: a closed pipe is 1 there."""
+    """Do what click's `main` does, without its error handling: it exits 1 on a closed pipe."""
     name = command.name or "je-tools"
     variable = f"_{name}_COMPLETE".replace("-", "_").upper()
     completion = os.environ.get(variable)
@@ -155,10 +155,10 @@ def _call(command: click.Command, arguments: list[str]) -> Any:
 
 
 def _output_failed(error: OSError) -> int:
-    """The exit code of an error of standard output, which help texts too are written to.
+    """Return the exit code for an error of standard output, to which help texts also go.
 
     Raises:
-        OSError: the error, when standard output is not to blame.
+        OSError: the error itself, if it does not come from standard output.
     """
     from je_tools.sinks.output import ClosedPipeError, drop_standard_output, is_closed_pipe
 
@@ -166,7 +166,7 @@ def _output_failed(error: OSError) -> int:
     is_broken = drop_standard_output()
     if isinstance(error, ClosedPipeError) or (isinstance(error, BrokenPipeError) and is_closed):
         return EXIT_OK
-    # Unbuffered, it keeps nothing that could fail again. What is read has a name.
+    # An unbuffered stream does not fail again. Errors of files being read have a file name.
     if not is_broken and (error.filename is not None or error.errno not in UNWRITABLE):
         raise error
     say(f"je-tools: standard output: cannot be written: {error.strerror}")
@@ -180,14 +180,14 @@ def main() -> None:
 
 
 def db_dump() -> None:
-    """Entry point of `db-dump`: the verb `dump` under the name that Berkeley DB users type."""
+    """Entry point of `db-dump`: the command `dump` under the name known to Berkeley DB users."""
     _begin()
     command = importlib.import_module(f"{__package__}.dump").db_dump_command
     sys.exit(run(command))
 
 
 def db_recover() -> None:
-    """Entry point of `db-recover`: the verb `recover`, likewise."""
+    """Entry point of `db-recover`: the command `recover`, likewise."""
     _begin()
     command = importlib.import_module(f"{__package__}.recover").db_recover_command
     sys.exit(run(command))
@@ -195,10 +195,10 @@ def db_recover() -> None:
 
 def _begin() -> None:
     warnings.formatwarning = cast(Any, _warning_line)
-    # Help and completions; results are encoded where they are written.
+    # For help and completions; results are encoded by their writers.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    # So that what is half written goes, and workers end in order, as after Ctrl-C.
+    # After SIGTERM, as after Ctrl-C, partial files are removed and workers end in order.
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -216,7 +216,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def _ignore_more() -> None:
-    """The first signal ends the command; another would stop what puts things in order for that."""
+    """Ignore further signals: they would stop the cleanup that the first one starts."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
 

@@ -1,4 +1,4 @@
-"""`je-tools missing`: what is lost with files that are not there?"""
+"""`je-tools missing`: the losses from files that do not exist."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 NAMED = 5
-"""Databases that the verdict names."""
+"""Largest number of databases that the verdict names."""
 
 
 class Options(SnapshotOptions):
-    """What the command line says."""
+    """Options of the command line."""
 
     without: tuple[str, ...]
     format_: str
@@ -98,7 +98,7 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _numbers(environment: Environment, named: tuple[str, ...]) -> frozenset[int]:
-    """Numbers of files by their names or numbers.
+    """Return the numbers of files that are given by name or number.
 
     Raises:
         UsageError: there is no such file.
@@ -134,7 +134,7 @@ def _verdict(environment: Environment, report: Report) -> str:
 
 
 def _of_losses(losses: Sequence[Loss]) -> str:
-    """What is lost, and what is kept of it, counted."""
+    """Return the counts of what is lost, and of what is left of it, as text."""
     whole = [loss for loss in losses if loss.is_whole]
     others = [loss for loss in losses if not loss.is_whole and (loss.ranges or len(loss.keys))]
     parts = []

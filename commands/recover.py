@@ -1,4 +1,4 @@
-"""`je-tools recover`, also `db-recover`: what would recovery do with this log?"""
+"""`je-tools recover`, also `db-recover`: recovery, planned or done."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Options(SnapshotOptions):
-    """What the command line says."""
+    """Options of the command line."""
 
     format_: str
     output: Path | None
@@ -86,7 +86,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def recover_options(function: F) -> F:
-    """All that the command line may say."""
+    """Add all options of the command."""
     for option in (
         file_max_option,
         force_option,
@@ -100,7 +100,7 @@ def recover_options(function: F) -> F:
 
 
 def execute(options: Options) -> int:
-    """Tell it, or do it; the exit code."""
+    """Report the plan or carry it out, and return the exit code."""
     output = results_path(options)
     if options["apply"]:
         return _apply(options)
@@ -130,7 +130,7 @@ def _apply(options: Options) -> int:
             )
 
             def tell(snapshot: Snapshot) -> None:
-                # What is cut off cannot be looked at behind the work.
+                # Afterwards, what is cut off can no longer be examined.
                 _write_plan(
                     snapshot, options["format_"], cast(BinaryIO, plan), terminal_width(None)
                 )
@@ -143,7 +143,7 @@ def _apply(options: Options) -> int:
             write_outcome(snapshot, outcome, options, out)
 
         tell_of_work(environment, outcome, options, write)
-    # What to do before is no advice any more.
+    # The hints are for a log before recovery.
     return report_findings([replace(each, hint=None) for each in findings], options)
 
 
@@ -160,7 +160,7 @@ def _tell(options: Options, output: Path | None) -> int:
 
 
 def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
-    """What `--apply` would refuse, and of an earlier end how it is had."""
+    """Report what `--apply` would refuse, and for an earlier end the command to reach it."""
     from je_tools.checkpoint.apply import Orders, has_work
     from je_tools.checkpoint.cutting import group_refusal
 

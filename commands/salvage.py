@@ -1,4 +1,4 @@
-"""`je-tools salvage`: records out of a log that no engine opens."""
+"""`je-tools salvage`: records of a log that no engine opens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict):
-    """What the command line says."""
+    """Options of the command line."""
 
     paths: tuple[Path, ...]
     output: Path
@@ -120,7 +120,7 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _say_files(environment: Environment) -> None:
-    """Which files are not what they should be, on standard error."""
+    """Report misnamed and unreadable files on standard error."""
     from je_tools.continuity import misnamed_finding, unreadable_findings
 
     findings = [*unreadable_findings(environment)]
@@ -132,7 +132,7 @@ def _say_files(environment: Environment) -> None:
 
 
 def _say_damage(damage: list[Hole]) -> None:
-    """What could not be read, on standard error."""
+    """Report what could not be read on standard error."""
     places = sum(hole.file_count == 0 for hole in damage)
     files = sum(hole.file_count for hole in damage)
     if places:
@@ -146,7 +146,7 @@ def _say_damage(damage: list[Hole]) -> None:
 
 
 def _say_losses(losses: Losses) -> None:
-    """What is known to be lost, on standard error."""
+    """Report known losses on standard error."""
     if losses.records:
         say(f"je-tools: {counted(losses.records, 'record')} lost; the ledger has the keys")
     if losses.names:
@@ -157,7 +157,7 @@ def _say_losses(losses: Losses) -> None:
 
 
 def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, Losses]:
-    """Everything that the directory gets; the summary, and what is lost."""
+    """Write all files of the directory, and return the summary and the losses."""
     from je_tools.masking import Masking
     from je_tools.salvage.ledger import losses_of, summary_text, write_ledger
     from je_tools.salvage.run import LEDGER, SUMMARY, write
@@ -185,5 +185,4 @@ def _sink(salvaged: Salvage, masking: Masking, options: Options) -> RecordSink:
         confidence_marks(),
         is_print=options["is_print"],
         threads=options["threads"],
-        forks=True,
     )

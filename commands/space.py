@@ -1,4 +1,4 @@
-"""`je-tools space`: where does the disk space go, and why is each file still there?"""
+"""`je-tools space`: the use of disk space, and the reasons to keep each file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Options(SnapshotOptions):
-    """What the command line says."""
+    """Options of the command line."""
 
     recount: bool
     free: int
@@ -90,12 +90,12 @@ def command(**options: Unpack[Options]) -> int:
                 sink.write_table(tables, out, terminal_width(options["output"]))
     _remark(space)
     code = report(snapshot, options)
-    # What a disk has left is no matter of the log, and changes between two runs.
+    # Free disk space is not a property of the log, and changes between two runs.
     return EXIT_DAMAGE if space.settings.refused and not options["exit_zero"] else code
 
 
 def _remark(space: Space) -> None:
-    """Say on standard error what is not in the tables."""
+    """Report on standard error what is not in the tables."""
     if space.disk.prohibits_writes:
         say("je-tools: the engine would prohibit writes here: its disk limits leave no space")
     if not space.has_counts:

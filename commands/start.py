@@ -1,7 +1,7 @@
-"""Where `je-tools` starts: a signal that comes while all else is being loaded ends it at once.
+"""Start of `je-tools`: a signal during the imports ends the process at once.
 
-Python would end with a traceback of whatever module was being loaded. Nothing has been begun by
-then, so there is nothing to be brought in order.
+Python would end with a traceback of the module being imported. Nothing has begun by then, so there
+is nothing to clean up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ENDS = {
     signal.SIGINT: (EXIT_INTERRUPTED, b"interrupted\n"),
     signal.SIGTERM: (EXIT_TERMINATED, b""),
 }
-"""By signal: the exit code, as when a command is stopped, and what is said."""
+"""Exit code and message by signal, as for a command that is stopped."""
 
 
 def main() -> None:
@@ -26,20 +26,20 @@ def main() -> None:
 
 
 def db_dump() -> None:
-    """Entry point of `db-dump`: the verb `dump` under the name that Berkeley DB users type."""
+    """Entry point of `db-dump`: the command `dump` under the name known to Berkeley DB users."""
     _run("db_dump")
 
 
 def db_recover() -> None:
-    """Entry point of `db-recover`: the verb `recover`, likewise."""
+    """Entry point of `db-recover`: the command `recover`, likewise."""
     _run("db_recover")
 
 
 def _run(name: str) -> None:
     """Load the commands, and call one of their entry points.
 
-    Nothing that is loaded becomes garbage before the end, and at the end the system takes it all
-    back at once: looking for garbage there would take a tenth of the time of a short command.
+    Nothing that is loaded becomes garbage before the end, when the system frees everything at
+    once: a search for garbage would take a tenth of the time of a short command.
     """
     gc.disable()
     _load()
@@ -54,7 +54,7 @@ def _run(name: str) -> None:
 
 
 def _load() -> None:
-    """Load the commands; signals that somebody else has taken, or that are ignored, stay so."""
+    """Load the commands under `_end`, which replaces only the default signal handlers."""
     ours = (signal.SIG_DFL, signal.default_int_handler)
     before = {number: signal.getsignal(number) for number in _ENDS}
     for number, handler in before.items():

@@ -1,4 +1,4 @@
-"""`je-tools summary`: what a log holds, counted."""
+"""`je-tools summary`: counts of the contents of a log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_LARGEST = 10
 
 
 class Options(TypedDict):
-    """What the command line says."""
+    """Options of the command line."""
 
     paths: tuple[Path, ...]
     by_file: bool
@@ -135,7 +135,7 @@ def _write(summary: Summary, out: BinaryIO, options: Options) -> None:
     if summary.transactions is not None:
         chosen += tables.transaction_sections(summary.transactions, summary.names)
     if options["format_"] == "csv":
-        # Two of the sections on transactions share their columns; the counts do not.
+        # The last two sections on transactions have the same columns, unlike their counts.
         sink.write_csv(chosen[-2:] or tables.type_sections(summary), out)
         return
     chosen = [*tables.type_sections(summary), *chosen]
@@ -146,7 +146,7 @@ def _write(summary: Summary, out: BinaryIO, options: Options) -> None:
 
 
 def _exit_code(summary: Summary, exit_zero: bool) -> int:
-    """Say what was not counted; 3 where that is damage."""
+    """Report what was not counted, and return the exit code."""
     if summary.undecoded:
         say(
             f"je-tools: {summary.undecoded:,} records end inside a field: their keys and values "

@@ -1,4 +1,4 @@
-"""`je-tools undo`: what was changed, put back."""
+"""`je-tools undo`: changes to a log, listed and put back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict):
-    """What the command line says."""
+    """Options of the command line."""
 
     path: Path
     apply: bool
@@ -68,7 +68,7 @@ def command(**options: Unpack[Options]) -> int:
         check_output(options["output"], environment)
     undos = _applied(options) if options["apply"] else list_undos(options["path"])
     dropped = _chosen(undos, options["drop"])
-    # What is told follows what is done, and whether it can be told decides nothing.
+    # The output follows the work, which does not depend on it.
     with open_output(options["output"], environment) as out:
         sections = undo_sections(undos, has_steps=options["drop"] is None)
         if options["format_"] == "jsonl":
@@ -83,11 +83,11 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _applied(options: Options) -> list[Undo]:
-    """Put back, or remove, what is asked for; gives the journals that there were.
+    """Put back or remove what is asked for, and return the journals that existed before.
 
     Raises:
         UsageError: there is no such journal.
-        RefusedError: it cannot be done; what was done before that is said.
+        RefusedError: it cannot be done; what was done before is reported.
     """
     from je_tools.writing.disk import Disk
     from je_tools.writing.lock import EnvironmentLock
@@ -114,7 +114,7 @@ def _applied(options: Options) -> list[Undo]:
 
 
 def _refuse_damaged(undos: list[Undo], options: Options) -> None:
-    """Refuse to remove damaged journals that nobody named.
+    """Refuse to remove damaged journals that were not named.
 
     Raises:
         RefusedError: there are some.
@@ -131,7 +131,7 @@ def _refuse_damaged(undos: list[Undo], options: Options) -> None:
 
 
 def _say_done(undos: list[Undo], home: Path) -> None:
-    """Say what was put back, and what there is before that."""
+    """Report what was put back, and the journal before it."""
     from je_tools.writing.session import undo_command
 
     if not undos:
@@ -150,7 +150,7 @@ def _say_done(undos: list[Undo], home: Path) -> None:
 
 
 def _chosen(undos: list[Undo], drop: str | None) -> list[Undo]:
-    """The journals that are to be removed.
+    """Return the journals to be removed.
 
     Raises:
         UsageError: there is no such journal.
@@ -166,7 +166,7 @@ def _chosen(undos: list[Undo], drop: str | None) -> list[Undo]:
 
 
 def _say_plan(undos: list[Undo], dropped: list[Undo], options: Options) -> None:
-    """Say whether it would be done, and that it was not."""
+    """Report what would be done or what prevents it, and that nothing was changed."""
     if options["drop"] is not None:
         numbers = ", ".join(str(undo.number) for undo in dropped) or "none"
         say(f"je-tools: nothing was changed; with --apply these are removed: {numbers}")
@@ -181,7 +181,7 @@ def _say_plan(undos: list[Undo], dropped: list[Undo], options: Options) -> None:
 
 
 def _apply_text(number: int, options: Options) -> str:
-    """What puts it back, and who keeps that from being done now."""
+    """Return the command that puts it back, and the processes that prevent it now, as text."""
     from je_tools.writing.session import undo_command
 
     home = options["path"]

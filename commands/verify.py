@@ -1,4 +1,4 @@
-"""`je-tools verify`: is this log intact, and where is it not?"""
+"""`je-tools verify`: the damage in a log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Options(EndOptions):
-    """What the command line says."""
+    """Options of the command line."""
 
     paths: tuple[Path, ...]
     everything: bool
@@ -131,7 +131,7 @@ def _check_tree_options(environment: Environment, options: Options) -> None:
     """Refuse what `--tree` cannot do.
 
     Raises:
-        UsageError: single files, which are no tree; an option that needs `--tree`.
+        UsageError: single files, which have no tree, or an option that needs `--tree`.
     """
     if options["tree"] and not environment.is_directory:
         raise UsageError("--tree: name the environment's home, the directory it lies in")
@@ -147,7 +147,7 @@ def _check_tree_options(environment: Environment, options: Options) -> None:
 def _findings(
     environment: Environment, scanner: Scanner, totals: Totals, options: Options
 ) -> Iterator[Finding]:
-    """All findings, counted, those of the trees last."""
+    """Yield all findings, counted, those of the trees last."""
     from je_tools.verify import verify
 
     everything = options["everything"]
@@ -165,7 +165,7 @@ def _with_trees(
     from je_tools.verify import verify
 
     now_ms = chosen_now(options["now"])
-    # The progress bar is that of the log.
+    # The progress bar shows the scan of the log alone.
     quiet = replace(scanner, progress=None)
     to_lsn = chosen_end(environment, quiet, options)
 
@@ -176,7 +176,7 @@ def _with_trees(
         keep_freed_memory()
         return open_trees(environment, quiet, now_ms, to_lsn)
 
-    # It is mostly Python, and so are the imports, while the scan is mostly machine code.
+    # Opening is mostly Python, as are the imports; the scan is mostly native code beside it.
     opened = begin(open_all) if scanner.threads_for(environment.size) > 1 else open_all
     prints = Fingerprints(Printing.at_random())
     yield from verify(environment, scanner, totals, everything=options["everything"], prints=prints)
@@ -191,7 +191,7 @@ def _with_trees(
 
 
 def _check_outputs(environment: Environment, options: Options) -> None:
-    """Refuse what could not be written before anything is read."""
+    """Refuse outputs that cannot be written, before anything is read."""
     from je_tools.sinks.output import check_output, is_stream
 
     named: dict[Path, str] = {}
@@ -222,7 +222,7 @@ def _report(
     started: datetime,
     options: Options,
 ) -> None:
-    """Totals and manifest, when all has been read."""
+    """Write totals and manifest after everything has been read."""
     from je_tools.sinks.output import open_output
 
     if options["stats"] is None:

@@ -1,13 +1,13 @@
-"""Fills in what the pages take from the code: `python docs/make.py` (with `--check`: only look).
+"""Generated text of the documentation pages: `python docs/make.py` (`--check`: only compare).
 
-A page holds two kinds of made text. Between `<!-- made: NAME -->` and `<!-- end -->` stands the
-table of that name, out of the declarations that the code itself runs on. In a ```console block
-every line that begins with `$ ` is run by bash, in a folder of the page's own where `fixtures` is
-at hand, and what follows is what it prints (both streams; an exit code other than 0 is named).
-What a ```sql block asks, DuckDB then answers in that folder, in the ```text block that follows.
-What a ```python block prints stands in the ```text block behind it; tests/spark/test_pages.py runs
-these, since they share a Spark session, and writes them anew with --rewrite-golden.
-tests/test_docs.py holds the pages equal to what this makes.
+A page has two kinds of generated text. Between `<!-- made: NAME -->` and `<!-- end -->` is the
+table of that name, built from the declarations that the code itself uses. In a ```console block,
+bash runs each line that begins with `$ `, in a temporary directory with a link to `fixtures`, and
+the output follows (both streams; an exit code other than 0 is shown). A ```sql block is a query
+that DuckDB then runs in that directory; its answer is the ```text block that follows.
+The output of a ```python block is the ```text block after it; tests/spark/test_pages.py runs these,
+since they share a Spark session, and rewrites them with --rewrite-golden.
+tests/test_docs.py compares the pages with what this generates.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _DATABASE_GROUPS = ("database", "id_database", "name_database")
 
 
 def pages() -> list[Path]:
-    """Every page that may hold made text."""
+    """Return every page that may have generated text."""
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def made(text: str) -> str:
-    """A page with its made text as it should be."""
+    """Return a page with its generated text up to date."""
     text = _MADE.sub(lambda found: f"{found[1]}{block(found[2])}{found[3]}", text)
     if not _CONSOLE.search(text):
         return text
@@ -79,7 +79,7 @@ def made(text: str) -> str:
 
 
 def commands_in(text: str) -> list[str]:
-    """The commands of a page's console blocks."""
+    """Return the commands in the console blocks of a page."""
     return [
         line.removeprefix("$ ")
         for found in _CONSOLE.finditer(text)
@@ -98,7 +98,7 @@ def _output(command: str, folder: Path) -> str:
     kept = ("HOME", "JAVA_HOME", "XDG_CACHE_HOME")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    # What `ls` prints in order, say, would be another one elsewhere.
+    # So that output does not depend on the machine, such as the order of `ls`.
     environment |= {"COLUMNS": str(WIDTH), "TERM": "dumb", "PYTHONUTF8": "1", "LC_ALL": "C"}
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
@@ -115,7 +115,7 @@ def _output(command: str, folder: Path) -> str:
 
 
 def answer(query: str, folder: Path) -> str:
-    """What DuckDB answers to a query about the Parquet files of a folder, in columns."""
+    """Return DuckDB's answer to a query about the Parquet files of a directory, in columns."""
     import duckdb
 
     with duckdb.connect() as database:
@@ -139,13 +139,13 @@ _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
 
 
 def block(name: str) -> str:
-    """A table by its name; `KIND` or `KIND:OF-WHAT`."""
+    """Return a table by its name: `KIND` or `KIND:OF-WHAT`."""
     kind, _, what = name.partition(":")
     return _BLOCKS[kind](what)
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [names, ["---"] * len(names), *rows]
     return "".join(f"| {' | '.join(_cell(cell) for cell in line)} |\n" for line in lines)
 
@@ -206,7 +206,7 @@ def _findings(_: str) -> str:
 
 
 def _tables(_: str) -> str:
-    """The tables of an audit, one after the other."""
+    """Return the tables of an audit, one after the other."""
     texts = []
     for one in TABLES:
         rows = [(f"`{column.name}`", f"`{column.type}`", column.text) for column in one.columns]
@@ -304,7 +304,7 @@ def _bits(name: str) -> str:
 
 
 def _layouts(name: str) -> str:
-    """The layouts of one family, one table for each stretch of versions that share it."""
+    """Return the layouts of one family, a table for each range of versions that share it."""
     family = Family(name)
     stretches: list[tuple[int, int, list[tuple[str, str, str, str]]]] = []
     for version in range(1, LOG_VERSION_MAX + 1):
@@ -329,7 +329,7 @@ def _layouts(name: str) -> str:
 
 
 def _merged(types: Sequence[EntryType], version: int) -> list[Field]:
-    """The fields of several types in an order that holds for each of them."""
+    """Return the fields of several types in an order that is valid for each of them."""
     result: list[Field] = []
     for entry_type in types:
         at = 0
@@ -371,7 +371,7 @@ def _only_of(having: Sequence[EntryType], types: Sequence[EntryType]) -> str:
 
 
 def _database(_: str) -> str:
-    """The database record that MapLN and DbTree hold."""
+    """Return the database record that MapLN and DbTree contain."""
     map_ln = next(t for t in ENTRY_TYPES.values() if t.name == "MapLN")
     texts = []
     ends = [*layout_versions(map_ln)[1:], LOG_VERSION_MAX + 1]
@@ -419,7 +419,7 @@ _BLOCKS: dict[str, Callable[[str], str]] = {
 
 
 def main() -> int:
-    """Write the pages anew, or with `--check` say which are out of date."""
+    """Rewrite the pages, or with `--check` report those that are out of date."""
     check = "--check" in sys.argv[1:]
     stale = 0
     for page in pages():

@@ -1,8 +1,9 @@
-"""The extension that formats/native builds: loops over bytes, compiled ahead.
+"""The extension built from formats/native: loops over bytes, compiled ahead of time.
 
-Arrays that a function fills are contiguous and writable, and were allocated by the caller. Others
-are copied where they are not contiguous. The interpreter lock is released. A wrong dtype or length
-is a TypeError or a ValueError; bytes of a log never raise. A panic is a RuntimeError, and a bug.
+The caller allocates the arrays that a function fills; they are contiguous and writable. Other
+arrays are copied if they are not contiguous. Functions release the interpreter lock. A wrong dtype
+or length raises a TypeError or a ValueError; bytes of a log never raise. A panic raises a
+RuntimeError, and is a bug.
 """
 
 from collections.abc import Sequence
@@ -29,12 +30,12 @@ _U32s = npt.NDArray[np.uint32]
 _Ints = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 _Joined = tuple[_Bytes, _Ints, _Ints]
-"""The fields of `Spans`, whose bytes are behind each other and read-only."""
+"""The fields of `Spans`, with their bytes one after the other and read-only."""
 _Strings = tuple[npt.NDArray[np.int32], _Bytes]
 _Columns = tuple[_Ints, _Ints, _Ints]
 
 def declared() -> dict[str, int]:
-    """Return the numbers that a Python module declares as well, by their names below `formats`."""
+    """Return the numbers that Python modules also declare, by their names below `formats`."""
 
 def encode_packed(value: int) -> bytes:
     """Return the shortest packed form of a signed 64-bit `value`."""
@@ -49,56 +50,56 @@ _Lines = tuple[_Ints, _Ints]
 _Programs = tuple[_Ints, _Ints, _Ints]
 
 class File:
-    """A file that is open for reading; threads that read it keep it open until they are done."""
+    """An open file for reading; threads that read it keep it open until they are done."""
 
     def __new__(cls, path: Path) -> File: ...
     def fileno(self) -> int:
-        """Return the descriptor; a ValueError after `close`."""
+        """Return the descriptor; raise ValueError after `close`."""
 
     def close(self) -> None:
-        """Close the file as soon as nobody reads it any more."""
+        """Close the file as soon as no thread reads it any more."""
 
 class RangeReader:
-    """Reads the entries that begin in a range of one file.
+    """Reader of the entries that begin in a range of one file.
 
     Args:
-        source: asked by `read_bytes` for what cannot be read here.
-        file: the same; None to ask `source` for all.
-        rules: how the headers of the file are read.
-        options: which range, and how.
+        source: the file; its `read_bytes` is called for bytes that cannot be read here.
+        file: the same file; None to call `read_bytes` for everything.
+        rules: rules for reading the headers of the file.
+        options: the range, and how to read it.
     """
 
     def __new__(
         cls, source: Source, file: File | None, rules: HeaderRules, options: ReadOptions
     ) -> RangeReader: ...
     def step(self, buffer: _Bytes, columns: HeaderColumns) -> tuple[int, int]:
-        """Read on until rows have to be taken, a longer buffer is needed, or the range ends.
+        """Read on until rows are ready, a longer buffer is needed, or the range ends.
 
         Args:
-            buffer: what is read; it must stay as it is from call to call, until it is too short.
-            columns: filled from the front.
+            buffer: buffer of the bytes; it must not change between calls until it is too short.
+            columns: columns of the rows, filled from the front.
 
         Returns:
-            An `Event`; how many rows are filled, or how long the buffer must be.
+            An `Event`; number of rows filled, or size that the buffer must have.
 
         Raises:
-            SourceError: what `source.read_bytes` says.
+            SourceError: as raised by `source.read_bytes`.
         """
 
     def window(self) -> tuple[int, int]:
-        """Return the offset in the file of the first byte in the buffer, and how many are there."""
+        """Return the offset in the file of the buffer's first byte, and the number of bytes."""
 
     def survey(self) -> _Survey:
-        """Return the fields of a `Survey` of the rows that were returned last."""
+        """Return the fields of a `Survey` of the last rows."""
 
     def take_quiet(self) -> tuple[_Survey, _Lines]:
-        """Return the same of rows that were not wanted, since the last call, and their tally."""
+        """Return the survey and the tally of rows that were not wanted, since the last call."""
 
     def first(self) -> tuple[int, int]:
         """Return the offset of the first entry and its prevOffset; NO_OFFSET if there is none."""
 
     def place(self) -> tuple[int, int, int, int, bool]:
-        """Return the fields of the `Place` where reading goes on."""
+        """Return the fields of the `Place` at which reading continues."""
 
     def gaps(self) -> _Ints:
         """Return the gaps that were closed, three numbers each."""
@@ -110,21 +111,20 @@ class RangeReader:
         """Return half-open ranges of damaged entries, the first `reader.KEPT` of them."""
 
     def is_blank(self) -> bool:
-        """Return whether nothing but zeros was seen from the start of the range."""
+        """Return True if only zeros were seen from the start of the range."""
 
 def tally(rows: Rows, programs: _Programs | None) -> _Lines:
-    """Return the lines of a `Tally`, five numbers each; no sizes without `steps.programs`."""
+    """Return the lines of a `Tally`, five numbers each; sizes only with `steps.programs`."""
 
 # Memory maps.
 
 class Maps:
-    """Files mapped behind each other in one stretch of address space: a buffer, read-only.
+    """Files mapped one after the other into one stretch of address space: a read-only buffer.
 
-    A page that cannot be read any more becomes zeros, with all that its file has after it.
+    A page that cannot be read any more becomes zeros, with the rest of its file.
 
     Args:
-        stops: where the pages of each file end, ascending; all but what `map` maps is not to be
-            read.
+        stops: end of each file's pages, ascending; only bytes that `map` has mapped may be read.
 
     Raises:
         OSError: there is no room.
@@ -132,63 +132,64 @@ class Maps:
 
     def __new__(cls, stops: Sequence[int]) -> Maps: ...
     def map(self, file: File, path: str, at: int, size: int) -> None:
-        """Map the first bytes of a file at `at`, before there is any view.
+        """Map the first bytes of a file at `at`; call this before there is any view.
 
         Raises:
-            OSError: the system refuses; `path` is in it.
+            OSError: the system refuses; the error names `path`.
         """
 
     @property
     def torn_at(self) -> int:
-        """How far into the stretch a page was that could not be read; -1 where all could."""
+        """Position of a page that could not be read; -1 if all could be."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 # Keys: see `je/keysort.py` and `je/node_checks.py`.
 
 def group_keys(keys: Spans, *, two_part: bool) -> tuple[_Ints, _Mask]:
-    """Return the ascending order of keys, stable, and where in it other bytes begin."""
+    """Return the stable ascending order of keys, and a mask of places in it with new bytes."""
 
 def equal_keys(ones: Spans, others: Spans) -> _Mask:
-    """Return where two columns of one length have the same bytes; null is only like null."""
+    """Return a mask of rows with the same bytes in both columns; null only equals null."""
 
 def search_sorted(keys: Spans, needles: Spans, *, two_part: bool) -> _Ints:
-    """Return for each needle how many of the ascending `keys` are less."""
+    """Return the number of ascending `keys` that are smaller than each needle."""
 
 def descents(keys: Spans, first: _Ints, *, two_part: bool) -> _Mask:
-    """Return which slots have a key that is not greater than that before, in their node."""
+    """Return a mask of slots whose key is not greater than the key before, in the same node."""
 
 def holders(keys: Spans, first: _Ints, wanted: Spans) -> _Mask:
-    """Return which nodes have a slot with the bytes of the key that is wanted in them."""
+    """Return a mask of nodes that have a slot with the bytes of their wanted key."""
 
 # Entries at LSNs: see `je/fetch.py` and `je/fingerprints.py`.
 
 def fetch_entries(
     image: Image, lsns: _Ints, *, rules: Sequence[HeaderRules], check: bool, room_size: int
 ) -> tuple[dict[str, Any], _Bytes | None]:
-    """Read the headers of entries at LSNs, and with `check` sum the entries.
+    """Read the headers of entries at LSNs and, if `check`, sum the entries.
 
     Args:
         image: the log.
-        lsns: of the entries, in any order.
-        rules: by log version; newer ones are as the last. `file_size` is not looked at.
-        check: whether a wrong checksum is `Found.BAD`.
-        room_size: bytes that copies of the good entries may take.
+        lsns: LSNs of the entries, in any order.
+        rules: rules by log version; the last ones also apply to newer versions. `file_size` is not
+            used.
+        check: True if a wrong checksum is `Found.BAD`.
+        room_size: number of bytes for copies of the good entries.
 
     Returns:
-        The columns of `Entries` by name, and the copies, if all good entries had room: then
-        positions are those in the copies, and NOWHERE for the others.
+        The columns of `Entries` by name, and copies of the good entries if all fit; positions are
+        then offsets in the copies, and NOWHERE for other entries.
     """
 
 def fingerprints_of(
     rows: Rows, *, firsts: _Ints, lasts: _Ints, steps: _Ints, printing: Printing
 ) -> tuple[_U32s, _Ints]:
-    """Return the offsets and the fingerprints of the records whose checksum is right.
+    """Return the offsets and the fingerprints of the records with a right checksum.
 
     Args:
-        rows: entries of a part of a file, whose bytes they have.
-        firsts, lasts, steps: see `steps.programs`; the last flattened.
-        printing: how fingerprints are made.
+        rows: entries of a part of a file, with their bytes.
+        firsts, lasts, steps: see `steps.programs`; `steps` is flattened.
+        printing: parameters of the fingerprints.
     """
 
 def note_lsns(lsns: _Ints, bits: _Bytes) -> None:
@@ -197,12 +198,12 @@ def note_lsns(lsns: _Ints, bits: _Bytes) -> None:
 def doubtful_slots(
     slots: Slots, rows: _Ints, known: Known, *, db_id: int, printing: Printing, asks_noted: bool
 ) -> _Mask:
-    """Return of which rows of slots it is not certain that they name a record as they should."""
+    """Return a mask of the rows of slots that are not certain to be sound."""
 
 # Nodes: see `je/nodes.py`. The slots of node i are [first[i], first[i + 1]).
 
 def join_keys(first: _Ints, prefixes: Spans, rests: Spans) -> _Joined:
-    """Return the prefix of each slot's node and the rest of its key, behind each other."""
+    """Return the key of each slot: the prefix of its node, then the rest."""
 
 def merge_slots(
     keys: Spans,
@@ -213,46 +214,46 @@ def merge_slots(
     ordered: bool,
     two_part: bool,
 ) -> tuple[_Ints, _Ints]:
-    """Return the slots of nodes and of their full versions, and how many each node has then.
+    """Merge the slots of nodes with those of their full versions; return slots and their counts.
 
-    Of two slots with one key the full version's is left out. Where keys are not `ordered` by their
-    bytes, a slot of a node takes the place of the first one of the full version that has the same
-    bytes, or a place behind the node's slot before it.
+    Of two slots with the same key, the full version's is left out. If keys are not `ordered` by
+    their bytes, a slot of a node replaces the first slot of the full version with the same bytes,
+    or else follows the node's slot before it.
 
     Args:
-        keys: of all slots.
+        keys: keys of all slots.
         first: int64 (nodes + 1,).
-        full_first, full_last: int64 (nodes,); slots of the full version of each.
-        ordered: whether keys are ordered by their bytes.
-        two_part: whether keys are those of a database with duplicates.
+        full_first, full_last: int64 (nodes,); range of slots of each node's full version.
+        ordered: True if keys are ordered by their bytes.
+        two_part: True for keys of a database with duplicates.
     """
 
 def count_replaced(
     keys: Spans, first: _Ints, fulls: States, rows: _Ints, alive: _Mask, *, ascending: bool
 ) -> int:
-    """Return how many slots of `fulls` are alive and have the key of a slot of their delta.
+    """Return the number of live slots of `fulls` that have the key of a slot of their delta.
 
     Args:
         keys, first: slots of the deltas.
         fulls: full nodes.
-        rows: int64 (deltas,); the place in `fulls` of the full version of each.
-        alive: of the slots of `fulls`.
-        ascending: keys are in the order of bytes, so that none need be looked at twice.
+        rows: int64 (deltas,); index in `fulls` of the full version of each delta.
+        alive: mask of the live slots of `fulls`.
+        ascending: True if keys are in byte order, so that each slot is compared only once.
     """
 
 def within(keys: Spans, first: _Ints, low: Spans, high: Spans, *, two_part: bool) -> _Mask:
-    """Return which slots have a key from their node's lower bound on and below its upper one."""
+    """Return a mask of the slots whose key is in [low, high) of their node."""
 
-# What is written: see `je/column_writer.py`, `je/node_writer.py` and `je/writer.py`.
+# Encoding: see `je/column_writer.py`, `je/node_writer.py` and `je/writer.py`.
 
 def encode_parts(types: _Bytes, head: Part, slots: Part, tail: Part) -> _Joined:
-    """Return the payloads of entries: head, slots and tail of each, behind each other."""
+    """Return the payloads of entries: head, slots and tail of each, one after the other."""
 
 def prefix_sizes(keys: Spans, first: _Ints) -> _Ints:
-    """Return how many bytes all keys of each node begin with, -1 where there are less than two."""
+    """Return the size of the common prefix of each node's keys, -1 if it has fewer than two."""
 
 def join_rests(keys: Spans, data: Spans, first: _Ints, prefixes: _Ints) -> _Joined:
-    """Return what slots have of their keys behind the prefix, with their data if it is not null."""
+    """Return the stored key of each slot: the key after the prefix, then data that is not null."""
 
 def append_rows(
     items: Spans,
@@ -267,33 +268,33 @@ def append_rows(
     piece: _Bytes,
     lsns: _Ints,
 ) -> tuple[int, int, int, int]:
-    """Put entries of one type behind each other as far as they fit into their file and `piece`.
+    """Append entries of one type to `piece`, as far as they fit in it and in their file.
 
     Args:
-        items: what comes behind the header of each.
-        row: the first one.
-        flags: int64 (items,); none of them says that there is a VLSN.
-        type_no: of all.
-        tail: where the log ends.
-        file_max: bytes that a file may have, if it is to have more than one entry.
-        summed_flags: the flags that the checksum covers.
-        used: bytes of `piece` that are taken.
+        items: bytes after the header of each entry.
+        row: first entry to append.
+        flags: int64 (items,); no flag may announce a VLSN.
+        type_no: type number of all entries.
+        tail: end of the log.
+        file_max: maximum size of a file; a longer entry gets a file of its own.
+        summed_flags: flags that the checksum covers.
+        used: number of bytes of `piece` in use.
         piece: filled from `used` on.
-        lsns: int64 (items,), filled.
+        lsns: int64 (items,), filled with the LSNs of the entries.
 
     Returns:
         The first row that did not fit, the `next_offset` and `last_offset` of the tail, and the
-        bytes of `piece` that are taken.
+        number of bytes of `piece` in use.
     """
 
 # Columns and text: see `je/columns.py` and `rows.py`.
 
 def distinct(column: _Ints) -> tuple[_Ints, _Ints, _Ints]:
-    """Return the different numbers of a column, of which there should be few.
+    """Return the distinct numbers of a column, of which there should be few.
 
     Returns:
-        The numbers in the order in which they come first; the rows in which they do; of each row,
-        which of the numbers it holds.
+        The numbers, in the order of their first occurrence; the row of each first occurrence; for
+        each row, the index of its number.
     """
 
 class Program:
@@ -314,22 +315,23 @@ def decode_columns(
 
     Args:
         items: the payloads.
-        head: of the fields, up to a list that is decoded too.
-        slots: of the list and what is after it, if it is decoded.
-        is_whole: take an entry with bytes left over for bad.
+        head: program of the fields, up to a list that is decoded too.
+        slots: programs of the list and of the fields after it, if it is decoded.
+        is_whole: True if an entry with bytes left over is bad, as it always is with `slots`.
 
     Returns:
-        Columns of the entries: numbers and offsets of byte strings int64 (columns, n), sizes
-        int64 (byte columns, n) with -1 for null, bits of what is present int64 (n,).
-        The same of the items of lists.
-        int64 (n + 1,): where the items of each entry begin, and the last ones end.
-        bool (n,): which entries end inside a field or have bytes left over.
+        Columns of the entries: numbers and offsets of byte strings, int64 (columns, n); sizes,
+        int64 (byte columns, n), -1 for null; bits of the fields that are present, int64 (n,).
+        The same for the items of lists.
+        int64 (n + 1,): first item of each entry, and the end of the last ones.
+        bool (n,): True for entries that end inside a field or have bytes left over.
     """
 
 def split_keys(keys: Spans, states: _Ints | None) -> tuple[_Ints, _Ints]:
-    """Return the sizes of keys of slots and of the data embedded in them, -1 where there is none.
+    """Return the sizes of the keys of slots and of their embedded data, -1 for none.
 
-    Without states all keys have two parts. One that should have and has not keeps all its bytes.
+    Without states, all keys have two parts. If a two-part key is malformed, all its bytes are the
+    key.
     """
 
 def read_summaries(
@@ -338,22 +340,22 @@ def read_summaries(
     """Read utilization summaries of one log version.
 
     Args:
-        data: the bytes.
-        starts: where each begins.
-        stops: where its entry ends.
-        keys: where its key is, of versions that have it first; else it ends the entry.
-        width: how many totals there are.
+        data: the buffer.
+        starts: offset of each summary.
+        stops: end of its entry.
+        keys: offset of its key, in versions that store the key first; None if it ends the entry.
+        width: number of totals.
 
     Returns:
-        Which of them hold nothing but what every summary does; the number of the file of each of
-        these; their totals int64 (n, width); LSNs of obsolete entries, of all of them.
+        Indices of the summaries that have only the fields of every summary; the number of the file
+        of each of these; their totals, int64 (n, width); LSNs of obsolete entries, of all of them.
     """
 
 def identify(keys: Spans, db_ids: _Ints, seed: _U32s) -> tuple[_Ints, _Ints]:
-    """Return two digests of 63 bits of each database and key; 0 where the key is null."""
+    """Return two 63-bit digests of each database and key; 0 for a null key."""
 
 def mark_newest(first: _Ints, second: _Ints, wanted: _Mask, threads: int) -> _Mask:
-    """Return which wanted rows are the last with their two digests."""
+    """Return a mask of the wanted rows that are the last with their two digests."""
 
 def gather(spans: Spans, most: int) -> _Strings | None:
     """Return byte strings one after the other: offsets (n + 1,) and bytes.
@@ -362,44 +364,44 @@ def gather(spans: Spans, most: int) -> _Strings | None:
     """
 
 def gather_hex(spans: Spans, most: int) -> _Strings | None:
-    """Return the same as `gather`, each byte as two lower-case hexadecimal digits."""
+    """Return the same as `gather`, with each byte as two lower-case hexadecimal digits."""
 
 def gather_printable(spans: Spans, limit: int, most: int) -> _Strings | None:
-    """Return the same as `gather`, at most `limit` bytes of each as printable ASCII."""
+    """Return the same as `gather`, with at most `limit` bytes of each as printable ASCII."""
 
 def lsn_texts(lsns: _Ints, most: int) -> _Strings | None:
     """Return LSNs as `0x3/0x1a2f`, as `gather` returns byte strings."""
 
 def starts_with(spans: Spans, needle: bytes, *, whole: bool) -> _Mask:
-    """Return which byte strings begin with `needle`, or with `whole` are equal to it."""
+    """Return a mask of the byte strings that begin with `needle` or, if `whole`, equal it."""
 
 def contains(spans: Spans, needle: bytes) -> _Mask:
-    """Return which byte strings hold `needle` somewhere."""
+    """Return a mask of the byte strings that contain `needle`."""
 
 def rows_bound(table: Table) -> int | None:
-    """Return a size that the text of all rows does not pass; None if no number holds it."""
+    """Return an upper bound of the size of all rows as text; None if no number holds it."""
 
 def write_rows(table: Table, out: _Bytes, ends: _Ints | None) -> int:
-    """Write the text of all rows, and where each ends; return where the last one does.
+    """Write the text of all rows, and the end of each; return the end of the last.
 
     Raises:
-        ValueError: `out` does not have SLACK bytes more than they take.
+        ValueError: `out` does not have SLACK bytes more than the rows take.
     """
 
 def open_thrift(
     data: _Bytes, *, at: int, kind: int, count: int, rules: _Ints, state: int
 ) -> tuple[_Bytes, npt.NDArray[np.int32], _Ints, _Bytes, int] | None:
-    """Take numbers out of Thrift's compact protocol, by the rules of `thrift.open_values`.
+    """Extract numbers from Thrift's compact protocol, by the rules of `thrift.open_values`.
 
     Returns:
-        The bytes without the numbers; where these stood; the numbers; their roles; the offset
-        after the last value. None if the values are cut short or damaged.
+        The bytes without the numbers; the places of the numbers; the numbers; their roles; the
+        offset after the last value. None if the values are cut short or damaged.
     """
 
 def fill_thrift(
     text: _Bytes, places: npt.NDArray[np.int32], values: _Ints
 ) -> tuple[_Bytes, _Ints] | None:
-    """Return the bytes with numbers at their places, and where each ends.
+    """Return the bytes with numbers at their places, and the offset after each.
 
     Return None if there are not as many numbers as places.
     """

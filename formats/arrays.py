@@ -1,4 +1,4 @@
-"""Arrays that many modules share, by name, and as plain Python reads them."""
+"""Array types by name, and helpers that group and select rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def rows_by(values: npt.NDArray[Any]) -> dict[int, Ints]:
-    """The rows of each value, ascending, by value; one sort, however many values there are."""
+    """Return the rows of each distinct value, ascending, by value; sorts only once."""
     order: Ints = np.argsort(values, kind="stable")
     if not len(order):
         return {}
@@ -23,9 +23,9 @@ def rows_by(values: npt.NDArray[Any]) -> dict[int, Ints]:
 
 
 def distinct(values: npt.NDArray[Any]) -> list[int]:
-    """The values, ascending, each once.
+    """Return the distinct values, ascending.
 
-    As `np.unique`, which loads all that numpy has of masked arrays.
+    Unlike `np.unique`, this does not load numpy's masked arrays.
     """
     if len(values) and (values == values[0]).all():
         return [int(values[0])]
@@ -36,21 +36,12 @@ def distinct(values: npt.NDArray[Any]) -> list[int]:
 
 
 def run_of(rows: Ints) -> slice | Ints:
-    """Rows as a slice where they follow each other: that takes from columns without copying.
+    """Return rows as a slice if they are consecutive: a slice selects without copying.
 
     Args:
-        rows: ascending, each once.
+        rows: ascending and distinct.
     """
     count = len(rows)
     if count and int(rows[-1]) - int(rows[0]) == count - 1:
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
-
-
-def cells_of(array: Ints) -> dict[tuple[int, int], int]:
-    """The cells of a two-dimensional array by (row, column).
-
-    A kernel that runs as plain Python indexes them as it does the array, several times faster.
-    """
-    lines = enumerate(array.tolist())
-    return {(i, j): cell for i, line in lines for j, cell in enumerate(line)}

@@ -1,11 +1,11 @@
-"""The files of a log behind each other in one flat array, for reads at random places.
+"""The files of a log mapped one after the other into one flat array, for random reads.
 
-A tree is read at millions of places of which nobody knows the order in advance, and by kernels,
-which cannot open files. The files are mapped read-only into one stretch of address space, so that
-a place in the log is one number, and what is not looked at costs nothing. Sizes are frozen when
-the image is made. What the device cannot deliver under a map is taken as zeros, with all that the
-file has behind it (`native/src/maps.rs`), and `Image.lost` tells of it; whatever is read from end
-to end is read with `formats.source`, which goes round such places byte by byte.
+A B-tree is read at millions of positions in an unpredictable order. The files are mapped read-only
+into one stretch of address space, so that native code needs one number for a place in the log, and
+pages that nobody reads cost nothing. Sizes are frozen when the image is made. If the device cannot
+deliver a page, the SIGBUS guard (`native/src/maps.rs`) puts zeros in place of it and of the rest of
+its file, and `Image.lost` reports the file. Sequential reads use `formats.source`, which loses only
+the unreadable parts of a file.
 
 Source: mmap(2), Linux.
 """
@@ -26,11 +26,11 @@ from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.source import Bytes, SourceChangedError, SourceError, as_source_errors
 
 NOWHERE = -1
-"""The position of an LSN whose file is not there, or ends before it."""
+"""Position of an LSN whose file is missing or ends before it."""
 
 
 class Part(Struct, frozen=True):
-    """A file of an image: bytes [0, stop) of `path` count, and its entries are of `version`."""
+    """A file of an image: bytes [0, stop) of `path`, with entries of log version `version`."""
 
     path: Path
     file_no: int
@@ -42,17 +42,17 @@ class Image:
     """Files of a log as one array.
 
     Attributes:
-        data: uint8, read-only; behind a file's end zeros up to the next page.
-        file_nos, starts, stops: int64, one a file, ascending: its number, where its first byte
-            is in `data`, and where its bytes end.
-        versions: int64, one a file.
+        data: uint8, read-only; each file is padded with zeros to a whole page.
+        file_nos, starts, stops: int64, one per file, ascending: its number, and the positions in
+            `data` of its first byte and after its last byte.
+        versions: int64, one per file; its log version.
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
         """Map files.
 
         Raises:
-            SourceError: one cannot be opened or mapped, or is shorter than it is said to be.
+            SourceError: a file cannot be opened or mapped, or is shorter than its `stop`.
         """
         parts = sorted(parts, key=lambda part: part.file_no)
         sizes = np.array([-(-part.stop // mmap.PAGESIZE) * mmap.PAGESIZE for part in parts])
@@ -67,19 +67,19 @@ class Image:
 
     @property
     def is_torn(self) -> bool:
-        """Whether a page could not be read and was taken as zeros; costs nothing."""
+        """True if a page could not be read and was replaced by zeros; costs nothing."""
         return self._maps is not None and self._maps.torn_at >= 0
 
     def lost(self) -> Path | None:
-        """A file that became shorter under the image, or of which a page could not be read.
+        """Return a file that shrank since it was mapped, or has an unreadable page; else None.
 
-        Also one of which nobody can tell any more.
+        A file whose size can no longer be determined counts as lost.
         """
         for part in self._parts:
             try:
                 is_short = part.path.stat().st_size < part.stop
             except (FileNotFoundError, NotADirectoryError):
-                # What is mapped stays.
+                # The mapping of a deleted file stays valid.
                 is_short = False
             except OSError:
                 is_short = True
@@ -90,15 +90,15 @@ class Image:
         return self.path_of(self._maps.torn_at)
 
     def path_of(self, position: int) -> Path:
-        """The file that holds a position."""
+        """Return the path of the file that contains a position."""
         return self._parts[int(np.searchsorted(self.starts, position, side="right")) - 1].path
 
     def places(self, lsns: Ints) -> tuple[Ints, Ints]:
-        """Where LSNs are.
+        """Return the positions of LSNs.
 
         Returns:
-            Positions in `data`, NOWHERE where there are none; index of the file, which means
-            nothing where the position is NOWHERE.
+            Positions in `data`, or NOWHERE; index of each LSN's file, which is meaningless if the
+            position is NOWHERE.
         """
         file_nos = lsns >> 32 & 0xFFFFFFFF
         if not len(self.file_nos):
@@ -109,7 +109,7 @@ class Image:
         return np.where(there, positions, NOWHERE), found
 
     def lsns(self, positions: Ints) -> Ints:
-        """The LSNs of positions that are inside files."""
+        """Return the LSNs of positions inside files."""
         found = np.searchsorted(self.starts, positions, side="right") - 1
         return self.file_nos[found] << 32 | (positions - self.starts[found])
 
@@ -117,7 +117,7 @@ class Image:
 def _map_all(
     parts: Sequence[Part], starts: Sequence[int], size: int
 ) -> tuple[Bytes, _native.Maps | None]:
-    """Return one array over all files; its memory goes with the last view of it."""
+    """Return one array over all files; its memory is unmapped with the last view of it."""
     if size == 0:
         return np.empty(0, np.uint8), None
     try:

@@ -1,4 +1,4 @@
-"""What can be told of serialized Java objects without Java: of which class they are.
+"""Class names of serialized Java objects, read without Java.
 
 Source: Java Object Serialization Specification 6.0, "Object Serialization Stream Protocol".
 """
@@ -10,7 +10,7 @@ _STRING, _OBJECT, _CLASS = b"t", b"sr", b"vr"
 
 
 def class_name(stream: bytes) -> str | None:
-    """The class of a serialized object; of a serialized string, its text; None for others.
+    """Return the class name of a serialized object, the text of a serialized string, or None.
 
     Engines store a comparator as an object, or as the name of its class.
     """

@@ -1,4 +1,4 @@
-"""The primitive codings that the formats share, for single values.
+"""Primitive codings shared by the formats, for single values.
 
 `buf` is any buffer of bytes: `bytes`, a `memoryview` or a uint8 array.
 """
@@ -11,10 +11,10 @@ from typing import Any
 from je_tools.formats import _native
 
 SINGLE_BYTE_MAX = 119
-"""Packed integers of at most this magnitude are their own first byte."""
+"""Largest magnitude of a packed integer that takes one byte."""
 
 _SIZE_MAX = 9
-"""Bytes of the longest packed integer."""
+"""Size of the longest packed integer, in bytes."""
 
 _U32, _I32, _I64 = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<q")
 

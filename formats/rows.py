@@ -1,8 +1,7 @@
-"""Rows of columns as lines of text: what a row consists of is declared once, as cells.
+"""Row encoders: columns to lines of text, from one declaration of the cells of a row.
 
-A row is its cells one after the other. Each is a value between two fixed texts, or a third text
-where the value is null. JSON lines, CSV and the text of DbDump are written by the same loop, each
-byte of them once.
+A row is its cells one after the other. A cell is a value between two fixed texts, or a third text
+if the value is null. One loop writes JSON lines, CSV and the text of DbDump, each byte only once.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from je_tools.formats.source import Bytes
 from je_tools.formats.spans import GATHERED_MAX, Spans, TooLongError
 
 SLACK = 32
-"""Bytes after the rows that are written to as well."""
+"""Number of bytes after the rows that may be overwritten."""
 
 
 class Form(IntEnum):
-    """How the value of a cell is written."""
+    """Encoding of a cell's value."""
 
     NOTHING = 0
     HEX = 1
     """Each byte as two lower-case hexadecimal digits."""
     PRINT = 2
-    r"""As DbDump prints: `\\` for a backslash, `\` and two digits for what is not visible."""
+    r"""As DbDump prints: `\\` for a backslash, `\` and two hex digits for an invisible byte."""
     TEXT = 3
-    """The bytes, which are text as the line has it."""
+    """The bytes unchanged: text that needs no escaping."""
     DECIMAL = 4
     LSN = 5
-    """0x… / 0x…, file and offset."""
+    """File and offset, as `0x3/0x1a2f`."""
     LIST = 6
-    """Rows of a table, a comma between them."""
+    """Rows of a table, separated by commas."""
     CHOICE = 7
     """A row of one of several tables."""
 
@@ -48,13 +47,13 @@ class Cell(Struct, frozen=True):
 
     Attributes:
         form: HEX, PRINT, TEXT for byte strings; DECIMAL, LSN for numbers; LIST, CHOICE for rows.
-        values: byte strings, where a size below 0 is null, int64 numbers, `Items` or `Choice`.
-        before, after: fixed bytes around a value. A comma with which `before` begins is left out
-            right after a cell that `opens`; so is that of `instead`.
-        instead: what stands in the place of all three where the value is null.
-        valid: bool (n,): where a value is not null; everywhere without.
-        present, bit: int64 (n,) and a number: the cell is left out where this bit is not set.
-        opens: whether it is the beginning of a JSON object.
+        values: byte strings, with a negative size for null, int64 numbers, `Items` or `Choice`.
+        before, after: fixed bytes around a value. A leading comma of `before` or `instead` is
+            omitted directly after a cell that `opens`.
+        instead: fixed bytes that replace all three if the value is null.
+        valid: bool (n,); False if a value is null. None if no value is.
+        present, bit: int64 (n,) and a bit number; rows without this bit omit the cell.
+        opens: True if the cell begins a JSON object.
     """
 
     form: Form
@@ -72,8 +71,8 @@ class Table(Struct, frozen=True):
     """Rows to be written.
 
     Attributes:
-        rows: how many.
-        cells: of each.
+        rows: number of rows.
+        cells: cells of each row.
     """
 
     rows: int
@@ -81,7 +80,7 @@ class Table(Struct, frozen=True):
 
 
 class Items(Struct, frozen=True):
-    """The rows of a table as lists.
+    """Lists of the rows of a table.
 
     Attributes:
         first: int64 (n + 1,); list i has the rows [first[i], first[i + 1]).
@@ -93,12 +92,12 @@ class Items(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """Rows of several tables, in an order of their own.
+    """Rows of several tables, in any order.
 
     Attributes:
-        table: int64 (n,); number of a table, below 0 for null.
-        row: int64 (n,); which row of it.
-        tables: of which no row is chosen twice.
+        table: int64 (n,); index of a table, below 0 for null.
+        row: int64 (n,); row of that table.
+        tables: the tables; no row is chosen twice.
     """
 
     table: Ints
@@ -107,25 +106,25 @@ class Choice(Struct, frozen=True):
 
 
 class Room:
-    """An array to write lines into, used again: fresh ones cost a fault of the system a page."""
+    """A reusable buffer for lines: a fresh one costs a page fault for each page."""
 
     def __init__(self) -> None:
         self._array: Bytes = np.empty(0, np.uint8)
 
     @property
     def size(self) -> int:
-        """Bytes that it has."""
+        """Size in bytes."""
         return len(self._array)
 
     def of(self, size: int) -> Bytes:
-        """Return the first `size` bytes, whatever stands there."""
+        """Return the first `size` bytes, with arbitrary content."""
         if len(self._array) < size:
             self._array = np.empty(size + size // 8, np.uint8)
         return self._array[:size]
 
 
 def words(texts: Sequence[bytes | None], choice: Any) -> Spans:
-    """Return the text of each choice, as a number of a short table of texts."""
+    """Return a column of texts, each chosen by index from a short table."""
     table = Spans.of(texts)
     return Spans(table.data, table.starts[choice], table.sizes[choice])
 
@@ -134,11 +133,11 @@ def lines_of(cells: Sequence[Cell], room: Room | None = None) -> Bytes:
     """Return the rows one after the other: uint8, read-only.
 
     Args:
-        cells: of one length each, the first of them with values.
-        room: where they may be written, so that they last until it is used again.
+        cells: columns of one length; the first has values.
+        room: buffer for the rows, which are then valid until it is used again.
 
     Raises:
-        TooLongError: there is no memory for them.
+        TooLongError: no memory could hold the rows.
     """
     values: Any = cells[0].values
     return write_rows(Table(len(values), cells), room)
@@ -151,12 +150,12 @@ def write_rows(
 
     Args:
         table: the rows.
-        room: where they may be written, so that they last until it is used again.
-        ends: int64 (rows,), filled with where each row ends.
-        most: bytes that they may come to.
+        room: buffer for the rows, which are then valid until it is used again.
+        ends: int64 (rows,), filled with the end of each row.
+        most: largest total size, in bytes.
 
     Raises:
-        TooLongError: they might come to more.
+        TooLongError: the rows might exceed `most`.
     """
     bound = _native.rows_bound(table)
     if bound is None or bound > most:
@@ -166,17 +165,17 @@ def write_rows(
 
 
 def row_texts(table: Table) -> tuple[Ints, Bytes]:
-    """Return where each row begins and the last ends, int64 (rows + 1,), and the bytes.
+    """Return the start of each row and the end of the last, int64 (rows + 1,), and the bytes.
 
     Raises:
-        TooLongError: they might come to more than GATHERED_MAX bytes.
+        TooLongError: the rows might exceed GATHERED_MAX bytes.
     """
     ends = np.zeros(table.rows + 1, np.int64)
     return ends, write_rows(table, ends=ends[1:], most=GATHERED_MAX)
 
 
 def read_only(data: Bytes) -> Bytes:
-    """Return the same bytes as an array that cannot be written to."""
+    """Return a read-only view of the bytes."""
     if data.flags.writeable:
         data = data.view()
         data.flags.writeable = False

@@ -1,9 +1,9 @@
 """A file opened read-only for scanning: its size frozen at open, every span bounds-checked.
 
-Bytes are copied by `preadv` into a buffer that each thread reuses. Unlike a map that survives
-what forensics meets: a file cut short under the reader, and a sector that cannot be read, which
-is reported as a range instead of killing the process. Threads that map and unmap wait for each
-other, so that it is not slower either.
+`preadv` copies bytes into a buffer that each thread reuses. Unlike a memory map, this survives a
+file that is truncated under the reader, and a sector that cannot be read: it is reported as a range
+and does not kill the process. It is not slower either, because threads that map and unmap files
+wait for each other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,27 +25,27 @@ from je_tools.formats import _native
 Bytes = npt.NDArray[np.uint8]
 
 PIECE_SIZE = 4096
-"""How finely a range with unreadable sectors is taken apart."""
+"""Size of the pieces in which a range with unreadable sectors is read."""
 
 KEPT_SIZE = 16 << 20
-"""The largest scratch array that a thread keeps: one huge entry must not cost memory for ever."""
+"""Largest scratch array that a thread keeps: one huge entry must not cost memory for ever."""
 
 
 UNREADABLE = frozenset({errno.EIO, errno.EBADMSG, errno.EILSEQ, errno.EUCLEAN})
-"""What a device or a file system answers for a sector that it cannot deliver right."""
+"""Error numbers that a device or file system returns for a sector that it cannot deliver intact."""
 
 
 class SourceError(OSError):
-    """The file cannot be read any more, for a reason that is not in its bytes."""
+    """A file that can no longer be read, for a reason outside its bytes."""
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the file."""
         return Path(self.filename)
 
     @property
     def reason(self) -> str:
-        """What happened, in words."""
+        """Description of the failure."""
         return str(self.strerror)
 
     def __str__(self) -> str:
@@ -54,7 +53,7 @@ class SourceError(OSError):
 
 
 class SourceChangedError(SourceError):
-    """The file shrank, vanished or was replaced while it was read."""
+    """A file that shrank, vanished or was replaced while it was read."""
 
 
 def _changed(path: Path, reason: str) -> SourceChangedError:
@@ -63,7 +62,7 @@ def _changed(path: Path, reason: str) -> SourceChangedError:
 
 @contextmanager
 def as_source_errors(path: Path) -> Iterator[None]:
-    """What the system says of a file that is read, as SourceError."""
+    """Convert system errors about a file that is being read to SourceError."""
     try:
         yield
     except SourceError:
@@ -77,14 +76,14 @@ def as_source_errors(path: Path) -> Iterator[None]:
 
 
 class Identity(Struct, frozen=True):
-    """What tells a file from another of the same name."""
+    """Device and inode, which distinguish a file from another of the same name."""
 
     device: int
     inode: int
 
 
 class _Buffers(threading.local):
-    """One scratch array a thread, grown to the largest common span that was asked of it."""
+    """One scratch array per thread, as large as the largest request up to KEPT_SIZE."""
 
     def __init__(self) -> None:
         self.array: Bytes = np.empty(0, dtype=np.uint8)
@@ -98,7 +97,7 @@ class _Buffers(threading.local):
 
 
 def _pages(size: int) -> Bytes:
-    """An array that goes back to the system with its last view; malloc would keep much of it."""
+    """Return an array that is unmapped with its last view; malloc would keep much of it."""
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         pages.madvise(mmap.MADV_HUGEPAGE)
@@ -109,18 +108,18 @@ _BUFFERS = _Buffers()
 
 
 def scratch(size: int) -> Bytes:
-    """Return the array of this thread into which `Source.read` reads as well."""
+    """Return `size` bytes of this thread's scratch array, which `Source.read` also uses."""
     return _BUFFERS.take(size)
 
 
 class Source:
-    """One file. Where it is unpickled it is opened again, by the first read.
+    """One file. After unpickling, the first read opens it again.
 
     Attributes:
-        path: where it is.
-        size: bytes at open; nothing behind is read, however the file grows.
+        path: path of the file.
+        size: bytes at open; bytes appended later are not read.
         unreadable: half-open byte ranges that the device could not deliver; they read as zeros.
-            They overlap when they were read more than once.
+            Ranges from repeated reads may overlap.
     """
 
     _file: _native.File | None = None
@@ -142,11 +141,11 @@ class Source:
         self.unreadable = set()
 
     def file(self) -> _native.File | None:
-        """Return the file for native code to read; None would have it ask `read_bytes` for all."""
+        """Return the file for native code; given None, it would only call `read_bytes`."""
         return self._opened()
 
     def _opened(self) -> _native.File:
-        """Return the file; what was pickled open is opened again, if it is still the same."""
+        """Return the file; after unpickling, open it again if it is still the same one."""
         if self._file is None:
             self.check_unchanged()
             with as_source_errors(self.path):
@@ -160,21 +159,21 @@ class Source:
         self.close()
 
     def __del__(self) -> None:
-        # A scan that is given up leaves files behind that other threads may still be reading.
+        # An abandoned scan leaves files open that other threads may still be reading.
         self.close()
 
     def close(self) -> None:
-        """Close the file; arrays handed out stay valid."""
+        """Close the file; arrays returned before stay valid."""
         if self._file is not None:
             self._file.close()
 
     def read(self, start: int, stop: int) -> Bytes:
-        """Bytes [start, stop) as a read-only uint8 array, valid until this thread reads again.
+        """Return bytes [start, stop), read-only uint8, valid until this thread reads again.
 
         Raises:
-            ValueError: the span is not inside the file as it was at open.
-            SourceChangedError: the file has become shorter.
-            SourceError: it cannot be read, and not because of single sectors.
+            ValueError: the span is outside the file as it was at open.
+            SourceChangedError: the file has shrunk.
+            SourceError: the file cannot be read, for a reason other than unreadable sectors.
         """
         if not 0 <= start <= stop <= self.size:
             raise ValueError(f"{self.path}: span {start}..{stop} is not in 0..{self.size}")
@@ -185,7 +184,7 @@ class Source:
         return view
 
     def read_bytes(self, start: int, stop: int) -> bytes:
-        """A short span as bytes of its own, cut at the end of the file."""
+        """Return a copy of a short span, cut at the end of the file."""
         stop = min(stop, self.size)
         data = bytearray(max(stop - start, 0))
         if not data:
@@ -194,10 +193,10 @@ class Source:
         return bytes(data)
 
     def limit(self, size: int) -> None:
-        """Take the file for one of `size` bytes, which it had before it grew.
+        """Limit reads to the `size` bytes that the file had before it grew.
 
         Raises:
-            SourceChangedError: it is shorter.
+            SourceChangedError: the file is shorter.
         """
         if self.size < size:
             reason = f"shrank from {size} to {self.size} bytes while it was read"
@@ -205,7 +204,7 @@ class Source:
         self.size = size
 
     def check_unchanged(self) -> None:
-        """Raise SourceChangedError when the file is shorter than at open, gone, or another one."""
+        """Raise SourceChangedError if the file has shrunk, vanished or been replaced since open."""
         with as_source_errors(self.path):
             status = self.path.stat()
         if Identity(status.st_dev, status.st_ino) != self._identity:
@@ -236,7 +235,7 @@ class Source:
             done += count
 
     def _fill_piece(self, fd: int, target: memoryview, start: int, done: int) -> int:
-        """One piece of a span that has unreadable sectors; zeros where it is unreadable."""
+        """Read one piece of a span with unreadable sectors; an unreadable piece becomes zeros."""
         at = start + done
         stop = min(at - at % PIECE_SIZE + PIECE_SIZE, start + len(target))
         piece = target[done : done + stop - at]
@@ -248,8 +247,3 @@ class Source:
         piece[:] = bytes(len(piece))
         self.unreadable.add((at, stop))
         return len(piece)
-
-
-def as_plain(array: Bytes) -> Any:
-    """The bytes of `array` as a memoryview, which plain Python indexes fastest."""
-    return array.data

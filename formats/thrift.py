@@ -1,8 +1,8 @@
-"""Numbers taken out of structs of Thrift's compact protocol, and others put in their place.
+"""Numbers in structs of Thrift's compact protocol, extracted and replaced.
 
-A number has as many bytes as it needs, so that one cannot be written over another: what lies
-between is kept, and where each number stood. A struct is a byte for each field (its type, and its
-number counted from the last one), the value, and a zero at the end.
+A number takes as many bytes as it needs, so it cannot be overwritten in place. Instead, the bytes
+between the numbers are kept, with the place of each number. A field of a struct is a byte (its
+type, and the difference to the number of the field before) and a value; a zero ends the struct.
 Source: the compact protocol's description, Thrift 0.21.
 """
 
@@ -17,30 +17,30 @@ from je_tools.formats.arrays import Ints
 from je_tools.formats.source import Bytes
 
 BINARY, LIST, STRUCT = 8, 9, 12
-"""Types of values, as are 1 to 7: true, false, a byte, whole numbers of three sizes, a float.
+"""Types of values. Types 1 to 7 are true, false, a byte, integers of three sizes and a float.
 
-There are others (sets, maps, UUIDs), of which Parquet has none: they are taken for damage.
+Parquet uses no other types (sets, maps, UUIDs), so they count as damage.
 """
 
 FIELDS = 16
-"""Numbers of fields that rules can be for."""
+"""Number of rules per state, one for each field number from 0."""
 
 LEFT_OUT, NOTHING = -1, -2
-"""Instead of a number: the whole field is left out, or what stands there is no number."""
+"""Values in place of a number: the whole field is omitted, or no number is written."""
 
 
 class ThriftError(Exception):
-    """What should be of the compact protocol is not."""
+    """Bytes that are not valid in the compact protocol."""
 
 
 class Opened(Struct, frozen=True):
-    """Bytes from which numbers were taken out.
+    """Bytes from which numbers were extracted.
 
     Attributes:
-        text: uint8, the bytes.
-        places: int32 (n,); where in `text` the numbers stood.
-        numbers: int64 (n,).
-        roles: uint8 (n,); what each is, by the rules; that of an end has no number.
+        text: uint8, the bytes without the numbers.
+        places: int32 (n,); offset in `text` of each number.
+        numbers: int64 (n,); 0 for the end of a struct.
+        roles: uint8 (n,); role of each number or end, by the rules.
     """
 
     text: Bytes
@@ -52,21 +52,21 @@ class Opened(Struct, frozen=True):
 def open_values(
     data: Bytes, at: int, kind: int, rules: Ints, state: int, count: int = 1
 ) -> tuple[Opened, int]:
-    """Take numbers out of values that lie behind each other, and tell where those end.
+    """Extract numbers from consecutive values; return them and the offset after the last value.
 
     Args:
-        data: uint8, what they lie in.
-        at: where the first begins.
-        kind: of which type they are.
-        rules: int64 (states * FIELDS,); what becomes of a field, by the state of its struct and
-            its number. 0: nothing. Above 0: the number, which is not negative, is taken out in
-            this role. Below 0: the struct, or those of the list, are in that state made positive.
-            That of field 0 is a role in which the end of each struct is told.
-        state: of the values; in state 0 nothing is taken out.
-        count: how many there are.
+        data: uint8, the bytes that contain the values.
+        at: offset of the first value.
+        kind: type of the values.
+        rules: int64 (states * FIELDS,); the rule for each field, by the state of its struct and by
+            its number. 0: keep the field. Above 0: extract its number, which must not be negative,
+            in this role. Below 0: the struct, or each struct of the list, has the negated rule as
+            its state. The rule for field 0 is the role of the end of each struct, if above 0.
+        state: state of the values; in state 0 nothing is extracted.
+        count: number of values.
 
     Raises:
-        ThriftError: they end behind `data`, or are not of this protocol.
+        ThriftError: the values end after `data`, or are not valid in this protocol.
     """
     found = _native.open_thrift(data, at=at, kind=kind, count=count, rules=rules, state=state)
     if found is None:
@@ -76,12 +76,13 @@ def open_values(
 
 
 def fill(opened: Opened, values: Ints) -> tuple[Bytes, Ints]:
-    """The bytes with other numbers, and where in them each ends.
+    """Return the bytes with other numbers, and the offset after each number.
 
     Args:
-        opened: the bytes, and where numbers are to stand.
-        values: int64 (n,); the numbers, not below 0, or LEFT_OUT or NOTHING. Only the last field
-            of a struct can be left out, as fields are counted, and one whose head is a byte.
+        opened: the bytes, and the places of the numbers.
+        values: int64 (n,); the numbers, not negative, or LEFT_OUT or NOTHING. A field can only be
+            left out if it is the last of its struct, since field numbers are relative, and if its
+            head is one byte.
     """
     filled = _native.fill_thrift(opened.text, opened.places, values)
     if filled is None:

@@ -1,7 +1,7 @@
-"""Checkpoint intervals of a log: how much lies between two checkpoints, and would be replayed.
+"""Checkpoint intervals: the log between two checkpoints, and how much recovery would replay.
 
-`collect_checkpoints` is work for a scan, `intervals` puts its parts together. The numbers are
-those that the engine's own tool prints.
+`collect_checkpoints` is work for a scan, `intervals` combines its parts. The numbers are those
+that the engine's own tool prints.
 
 Source: StatsFileReader.summarizeCheckpointInfo and CheckpointCounter,
 DbLsn.getWithCleaningDistance, JE 18.3.12 and 25.3.17.
@@ -24,12 +24,12 @@ from je_tools.formats.je.types import BY_NAME, CKPT_END_NO, CKPT_START_NO, ENTRY
 from je_tools.properties import FILE_MAX, Settings, read_settings
 
 LN_TXN, LN, MAP_LN_TXN, MAP_LN = range(4)
-"""What is counted in an interval: user records in and outside transactions, MapLNs likewise."""
+"""Indexes in `Counts`: user records in and outside transactions, MapLNs likewise."""
 
 Counts = tuple[int, int, int, int]
 
 _LARGEST_FILE_SINCE = 18
-"""Log version since which the engine takes its largest file, and not what is configured."""
+"""First log version whose engines use the size of the largest file, not the configured one."""
 
 _NONE: Counts = (0, 0, 0, 0)
 _OTHERS = 4
@@ -45,10 +45,10 @@ class Mark(Struct, frozen=True):
     """A CkptStart or CkptEnd.
 
     Attributes:
-        lsn: of the entry.
-        is_end: which of the two.
-        before: what was counted since the mark before, or since the range began.
-        time_ms, invoker: as logged; None where the entry does not decode.
+        lsn: LSN of the entry.
+        is_end: True for a CkptEnd.
+        before: entries counted since the previous mark, or since the range began.
+        time_ms, invoker: as logged; None if the entry does not decode.
     """
 
     lsn: int
@@ -59,9 +59,12 @@ class Mark(Struct, frozen=True):
 
 
 class CheckpointPart(Struct, frozen=True):
-    """The marks of some rows, what was counted behind the last, and the LSN of the last good row.
+    """Checkpoint marks of some rows.
 
-    That is None where all of them are damaged.
+    Attributes:
+        marks: in log order.
+        after: entries counted after the last mark.
+        last_lsn: LSN of the last undamaged row; None if all are damaged.
     """
 
     marks: tuple[Mark, ...]
@@ -70,20 +73,20 @@ class CheckpointPart(Struct, frozen=True):
 
 
 class Interval(Struct):
-    """From the end of one checkpoint (or the start of the log) to the end of the next.
+    """The log from the end of one checkpoint (or its own start) to the end of the next.
 
     Attributes:
-        ln_txn, ln, map_ln_txn, map_ln: entries in it.
-        size: bytes of the files from the CkptEnd before, or the start of the log, to `end_lsn`.
+        ln_txn, ln, map_ln_txn, map_ln: number of entries in it.
+        size: bytes of the files from the previous CkptEnd, or the start of the log, to `end_lsn`.
         end_to_end, end_to_start, start_to_end: distances in bytes as the engine estimates them:
-            each file in between counts as long as a file may get, and the first interval is
-            taken from LSN 0x0/0x0.
-        max_ln_replay: user records that recovery would replay if the log ended with it.
-        end_lsn: of CkptEnd, or of the last entry where the log ends before one.
-        complete: whether it ends with a CkptEnd.
-        start_lsn, start_ms: of the (last) CkptStart in it; None without one.
+            each file in between counts with the largest size of a file, and the first interval
+            starts at LSN 0x0/0x0.
+        max_ln_replay: number of user records that recovery would replay if the log ended with it.
+        end_lsn: LSN of CkptEnd, or of the last entry if the log ends before one.
+        complete: True if it ends with a CkptEnd.
+        start_lsn, start_ms: of the last CkptStart in it; None without one.
         end_ms: time of CkptEnd; None without one.
-        invoker: who asked for the checkpoint.
+        invoker: cause of the checkpoint, as logged.
     """
 
     ln_txn: int
@@ -104,16 +107,16 @@ class Interval(Struct):
 
     @property
     def duration_ms(self) -> int | None:
-        """From CkptStart to CkptEnd."""
+        """Milliseconds from CkptStart to CkptEnd; None if either time is unknown."""
         if self.start_ms is None or self.end_ms is None:
             return None
         return self.end_ms - self.start_ms
 
 
 def collect_checkpoints(rows: Rows) -> CheckpointPart:
-    """The checkpoint entries of these rows; runs in any thread, keeps no view of the bytes.
+    """Return the checkpoint marks of these rows; damaged entries do not count.
 
-    Damaged entries do not count.
+    Runs in any thread and keeps no view of the bytes.
     """
     good = rows.good
     kinds = np.where(good, _COUNTED[rows.type], np.uint8(_OTHERS))
@@ -137,7 +140,7 @@ def _count(kinds: np.ndarray[Any, np.dtype[np.uint8]]) -> Counts:
 
 
 class _Counter(Struct):
-    """What is known of the interval being read."""
+    """State of the interval being read."""
 
     before_start: Counts = _NONE
     behind_start: Counts = _NONE
@@ -156,12 +159,12 @@ def _sum(a: Counts, b: Counts) -> Counts:
 
 
 class _Distances(Struct, frozen=True):
-    """Distances between LSNs as the engine estimates them, and places as they are.
+    """Distances between LSNs as the engine estimates them, and real positions.
 
     Attributes:
         file_nos: numbers of the files, ascending.
-        file_size: how long the engine takes a file in between to be.
-        starts: bytes of the files in front of each file.
+        file_size: size that the engine assumes for each file in between.
+        starts: total bytes of the files before each file.
     """
 
     file_nos: Sequence[int] = field(default_factory=list)
@@ -169,7 +172,7 @@ class _Distances(Struct, frozen=True):
     starts: Mapping[int, int] = field(default_factory=dict)
 
     def position(self, lsn: int) -> int:
-        """Bytes of the files in front of an LSN; 0 where its file is not there."""
+        """Return the bytes of the log before an LSN; 0 if its file is absent."""
         start = self.starts.get(lsn >> 32)
         return 0 if start is None else start + (lsn & 0xFFFFFFFF)
 
@@ -184,17 +187,17 @@ class _Distances(Struct, frozen=True):
         return (j - i) * self.file_size + other_offset - offset
 
     def _index(self, file_no: int) -> int:
-        """Place of a file; of one that is not there, -1 minus where it would be."""
+        """Return the index of a file; for an absent one, -1 minus its insertion point."""
         at = bisect_left(self.file_nos, file_no)
         there = at < len(self.file_nos) and self.file_nos[at] == file_no
         return at if there else -1 - at
 
 
 def intervals(parts: Iterable[CheckpointPart], environment: Environment) -> list[Interval]:
-    """The intervals of a log, the last one up to its end; none for a log without entries.
+    """Return the intervals of a log, the last one up to its end; none if it has no entries.
 
     Args:
-        parts: what `collect_checkpoints` gave for each range, in log order.
+        parts: results of `collect_checkpoints` for each range, in log order.
         environment: the log, for the number and size of its files.
     """
     counters, last_lsn = _counters(parts)
@@ -217,7 +220,7 @@ def intervals(parts: Iterable[CheckpointPart], environment: Environment) -> list
 
 
 def _file_size(environment: Environment) -> int:
-    """How long the engine that wrote the log takes a file between two LSNs to be."""
+    """Return the size that the log's engine assumes for a file between two LSNs."""
     if environment.files[-1].version >= _LARGEST_FILE_SINCE:
         return max(file.size for file in environment.files)
     settings = read_settings(Path(environment.name)) if environment.is_directory else Settings()
@@ -244,7 +247,7 @@ def _counters(parts: Iterable[CheckpointPart]) -> tuple[list[_Counter], int | No
 def _interval(
     counter: _Counter, replayed: Counts, previous_end: int, last_lsn: int, distances: _Distances
 ) -> Interval:
-    """One interval; `replayed` is what lies between CkptStart and CkptEnd of the one before."""
+    """Return one interval; `replayed` counts the entries after CkptStart in the one before."""
     total = _sum(counter.before_start, counter.behind_start)
     start, end = counter.start, counter.end
     end_lsn = end.lsn if end else last_lsn

@@ -1,4 +1,4 @@
-"""What the files of a log say of each other: headers, links, versions, files that are missing.
+"""Cross-file consistency: file headers, links between files, log versions, missing files.
 
 Source: je-log.md "Files", "The file header" and "Where a log ends, and what damage costs";
 FileManager, LastFileReader, RestoreMarker and UtilizationProfile, JE 7.5.11, 18.3.12 and 25.3.17.
@@ -43,7 +43,7 @@ _SUMMARIES_MAX = 1 << 20
 def finding(
     environment: Environment, code: str, severity: Severity | None = None, **columns: Any
 ) -> Finding:
-    """A finding with its code's severity and hint, where `columns` has no other."""
+    """Return a finding; severity and hint default to those of its code."""
     known = CODES[code]
     columns.setdefault("hint", known.hint)
     env = environment.spelled(columns.get("file_no"))
@@ -51,12 +51,12 @@ def finding(
 
 
 def misnamed_finding(environment: Environment, file_no: int, header_no: int) -> Finding:
-    """That a file's good header has another number than its name.
+    """Return the finding of a file whose good header has another number than its name.
 
     Args:
-        environment: the log, files under the numbers in their names.
-        file_no: in the name.
-        header_no: in the header.
+        environment: the log, with files numbered by their names.
+        file_no: number in the name.
+        header_no: number in the header.
     """
     return finding(
         environment,
@@ -70,15 +70,15 @@ def misnamed_finding(environment: Environment, file_no: int, header_no: int) -> 
 
 
 def unreadable_findings(environment: Environment) -> Iterator[Finding]:
-    """Files that the system does not open."""
+    """Yield a finding for each file that the operating system does not open."""
     for file in environment.unreadable:
         yield finding(environment, "unreadable-file", file_no=file.file_no, found=file.reason)
 
 
 class Files:
-    """The checks over headers and numbers of all files of an environment.
+    """Checks of the headers and numbers of all files of an environment.
 
-    What each says of one file needs no other to have been asked before.
+    Files can be checked in any order.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -87,10 +87,10 @@ class Files:
         self._recovery: tuple[int, str] | None = None
 
     def of_file(self, index: int) -> Iterator[Finding]:
-        """What is wrong with one file's header, number, place and version.
+        """Yield findings of one file's header, number, directory and version.
 
         Args:
-            index: in `Environment.files`.
+            index: index of the file in `Environment.files`.
         """
         file = self.environment.files[index]
         yield from self._of_header(file, unfinished=index in self.environment.ends)
@@ -152,27 +152,27 @@ class Files:
         )
 
     def follower(self, index: int) -> LogFile | None:
-        """The file with the next number, where its header tells of the file at `index`."""
+        """Return the file with the next number if its header is good, or None."""
         files = self.environment.files
         if index + 1 == len(files) or files[index + 1].file_no != files[index].file_no + 1:
             return None
         return files[index + 1] if files[index + 1].header.good else None
 
     def of_link(self, index: int, before: FileState) -> Iterator[Finding]:
-        """Whether a file ends with the entry that the next file's header names.
+        """Yield a finding if a file does not end with the entry that the next file's header names.
 
         Args:
-            index: in `Environment.files`.
+            index: index of the file in `Environment.files`.
             before: state of that file.
         """
         file = self.follower(index)
         named = file.header.last_entry_in_prev_file_offset if file else None
         if file is None or named is None or not before.file.header.good:
             return
-        # What the header names is damaged where it lies in a gap or in the tail.
+        # If the named entry lies in a gap, that gap has a finding already.
         if any(gap.start <= named < gap.stop for gap in before.gaps):
             return
-        # The finding of a tail says what it should have held, also when the file is too short.
+        # The finding of a tail already names the missing entry, also if the file is too short.
         if before.tail < before.size and named >= before.tail:
             return
         if before.last in (named, named + before.shift, NO_OFFSET):
@@ -189,7 +189,7 @@ class Files:
         )
 
     def take(self, evidence: Evidence) -> None:
-        """Remember what a part of the log says, in log order."""
+        """Merge the evidence of one part of the log; call in log order."""
         for file_no, sequence, live in evidence.summaries:
             if len(self._live) < _SUMMARIES_MAX:
                 self._live[file_no, sequence] = live
@@ -199,7 +199,7 @@ class Files:
             self._recovery = lsn >> 32, lsn_text(evidence.ckpt_lsn)
 
     def of_missing(self) -> Iterator[Finding]:
-        """Missing files, once the whole log has been taken."""
+        """Yield findings of missing files, after the evidence of the whole log is merged."""
         in_use = sorted({file_no for (file_no, _), live in self._live.items() if live})
         for first, last in self.environment.absent:
             used = in_use[bisect_left(in_use, first) : bisect_right(in_use, last)]
@@ -219,7 +219,7 @@ class Files:
         )
 
     def of_marker(self) -> Iterator[Finding]:
-        """The marker file that keeps the engine from opening the log, explained."""
+        """Yield the finding of the marker file that keeps the engine from opening the log."""
         marker = self.environment.marker
         if marker is None:
             return
@@ -230,7 +230,7 @@ class Files:
 
 
 def _why_restore(marker: LogFile) -> str:
-    """What a marker file says, or why that is not known."""
+    """Return the reason that a marker file gives, or why it gives none."""
     try:
         with reopened(marker.path) as source:
             data = memoryview(source.read_bytes(0, _MARKER_SIZE_MAX))
@@ -242,12 +242,12 @@ def _why_restore(marker: LogFile) -> str:
 
 
 class Evidence(Struct, frozen=True):
-    """What a part of the log says of which files are needed.
+    """Evidence in a part of the log that missing files are still needed.
 
     Attributes:
         summaries: (file number, sequence, live) of FileSummaryLN records of missing files.
         ckpt_end: fields of the last CkptEnd.
-        ckpt_lsn: its LSN; None without one.
+        ckpt_lsn: LSN of that CkptEnd; None without one.
     """
 
     summaries: list[tuple[int, int, bool]]
@@ -256,19 +256,19 @@ class Evidence(Struct, frozen=True):
 
 
 EVIDENCE_TYPES = mask_of((FILE_SUMMARY_NO, CKPT_END_NO))
-"""The entries that `evidence` looks at, where it is one."""
+"""Types of the entries that `evidence` reads in files that `is_evidence` accepts."""
 
 
 def is_evidence(file_no: int, missing: Ranges) -> bool:
-    """Return whether a file can say which missing files are needed."""
+    """Return whether a file comes after all missing ones, so that it can say which are needed."""
     return bool(missing) and file_no > missing[-1][1]
 
 
 def evidence(rows: Rows, missing: Ranges) -> Evidence | None:
-    """What `rows` say of files that are missing; None where none are, or nothing is said.
+    """Return the evidence in `rows` that missing files are needed, or None if there is none.
 
-    Only files behind which all others are present are asked: a record of a file being in use
-    that stands before a gap may have been taken back in the gap.
+    Only files after the last missing one are read: a record that says a file is in use may have
+    been revoked in a missing file after it.
 
     Args:
         rows: entries of one file.
@@ -298,12 +298,12 @@ def _of_missing_files(rows: Rows, missing: Ranges) -> list[tuple[int, int, bool]
 
 
 def restore_reason(entry: bytes | memoryview, version: int) -> str | None:
-    """What a RestoreRequired entry says, in one line; None where it is none."""
+    """Return the text of a RestoreRequired entry in one line; None if it is not one."""
     try:
         decoded = decode_entry(entry, version)
     except EntryError:
         return None
-    # In log versions before 6, that do not have the type, its fields are not decoded.
+    # Log versions before 6 do not have this type: its fields are not decoded.
     if decoded.header.type_no != RESTORE_REQUIRED_NO or "time_ms" not in decoded.fields:
         return None
     when = np.datetime64(decoded.fields["time_ms"], "ms")
@@ -313,7 +313,7 @@ def restore_reason(entry: bytes | memoryview, version: int) -> str | None:
 
 
 class _Summaries(Struct, frozen=True):
-    """FileSummaryLN records: file numbers, sequences, and whether each is a live record."""
+    """FileSummaryLN records: file numbers, sequences, and True for each live record."""
 
     file_no: npt.NDArray[np.int64]
     sequence: npt.NDArray[np.int64]
@@ -321,9 +321,9 @@ class _Summaries(Struct, frozen=True):
 
 
 def _summaries(rows: Rows) -> _Summaries:
-    """The keys of FileSummaryLN entries, those left out that do not decode.
+    """Return the keys of FileSummaryLN entries, without entries that do not decode.
 
-    The key is the last field before v19, and has its length in front of it since. Source:
+    Before v19 the key is the last field; since v19 its length is stored before it. Source:
     je-log.md "Records"; FileSummaryLN.makeFullKey, JE 7.5.11.
     """
     from je_tools.formats.je.columns import decode

@@ -1,4 +1,4 @@
-"""Damage inside one file as findings: entries, gaps, breaks of the chain, and the file's end."""
+"""Findings of damage inside one file: entries, gaps, breaks of the chain, and the file's end."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from je_tools.formats.source import Source
 from je_tools.scan import FileState, Part
 
 LISTED = 50_000
-"""Findings of one file that are told one by one; a file made of damage could have millions."""
+"""Largest number of findings listed for one file; a file full of damage could have millions."""
 
 _PIECE = 1 << 20
 
 
 class Spot(Struct, frozen=True):
-    """A place in a file, and what is to be said of it."""
+    """A place in a file, with the expected and the found content."""
 
     offset: int
     length: int
@@ -47,11 +47,11 @@ class Spot(Struct, frozen=True):
 
 
 class Unlisted(Struct):
-    """Damage that is counted, and not told place by place.
+    """Damage that is counted and not listed.
 
     Attributes:
-        codes: how many places of each code.
-        start, stop: the bytes from the first place to the last.
+        codes: number of places of each code.
+        start, stop: range from the first place to the last.
     """
 
     codes: Counter[str] = field(default_factory=Counter)
@@ -71,14 +71,14 @@ class Unlisted(Struct):
         self.add(found.code, start, start + (found.length or 0))
 
     def take(self, other: Unlisted) -> None:
-        """Count what another has counted."""
+        """Add the counts of another."""
         self.codes += other.codes
         self.start = min(self.start, other.start)
         self.stop = max(self.stop, other.stop)
 
 
 class Erased(Struct, frozen=True):
-    """Neighbouring erased entries with bytes left: [start, stop), and how many they are."""
+    """Adjacent erased entries that still hold bytes: their range [start, stop) and number."""
 
     start: int
     stop: int
@@ -86,16 +86,16 @@ class Erased(Struct, frozen=True):
 
 
 class RowDamage(Struct):
-    """What is wrong with some entries of a file, in plain numbers; of each kind the first LISTED.
+    """Damage of some entries of a file, as plain values; the first LISTED of each kind.
 
     Attributes:
-        bad: entries whose checksum is wrong.
-        unknown: entries with a right checksum whose type files of that version do not have.
-        erased: neighbouring erased entries with bytes left.
+        bad: entries with a wrong checksum.
+        unknown: entries with a right checksum and a type that files of that version do not have.
+        erased: adjacent erased entries that still hold bytes.
         restore: RestoreRequired entries.
-        unlisted: the others of these kinds.
-        lost: int64; offsets of all entries whose checksum is wrong.
-        lost_size: bytes of these.
+        unlisted: counts of the other entries of these kinds.
+        lost: int64; offsets of all entries with a wrong checksum.
+        lost_size: total bytes of these.
     """
 
     bad: list[Spot] = field(default_factory=list)
@@ -108,7 +108,7 @@ class RowDamage(Struct):
 
 
 def row_damage(rows: Rows) -> RowDamage | None:
-    """What is wrong with entries of one file; None when nothing is, which costs next to nothing."""
+    """Return the damage of entries of one file; None if there is none, at almost no cost."""
     type_counts = rows.survey.counts
     unknown = _unknown_types(rows.version)
     with_unknown = bool(type_counts[unknown].any())
@@ -135,7 +135,7 @@ def row_damage(rows: Rows) -> RowDamage | None:
 
 
 def _listed(rows: Rows, index: Ints, code: str, damage: RowDamage) -> list[int]:
-    """The rows of `index` that are told one by one; the others are counted."""
+    """Return the first LISTED rows of `index` and count the others in `damage`."""
     rest = index[LISTED:]
     starts = rows.offset[rest].astype(np.int64)
     damage.unlisted.add(code, starts, starts + rows.size[rest])
@@ -143,10 +143,10 @@ def _listed(rows: Rows, index: Ints, code: str, damage: RowDamage) -> list[int]:
 
 
 class OldDeltas(Struct, frozen=True):
-    """Old BIN-deltas in a file that a modern engine opens, and cuts off at the first of them.
+    """Old BIN-deltas in a file that a modern engine opens, and truncates at the first of them.
 
     Attributes:
-        count: how many.
+        count: number of old BIN-deltas.
         first: offset of the first.
     """
 
@@ -154,12 +154,12 @@ class OldDeltas(Struct, frozen=True):
     first: int
 
     def behind(self, before: OldDeltas | None) -> OldDeltas:
-        """With those that stand in front of them in the file."""
+        """Return these merged with those before them in the file."""
         return self if before is None else OldDeltas(before.count + self.count, before.first)
 
 
 def old_deltas(rows: Rows) -> OldDeltas | None:
-    """The old BIN-deltas of one file, in versions that have them and that modern engines read."""
+    """Return the old BIN-deltas of one file if modern engines read its version, else None."""
     if not (_has_old_deltas(rows.version) and rows.survey.counts[OLD_BIN_DELTA_NO]):
         return None
     good = (rows.type == OLD_BIN_DELTA_NO) & rows.good
@@ -173,7 +173,7 @@ def _has_old_deltas(version: int) -> bool:
 
 @functools.cache
 def types_to_look_at(version: int) -> Mask:
-    """Return the entries that may be damage though their sums are right: bool (256,)."""
+    """Return the types that may be damage though their checksum is right: bool (256,)."""
     kinds = [RESTORE_REQUIRED_NO]
     kinds += [OLD_BIN_DELTA_NO] if _has_old_deltas(version) else []
     kinds += [erased_no(version)] if erased_no(version) != NEVER_ERASED else []
@@ -210,14 +210,14 @@ def _unknown_spot(rows: Rows, row: int) -> Spot:
 
 
 def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Erased]:
-    """Erased entries with a byte that is not zero, neighbours taken together; the first LISTED."""
+    """Return runs of erased entries with non-zero bytes: the first LISTED; count the others."""
     index = np.flatnonzero((rows.type == erased_no(rows.version)) & (rows.item_size > 0))
     if not len(index):
         return []
     starts = rows.offset[index].astype(np.int64) - rows.base + rows.header_size[index]
     stops = starts + rows.item_size[index]
     borders = np.stack((starts, stops), axis=1).ravel()
-    # A segment may not begin behind the last byte.
+    # `reduceat` refuses a segment that begins at the end of the data.
     borders = borders[:-1] if borders[-1] == len(rows.data) else borders
     index = index[np.maximum.reduceat(rows.data, borders)[::2] != 0]
     if not len(index):
@@ -235,7 +235,7 @@ def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Erased]:
 
 
 def _joined(spots: Iterable[Erased]) -> Iterator[Erased]:
-    """Take those together that touch: they were read one window after the other."""
+    """Merge adjacent spots that were read in different windows."""
     before: Erased | None = None
     for spot in spots:
         if before is not None and before.stop == spot.start:
@@ -252,15 +252,15 @@ class PartFindings(Struct):
     """Findings of a part of a file.
 
     Attributes:
-        found: those that are told one by one, in the order of their offsets.
-        unlisted: the others.
+        found: listed findings, in the order of their offsets.
+        unlisted: counts of the others.
     """
 
     found: list[Finding] = field(default_factory=list)
     unlisted: Unlisted = field(default_factory=Unlisted)
 
     def add(self, found: Iterable[Finding], room: int) -> None:
-        """Take more findings in; those that come first are kept, `room` of them."""
+        """Add findings; keep the first `room` by offset and count the others."""
         merged = sorted(chain(self.found, found), key=lambda each: each.offset or 0)
         self.found = merged[:room]
         for each in merged[room:]:
@@ -268,12 +268,12 @@ class PartFindings(Struct):
 
 
 class FileDamage:
-    """Turns what was seen in one file into findings.
+    """Converter of the damage seen in one file into findings.
 
     Args:
-        environment: where the file is.
-        file: which one.
-        is_last: the log may end in it.
+        environment: the log.
+        file: the file.
+        is_last: True if the log may end in it.
     """
 
     def __init__(self, environment: Environment, file: LogFile, *, is_last: bool) -> None:
@@ -282,12 +282,12 @@ class FileDamage:
         self.is_last = is_last
 
     def of_part(self, part: Part[Any], seen: Iterable[RowDamage], room: int) -> PartFindings:
-        """Findings of one part of the file, in the order of their offsets.
+        """Return the findings of one part of the file, in the order of their offsets.
 
         Args:
-            part: of the scan.
-            seen: what is wrong with its entries.
-            room: how many findings are told one by one.
+            part: part of the scan.
+            seen: damage of its entries.
+            room: largest number of findings to list.
         """
         told = PartFindings()
         found = [*self.of_gaps(part.gaps[:room]), *self.of_breaks(part.chain_breaks[:room])]
@@ -310,7 +310,7 @@ class FileDamage:
         return counted
 
     def of_rows(self, damage: RowDamage) -> Iterator[Finding]:
-        """Findings of single entries; a damaged file header is none of them."""
+        """Yield findings of single entries, except a damaged file header."""
         for spot in damage.bad:
             if spot.offset:
                 yield self._of_spot("damaged-entry", spot, resume=spot.offset + spot.length)
@@ -326,7 +326,7 @@ class FileDamage:
             yield self._of_spot("erased-not-zero", spot)
 
     def of_bad(self, ranges: Sequence[tuple[int, int]]) -> Iterator[Finding]:
-        """Findings of entries of which only the places are known; see `FileState.bad`."""
+        """Yield findings of damaged entries known only by their range; see `FileState.bad`."""
         if not ranges:
             return
         with reopened(self.file.path, ranges[-1][1]) as source:
@@ -337,7 +337,7 @@ class FileDamage:
                     yield self._of_spot("damaged-entry", spot, resume=stop)
 
     def of_gaps(self, gaps: Sequence[Gap]) -> Iterator[Finding]:
-        """Findings of gaps behind which entries go on."""
+        """Yield findings of gaps that are followed by entries."""
         if not gaps:
             return
         with reopened(self.file.path, gaps[-1].stop) as source:
@@ -351,7 +351,7 @@ class FileDamage:
                 yield self._of_spot(code, spot, resume=gap.stop)
 
     def of_breaks(self, breaks: Sequence[ChainBreak]) -> Iterator[Finding]:
-        """Findings of entries that do not name the one before."""
+        """Yield findings of entries whose prevOffset is not that of the entry before them."""
         for each in breaks:
             moved = "" if not each.shift else f"; from here on moved by {each.shift:+,} bytes"
             found = f"prevOffset {each.found:#x}{moved}"
@@ -359,7 +359,7 @@ class FileDamage:
             yield self._of_spot("prev-offset-mismatch", spot)
 
     def of_old_deltas(self, deltas: OldDeltas | None) -> Iterator[Finding]:
-        """The finding of a file that modern engines cut off; a bad header keeps them from it."""
+        """Yield the finding of a file that modern engines truncate; a bad header prevents that."""
         if deltas is not None and self.file.header.good:
             yield finding(
                 self.environment,
@@ -370,7 +370,7 @@ class FileDamage:
             )
 
     def of_unlisted(self, unlisted: Unlisted) -> Iterator[Finding]:
-        """The finding that tells of damage which is only counted."""
+        """Yield the finding that sums up damage that is counted and not listed."""
         if unlisted.codes:
             counts = (f"{count:,} {code}" for code, count in sorted(unlisted.codes.items()))
             is_error = any(CODES[code].severity is Severity.ERROR for code in unlisted.codes)
@@ -380,11 +380,11 @@ class FileDamage:
             )
 
     def of_end(self, state: FileState, named_last: int | None) -> Iterator[Finding]:
-        """What is behind the last good entry, and what could not be read.
+        """Yield findings of the file's end and of bytes that could not be read.
 
         Args:
-            state: of the file.
-            named_last: offset of its last entry as the next file's header says, if that is known.
+            state: state of the file.
+            named_last: offset of its last entry according to the next file's header, if known.
         """
         for start, stop in state.unreadable:
             yield self._of_spot("unreadable", Spot(start, stop - start))
@@ -397,7 +397,7 @@ class FileDamage:
             yield self._of_spot("clean-end", Spot(state.size, 0))
 
     def _behind_header(self, start: int) -> int:
-        """Where damage begins besides a bad file header, which has a finding of its own."""
+        """Return the start of damage apart from a bad file header, which has its own finding."""
         in_header = start < FILE_HEADER_SIZE and not self.file.header.good
         begun = self.is_last and self.file.size <= FILE_HEADER_SIZE
         return FILE_HEADER_SIZE if in_header and not begun else start
@@ -431,7 +431,7 @@ class FileDamage:
         return self._header_words(source, gap.start, gap.stop)[0]
 
     def _header_words(self, source: Source, start: int, stop: int) -> tuple[str, bool]:
-        """What the header at `start` claims, and whether its entry ends exactly at `stop`."""
+        """Return a description of the header at `start`, and whether its entry ends at `stop`."""
         try:
             header = read_header(
                 source.read_bytes(start, start + MAX_HEADER_SIZE), self.file.version
@@ -469,7 +469,7 @@ class FileDamage:
 
 
 def _is_blank(source: Source, start: int, stop: int) -> bool:
-    """Whether bytes [start, stop) are all zero."""
+    """Return whether bytes [start, stop) are all zero."""
     return not any(
         source.read(at, min(at + _PIECE, stop)).any() for at in range(start, stop, _PIECE)
     )

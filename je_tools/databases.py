@@ -1,4 +1,4 @@
-"""The databases of a snapshot, and what their trees consist of.
+"""Databases of a snapshot, with the size and shape of their trees.
 
 Source: je-log.md "Databases of the engine"; DatabaseImpl, DbTree, JE 7.5.11 and 18.3.12.
 """
@@ -25,24 +25,24 @@ from je_tools.snapshot import Database, Snapshot
 
 
 class State(StrEnum):
-    """Whether a name and a descriptor belong together."""
+    """Presence of a database's name and descriptor."""
 
     WHOLE = "whole"
     UNNAMED = "unnamed"
-    """A descriptor to which no name leads: a removal or truncation that is not finished."""
+    """A descriptor without a name: an unfinished removal or truncation."""
     NO_DESCRIPTOR = "no descriptor"
-    """A name that leads nowhere."""
+    """A name without a descriptor."""
 
 
 class Shape(Struct):
-    """What a database's tree consists of.
+    """Size and shape of a database's tree.
 
     Attributes:
-        records: that are alive and have not expired.
+        records: number of records that are alive and have not expired.
         depth: levels of nodes; 0 without a tree.
-        upper_nodes, bottom_nodes: how many.
-        node_bytes: of the log, that the nodes take, with the full versions of deltas.
-        record_bytes: of the log, that records outside of nodes take.
+        upper_nodes, bottom_nodes: number of nodes.
+        node_bytes: log bytes of the nodes, including the full versions of deltas.
+        record_bytes: log bytes of records stored outside of nodes.
     """
 
     records: int = 0
@@ -58,10 +58,10 @@ class DatabaseRow(Struct, frozen=True):
 
     Attributes:
         db_id: its id.
-        name: None where none leads to it.
-        state: whether name and descriptor belong together.
-        database: None where there is no descriptor.
-        shape: of its tree; of nothing where there is no descriptor.
+        name: its name; None if it has none.
+        state: presence of its name and descriptor.
+        database: None without a descriptor.
+        shape: of its tree; empty without a descriptor.
     """
 
     db_id: int
@@ -72,7 +72,7 @@ class DatabaseRow(Struct, frozen=True):
 
     @property
     def flags(self) -> list[str]:
-        """The bits of its descriptor that are set, in words; unnamed ones as a number."""
+        """Names of the bits set in its descriptor; unnamed bits as one number."""
         if self.database is None:
             return []
         bits = bits_of(Family.MAP_LN, "db_flags") or {}
@@ -82,37 +82,37 @@ class DatabaseRow(Struct, frozen=True):
 
     @property
     def comparators(self) -> list[str]:
-        """Classes of its comparators, those of keys first; `unknown` where it cannot be told."""
+        """Class names of its comparators, that of keys first; `unknown` if one is unreadable."""
         stored = self.database.comparators if self.database else ()
         return [class_name(each) or "unknown" for each in stored]
 
     @property
     def map_ln_lsn(self) -> int | None:
-        """Of its descriptor; None for the two that the DbTree describes."""
+        """LSN of its descriptor; None for the two databases that the DbTree describes."""
         lsn = self.database.map_ln_lsn if self.database else NULL_LSN
         return None if lsn == NULL_LSN else lsn
 
     @property
     def root_lsn(self) -> int | None:
-        """Of its tree's root after recovery."""
+        """LSN of its tree's root after recovery; None without a root."""
         lsn = self.database.root_lsn if self.database else NULL_LSN
         return None if lsn == NULL_LSN else lsn
 
     @property
     def created_version(self) -> int | None:
-        """The log version of the engine that made it; None where that is not known."""
+        """Log version of the engine that created it; None if unknown."""
         version = self.database.record.get("created_at_log_version") if self.database else None
         return None if version is None else int(version)
 
 
 def list_databases(snapshot: Snapshot, *, internal: bool) -> Iterator[DatabaseRow]:
-    """The databases of a snapshot by name, then those whose name or descriptor is missing.
+    """Yield the databases of a snapshot by name, then those without a name or a descriptor.
 
-    Faults of their trees are told in `snapshot.faults`.
+    Faults of their trees are added to `snapshot.faults`.
 
     Args:
-        snapshot: that has them.
-        internal: those of the engine too.
+        snapshot: the snapshot.
+        internal: include the engine's own databases.
     """
     whole = [each for each in snapshot.databases.values() if each.name is not None]
     for each in sorted(whole, key=lambda each: each.name or ""):
@@ -127,7 +127,7 @@ def list_databases(snapshot: Snapshot, *, internal: bool) -> Iterator[DatabaseRo
 
 
 def shape_of(snapshot: Snapshot, database: Database) -> Shape:
-    """What a database's tree consists of; faults are told in `snapshot.faults`."""
+    """Return the shape of a database's tree; faults are added to `snapshot.faults`."""
     shape = Shape()
     reading = snapshot.reading(database, with_data=False, show_expired=False)
     tree = reading.tree
@@ -175,7 +175,7 @@ def _node_bytes(reading: Reading, leaves: Leaves) -> int:
 
 
 def _record_bytes(reading: Reading, slots: Slots, lives: Mask) -> int:
-    """Of the entries that slots name; data in slots, and that of duplicates, is in the nodes."""
+    """Return the log bytes of records outside of nodes; embedded and duplicate data is in nodes."""
     if reading.tree.two_part:
         return 0
     outside = lives & (slots.data_size < 0)
@@ -185,6 +185,6 @@ def _record_bytes(reading: Reading, slots: Slots, lives: Mask) -> int:
 
 
 def _sizes(reading: Reading, lsns: Ints) -> int:
-    """Bytes of the entries at LSNs."""
+    """Return the total size of the entries at LSNs, in bytes."""
     found = fetch(reading.tree.image, lsns, check=False)
     return int(found.size[found.good].sum())

@@ -1,4 +1,4 @@
-"""Entries of a log, selected and encoded in the threads that read them, in log order."""
+"""Dump: entries of a log, selected and encoded in the threads that read them, in log order."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ Encode = Callable[[EntryTable], E]
 
 
 PACKED_READINGS = 2
-"""Of what is read at once so much becomes one piece, where pieces are packed: 5 MB."""
+"""Number of windows in a range whose pieces are packed into one: 5 MB of log."""
 
 
 class Encoded(Struct, Generic[E], frozen=True):
-    """Some entries in the form of an output, and how many they are."""
+    """Encoded entries, and their number."""
 
     count: int
     content: E
 
 
 class Prepared(Struct, frozen=True):
-    """What a pass over the log in advance has told.
+    """Result of a pass over the log before the dump.
 
     Attributes:
         names: database names by id.
-        selection: with its times, where it asks for them.
+        selection: the selection, with times if it needs them.
     """
 
     names: Mapping[int, str]
@@ -63,9 +63,9 @@ class _Told(Struct, frozen=True):
 def read_names_and_times(
     environment: Environment, selection: Selection, scanner: Scanner, judge: Judge | None = None
 ) -> Prepared:
-    """Names of databases, and times where the selection needs them, from the whole log.
+    """Read the names of databases, and times if the selection needs them, from the whole log.
 
-    A judge is shown all of it in passing, whatever is selected.
+    The judge sees the whole log, whatever is selected.
     """
     window = selection.window
     names: list[NamePart] = []
@@ -75,7 +75,7 @@ def read_names_and_times(
         return _Told(collect_names(rows), times, judge.look(rows) if judge else None)
 
     def times() -> Iterator[TimeMarks]:
-        # Decoding times takes many times the memory of a range.
+        # Decoding times takes many times the memory of a range: keep ranges narrow then.
         for part in replace(scanner, wide=window is None).scan(environment, collect):
             if judge is not None:
                 judge.take(part, [told.judged for told in part.results if told.judged])
@@ -94,19 +94,19 @@ def read_names_and_times(
 
 
 class Dump(Struct, Generic[E], frozen=True):
-    """How entries are chosen and encoded.
+    """Selection and encoding of entries.
 
     Attributes:
-        selection: which.
-        encode: what becomes of a table of them; runs in several threads or processes at once.
-        scanner: how the log is read.
-        backward: from the end of the log to its beginning.
-        limit: how many at most; None for all.
-        ships: what is encoded may be sent from one process to another.
-        look_up: shown each table before it is encoded, wherever that is.
-        look: shown all rows of a range, and what it gives is given to `run`'s `taken`.
-        pack: makes one piece of all those of a long range, by processes, where it is read.
-        build: decodes what `encode` makes use of; `build_table`, or less than all of it.
+        selection: the entries to encode.
+        encode: encodes a table of entries; runs in several threads or processes at once.
+        scanner: options of the scan.
+        backward: go from the end of the log to its beginning.
+        limit: largest number of entries; None for all.
+        ships: True if encoded entries may be sent from one process to another.
+        look_up: called with each table before it is encoded, in the same thread or process.
+        look: called with all rows of a range; its result goes to `taken` of `run`.
+        pack: combines all pieces of a long range into one, in the process that reads it.
+        build: decodes the fields that `encode` uses: `build_table`, or one that decodes less.
     """
 
     selection: Selection
@@ -126,13 +126,13 @@ class Dump(Struct, Generic[E], frozen=True):
         ended: Callable[[FileState], None],
         taken: Callable[[Part[Any], list[Seen]], object] | None = None,
     ) -> Iterator[Encoded[E]]:
-        """The entries of a log.
+        """Yield the encoded entries of a log.
 
         Args:
             environment: the log.
             ended: called for each file that was read to its end.
-            taken: called for each range, in log order, with what `look` gave for its rows; not
-                of a limited dump.
+            taken: called for each range, in log order, with the results of `look` for its rows;
+                not called by a limited dump.
         """
         chosen = self.wanted_files(environment)
         if self.limit is not None:
@@ -149,7 +149,7 @@ class Dump(Struct, Generic[E], frozen=True):
                 ended(part.end)
 
     def wanted_files(self, environment: Environment) -> Environment:
-        """The log without the files that hold nothing of the selection."""
+        """Return the log without the files that hold nothing of the selection."""
         wanted = tuple(f for f in environment.files if self.selection.file_is_wanted(f.file_no))
         return replace(environment, files=wanted)
 
@@ -165,7 +165,7 @@ class Dump(Struct, Generic[E], frozen=True):
         return scanner.scan(environment, work)
 
     def _suits_processes(self, environment: Environment) -> bool:
-        """Whether processes are worth their start: encoding is mostly Python, in small steps."""
+        """Return whether processes are worth their start: encoding is mostly Python."""
         is_long = sum(file.size for file in environment.files) >= PROCESSES_FROM
         encodes_there = self.ships and self.limit is None
         return is_long and encodes_there
@@ -173,7 +173,7 @@ class Dump(Struct, Generic[E], frozen=True):
     def _run_limited(
         self, environment: Environment, ended: Callable[[FileState], None]
     ) -> Iterator[Encoded[E]]:
-        """The first entries: encoded one piece after the other, as far as they are wanted."""
+        """Yield the first entries, encoded piece by piece as they are requested."""
         left = self.limit or 0
         for part in self._parts(environment, partial(_copied, self)):
             for rows in (rows for pieces in part.results for rows in pieces):
@@ -186,11 +186,11 @@ class Dump(Struct, Generic[E], frozen=True):
                 ended(part.end)
 
     def encode_rows(self, rows: Rows) -> list[Encoded[E]]:
-        """What is selected of `rows`, encoded."""
+        """Return the selected entries of `rows`, encoded."""
         return [_encode(self, piece) for piece in self.choose(rows)]
 
     def choose(self, rows: Rows) -> Iterator[Rows]:
-        """What is selected of `rows`, in pieces of at most MAX_ROWS, in the order of the dump."""
+        """Yield the selected entries of `rows` in pieces of at most MAX_ROWS, in dump order."""
         rows = self.selection.of_headers(rows)
         starts = range(0, len(rows), MAX_ROWS)
         for start in reversed(starts) if self.backward else starts:
@@ -201,12 +201,12 @@ class Dump(Struct, Generic[E], frozen=True):
 
 
 def contents(pieces: Iterable[Encoded[E]]) -> Iterator[E]:
-    """What was encoded, without holding on to it."""
+    """Return an iterator over the encoded contents that keeps none of them."""
     return map(attrgetter("content"), pieces)
 
 
 def _counted(work: Callable[[Rows], W], progress: Progress | None) -> Callable[[Rows], W]:
-    """The same work, its bytes told when they are done."""
+    """Return the same work, which reports its bytes as progress when done."""
 
     def counted(rows: Rows) -> W:
         done = work(rows)
@@ -218,27 +218,27 @@ def _counted(work: Callable[[Rows], W], progress: Progress | None) -> Callable[[
 
 
 def _handed_over(items: list[W]) -> Iterator[W]:
-    """The items, each forgotten here when it is given: batches are large."""
+    """Yield the items and remove each from the list first: batches are large."""
     items.reverse()
     while items:
         yield items.pop()
 
 
 class _Shown(Struct, Generic[E], frozen=True):
-    """What an unlimited dump makes of the rows of a range."""
+    """Result of an unlimited dump for some rows of a range."""
 
     pieces: list[Encoded[E]]
     seen: Seen | None
 
 
 def _encoded(dump: Dump[E], rows: Rows) -> _Shown[E]:
-    """The work of an unlimited dump."""
+    """Encode rows for an unlimited dump."""
     seen = dump.look(rows) if dump.look is not None else None
     return _Shown(dump.encode_rows(rows), seen)
 
 
 def _packed(pack: Callable[[Iterator[Any]], E], results: Iterator[_Shown[Any]]) -> list[_Shown[E]]:
-    """The results of a range with one piece, or none, for all of theirs."""
+    """Return the results of a range with all their pieces, if any, packed into one."""
     seen: list[_Shown[E]] = []
     counts: list[int] = []
 
@@ -273,6 +273,6 @@ def _encode(dump: Dump[E], rows: Rows) -> Encoded[E]:
 
 
 def _copied(dump: Dump[E], rows: Rows) -> list[Rows]:
-    """The work of a limited dump: the rows, since only later it is known how many are wanted."""
+    """Copy the chosen rows for a limited dump: only later is it known how many are needed."""
     pieces = (p.take(np.arange(min(len(p), dump.limit or 0))) for p in dump.choose(rows))
     return [replace(piece, data=piece.data.copy()) for piece in pieces]

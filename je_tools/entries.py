@@ -1,4 +1,4 @@
-"""The log as a table: one row an entry, payloads decoded in columns where entries are many."""
+"""The log as a table: one row per entry, payloads of frequent types decoded in columns."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 
 ROW_FIELDS = frozenset({"key", "data"})
-"""Payload fields that are columns of the row itself, and so are left out of `entry`."""
+"""Payload fields that are columns of the row itself, and are left out of `entry`."""
 
 TIME_FIELDS = ("time_ms", "modified_ms", "created_ms")
-"""Fields that tell when an entry was written; of several the first that is set counts."""
+"""Fields with the time an entry was written; the first that is set counts."""
 
 NO_TIME = -1
 
@@ -29,7 +29,7 @@ for _entry_type in ENTRY_TYPES.values():
 
 
 class FamilyPart(Struct, frozen=True):
-    """Entries of one column family: `index` int64 are their rows in the table."""
+    """Entries of one column family; `index` (int64) holds their rows in the table."""
 
     family: Family
     index: Ints
@@ -37,7 +37,7 @@ class FamilyPart(Struct, frozen=True):
 
 
 class Single(Struct, frozen=True):
-    """An entry decoded by itself: its fields, or why it could not be decoded."""
+    """An entry decoded by itself: its fields, or the reason why it does not decode."""
 
     fields: Mapping[str, Any]
     spans: Mapping[str, tuple[int, int]]
@@ -45,15 +45,15 @@ class Single(Struct, frozen=True):
 
 
 class EntryTable(Struct, frozen=True):
-    """Some entries of one file with their payloads.
+    """Entries of one file with their payloads.
 
     Attributes:
         rows: headers in columns.
-        parts: the families that are decoded in columns.
-        singles: the other entries, by their row; also those of `parts` that did not decode.
-        db_id, txn_id: int64; meaningful where `has_db`, `has_txn` (bool) say so.
-        key_start, key_size, data_start, data_size: int64 spans in `rows.data`; size -1 none.
-        time_ms: int64; the entry's own time, NO_TIME where it has none.
+        parts: families that are decoded in columns.
+        singles: the other entries by row, and those of `parts` that did not decode.
+        db_id, txn_id: int64; valid where `has_db`, `has_txn` (bool) are set.
+        key_start, key_size, data_start, data_size: int64 spans in `rows.data`; size -1 for none.
+        time_ms: int64; the entry's own time, NO_TIME if it has none.
     """
 
     rows: Rows
@@ -80,10 +80,10 @@ def build_table(
 
     Args:
         rows: at most `columns.MAX_ROWS` entries of one file.
-        wanted: payload fields to decode; None for all, and then entries that do not decode are
-            found too. An entry with a bad checksum is decoded as far as it goes. Where none are
-            wanted no payload is looked at.
-        whole: bool (n,); entries of which all fields are decoded nevertheless.
+        wanted: payload fields to decode; None for all, which also finds entries that do not
+            decode. An entry with a bad checksum is decoded as far as possible. If empty, no
+            payload is read.
+        whole: bool (n,); entries of which all fields are decoded, whatever `wanted` says.
     """
     n = len(rows)
     families = _FAMILY_OF[rows.type]
@@ -129,7 +129,7 @@ def _empty_columns(n: int) -> tuple[Any, ...]:
 
 
 def _with_row_columns(table: EntryTable) -> EntryTable:
-    """Fill the columns that entries of several families share."""
+    """Fill the columns that several families share."""
     for part in table.parts:
         fields, index = part.decoded.fields, part.index
         if fields.has("db_id"):
@@ -173,6 +173,6 @@ def _decode_single(rows: Rows, row: int) -> Single:
 
 
 def _value_span(span: Span, entry_start: int) -> tuple[int, int]:
-    """Where a byte field's value lies in the rows' data, behind its length."""
+    """Return start and size of a byte field's value in the rows' data, after its length."""
     size = -1 if span.value is None else len(span.value)
     return entry_start + span.stop - max(size, 0), size

@@ -1,4 +1,4 @@
-"""A log on disk: which files it has, in which order, and what their headers say.
+"""Environments: the files of a log on disk, their order and their headers.
 
 Opening takes no lock and writes nothing.
 
@@ -28,10 +28,10 @@ from je_tools.formats.je.versions import fitting_versions, stored_version
 from je_tools.formats.source import Source, SourceChangedError
 
 MARKER_FILE_NO = 0x7FFFFFFF
-"""Number of the file that an unfinished network restore or a found corruption leaves."""
+"""Number of the file that an unfinished network restore or a detected corruption leaves."""
 
 DEFAULT_VERSION = LOG_VERSION_MAX
-"""Taken where neither a file's header nor another file's tells its version."""
+"""Log version assumed if a file's header, its entries and other files do not give it."""
 
 _LOG_NAME = re.compile(r"([0-9a-fA-F]{8})\.(jdb|del|bad|bup)(?:\.[0-9]+)?", re.IGNORECASE)
 _DATA_DIRECTORY = re.compile(r"data[0-9]{3}")
@@ -39,15 +39,15 @@ _BAD_SUM = "checksum is wrong"
 
 
 class FileHeader(Struct, frozen=True):
-    """The first entry of a file, as far as it can be told.
+    """The first entry of a file, as far as it can be read.
 
     Attributes:
-        good: type, size and checksum are right and the version is one this reader knows.
-        file_no, created_ms, last_entry_in_prev_file_offset, version: as stored; None where the
-            file is too short to hold them.
-        problem: what is wrong, in words; None when good.
-        is_unsupported: nothing is wrong but that the version is none this reader knows.
-        claim: of a damaged one, the version that it seems to name.
+        good: True if type, size and checksum are right and the version is supported.
+        file_no, created_ms, last_entry_in_prev_file_offset, version: as stored; None if the
+            header does not decode.
+        problem: description of what is wrong; None if good.
+        is_unsupported: True if nothing is wrong except that the version is not supported.
+        claim: version that a damaged header seems to name.
     """
 
     good: bool
@@ -61,14 +61,14 @@ class FileHeader(Struct, frozen=True):
 
 
 class VersionBy(StrEnum):
-    """What tells the log version of a file, the surest first."""
+    """Source of a file's log version, the most certain first."""
 
     HEADER = "header"
-    """Its header, whose checksum is right."""
+    """Its header, with a right checksum."""
     ENTRIES = "entries"
-    """Its entries, which make sense of this version."""
+    """Its entries, which make sense in this version."""
     FILES = "files"
-    """The nearest file of which it is known."""
+    """The nearest file whose version is known."""
     CLAIM = "claim"
     """A damaged header."""
     NOTHING = "nothing"
@@ -87,13 +87,13 @@ class LogFile(Struct, frozen=True):
     """One log file.
 
     Attributes:
-        path: where it is.
-        file_no: the number in its name, or in its header where the name has none.
+        path: path of the file.
+        file_no: number in its name, or in its header if the name has none.
         size: bytes when the environment was opened.
-        header: what its first entry says.
+        header: its first entry.
         version: log version of its entries.
-        by: what tells it.
-        fits: where the header is bad, versions of which the file's entries make sense.
+        by: source of the version.
+        fits: if the header is bad, versions in which the file's entries make sense.
     """
 
     path: Path
@@ -106,33 +106,33 @@ class LogFile(Struct, frozen=True):
 
     @property
     def is_guessed(self) -> bool:
-        """Whether the version is not what a good header says, and there is something to read."""
+        """True if the version is not that of a good header, and there is something to read."""
         return self.by is not VersionBy.HEADER and self.size > FILE_HEADER_SIZE
 
     @property
     def version_text(self) -> str:
-        """As what it is read, and why."""
+        """The version and its source in words."""
         return f"read as log version {self.version}, {_BY_TEXTS[self.by]}"
 
     @property
     def is_begun(self) -> bool:
-        """Whether more is there than what a writer leaves that died over the file's header."""
+        """True unless the file's writer died before its header was complete."""
         return self.header.good or self.size > FILE_HEADER_SIZE
 
     @property
     def home(self) -> Path:
-        """The environment's home as far as the place of the file tells."""
+        """Home directory of the environment, derived from the file's path."""
         return _home(self.path)
 
 
 class Unreadable(Struct, frozen=True):
-    """A log file that is there and cannot be opened.
+    """A log file that exists and cannot be opened.
 
     Attributes:
-        path: where it is.
-        file_no: the number in its name.
-        size: bytes; 0 where not even that is told.
-        reason: what the system says.
+        path: path of the file.
+        file_no: number in its name.
+        size: bytes; 0 if unknown.
+        reason: error of the operating system.
     """
 
     path: Path
@@ -141,7 +141,7 @@ class Unreadable(Struct, frozen=True):
     reason: str
 
     def as_log_file(self) -> LogFile:
-        """The file beside others, without anything that it holds."""
+        """Return the file as a log file without content."""
         header = FileHeader(good=False, problem=self.reason)
         by = VersionBy.NOTHING
         return LogFile(self.path, self.file_no, self.size, header, DEFAULT_VERSION, by)
@@ -151,9 +151,9 @@ class Misnamed(Struct, frozen=True):
     """A log file that was renamed or swapped.
 
     Attributes:
-        path: where it is.
-        name_no, header_no: the number in its name, and that in its header.
-        file_no: of the two the one under which it is read.
+        path: path of the file.
+        name_no, header_no: number in its name, and in its header.
+        file_no: the one of the two under which it is read.
     """
 
     path: Path
@@ -163,7 +163,7 @@ class Misnamed(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Under which number it is read, and why."""
+        """The number under which it is read and the reason, in words."""
         if self.file_no == self.header_no:
             return f"read as file {self.file_no:#x}, as its header says"
         return (
@@ -177,12 +177,12 @@ class Environment(Struct, frozen=True, dict=True):
     """A directory of log files, or files named one by one.
 
     Attributes:
-        name: as the user spelled it; of several files named one by one, the home they lie in.
-        files: in the order of the log; the marker file is not among them.
+        name: as the user wrote it; the home directory of several files named one by one.
+        files: in log order, without the marker file unless it is the only file.
         marker: the file 7fffffff.jdb, if there is one.
-        is_directory: a whole environment, where a missing file means something.
-        folders: names of the data directories, in order; none where the files lie in the home.
-        unreadable: files that could not be opened, by number, where that was to be no error.
+        is_directory: True for a whole environment, in which a missing file means something.
+        folders: names of the data directories, in order; empty if the files lie in the home.
+        unreadable: files that could not be opened, by number; empty unless `keep_going` was set.
     """
 
     name: str
@@ -194,12 +194,12 @@ class Environment(Struct, frozen=True, dict=True):
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total bytes of all files."""
         return sum(file.size for file in self.files)
 
     @property
     def numbers(self) -> list[int]:
-        """Of the files that are there, whether they could be opened or not."""
+        """Numbers of the existing files, ascending, whether or not they could be opened."""
         opened = [file.file_no for file in self.files]
         return sorted({*opened, *(file.file_no for file in self.unreadable)})
 
@@ -217,10 +217,11 @@ class Environment(Struct, frozen=True, dict=True):
     def ends(self) -> frozenset[int]:
         """Indexes of the files in which the log may end, so that a torn tail there is no damage.
 
-        A crash right after a file was begun leaves it empty, or with a header alone; the engine
-        then takes the file before it for the last; an environment that has no more than that is
-        refused, so nothing of it is an end. Of files named one by one, each is a last one that is
-        not followed by the next number. Nor does a log end in front of a file that cannot be read.
+        A crash right after a file was created leaves it empty, or with a header alone; the engine
+        then uses the file before it as the last. The engine refuses an environment that holds
+        nothing but torn headers, so none of its files is an end. Among files named one by one,
+        each file that is not followed by the next number is a last one. A log does not end before
+        a file that cannot be read.
 
         Source: LastFileReader.startAtLastGoodFile, RecoveryManager.findEndOfLog, JE 7.5.11.
         """
@@ -241,16 +242,16 @@ class Environment(Struct, frozen=True, dict=True):
 
     @cached_property
     def missing(self) -> tuple[tuple[int, int], ...]:
-        """Ranges (first, last) of numbers of which a whole environment has no files to read."""
+        """Ranges (first, last) of file numbers that a whole environment lacks or cannot read."""
         return self._without(file.file_no for file in self.files)
 
     @property
     def absent(self) -> tuple[tuple[int, int], ...]:
-        """Those of which it has no files either that cannot be opened."""
+        """Ranges (first, last) of numbers that no file of a whole environment has."""
         return self._without(self.numbers)
 
     def _without(self, numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
-        """Ranges of numbers that are not among these, which ascend, in a whole environment."""
+        """Return the ranges between ascending numbers, from 0; none if not a whole environment."""
         ranges = []
         expected = 0
         for number in numbers if self.is_directory else ():
@@ -260,9 +261,9 @@ class Environment(Struct, frozen=True, dict=True):
         return tuple(ranges)
 
     def spelled(self, file_no: int | None) -> str:
-        """What a finding about a file calls the log: a file that was named itself, by its path.
+        """Return the name of the log in a finding: the path of a file that was named itself.
 
-        With that name the file is found again, whatever its suffix.
+        This name finds the file again, whatever its suffix.
         """
         return self.name if file_no is None else self._named.get(file_no, self.name)
 
@@ -275,7 +276,7 @@ class Environment(Struct, frozen=True, dict=True):
 
     @cached_property
     def places(self) -> Mapping[Path, int]:
-        """Where in `files` each path is."""
+        """Index in `files` of each path."""
         return {file.path: i for i, file in enumerate(self.files)}
 
 
@@ -285,14 +286,14 @@ def open_environment(
     """Open a log: one directory (with its data001… directories), or one or more files.
 
     Args:
-        paths: what the user named.
-        known: the same log at an earlier look. Only names are looked at then, and files opened
-            that are new, were the last one, or had no good header and no entries either.
-        keep_going: a file that cannot be opened goes to `unreadable`, as long as another can.
+        paths: paths that the user named.
+        known: the same log opened earlier. Then only files are opened that are new, were the
+            last one, or had neither a good header nor entries that fit a version.
+        keep_going: put files that cannot be opened into `unreadable`, unless none can.
 
     Raises:
-        InputError: nothing there, or not a log; a file cannot be opened.
-        UsageError: nothing named, several logs, or two files of one number.
+        InputError: nothing found, or not a log; a file cannot be opened.
+        UsageError: nothing named, several logs, or two files with one number.
         StoppedError: a file vanished between listing and opening it.
     """
     if not paths:
@@ -314,14 +315,14 @@ def open_environment(
 
 @contextmanager
 def reopened(path: Path, size: int = 0) -> Iterator[Source]:
-    """A file that has been read, once more.
+    """Reopen a file that has been read before.
 
     Args:
-        path: the file.
-        size: bytes that it had.
+        path: path of the file.
+        size: bytes that it had then.
 
     Raises:
-        StoppedError: it has vanished or is shorter now, also while it is in use.
+        StoppedError: it has vanished or is shorter now, or changes during the body.
         InputError: it cannot be read any more.
     """
     try:
@@ -338,7 +339,7 @@ def reopened(path: Path, size: int = 0) -> Iterator[Source]:
 
 
 def check_numbers(environment: Environment) -> None:
-    """Make sure that an LSN means one place.
+    """Check that no two files have the same number, so that an LSN means one place.
 
     Raises:
         InputError: two files have the same number.
@@ -368,12 +369,12 @@ def _by_header(file: LogFile) -> LogFile:
 
 
 def numbered_by_headers(environment: Environment) -> Environment:
-    """The same log, files with a good header under the number that it has.
+    """Return the log with each file under the number in its good header.
 
-    A name is lost with a rename or a careless restore; the header is part of the file, and summed.
-    `Environment.misnamed` has the files of which the two differ. A number that is in the headers of
-    several files, or also in the name of one without a good header, tells nothing: those files
-    keep the numbers in their names.
+    A rename or a careless restore changes a name; the header is part of the file and has a
+    checksum. `Environment.misnamed` lists the files whose numbers differ. Files keep the numbers
+    in their names if a number is in several headers, or in one header and the name of a file
+    without a good header.
 
     Raises:
         InputError: two files have the same number in their names.
@@ -393,13 +394,13 @@ def numbered_by_headers(environment: Environment) -> Environment:
 
 
 def log_file_no(path: Path) -> int | None:
-    """The file number in a log file's name; None for a name that is not one."""
+    """Return the file number in a log file's name, or None if it is not such a name."""
     match = _LOG_NAME.fullmatch(path.name)
     return int(match[1], 16) if match else None
 
 
 def read_file_header(source: Source) -> FileHeader:
-    """The file header of an open log file; never raises on damaged bytes."""
+    """Read the file header of an open log file; never raise on damaged bytes."""
     data = source.read_bytes(0, FILE_HEADER_SIZE)
     if len(data) < FILE_HEADER_SIZE:
         return FileHeader(good=False, problem=f"{len(data)} bytes, a header has {FILE_HEADER_SIZE}")
@@ -430,11 +431,11 @@ def read_file_header(source: Source) -> FileHeader:
 
 
 def _name_of_files(paths: Sequence[Path]) -> str:
-    """What files of one log are called together: one by its path, several by their home.
+    """Return a name for files of one log: the path of a single file, the home of several.
 
     Raises:
-        UsageError: they are not of one log, as far as the places tell.
-        InputError: one is no file.
+        UsageError: they lie in different environments, or one of several is a directory.
+        InputError: one is not a file.
     """
     for path in paths:
         if path.is_dir():
@@ -459,7 +460,7 @@ def _name_of_files(paths: Sequence[Path]) -> str:
 
 
 def _home(path: Path) -> Path:
-    """The environment's home as far as a file's place tells; where links lead does not count."""
+    """Return the environment's home by the path of a file; symbolic links are not followed."""
     folder = path.parent
     if not is_data_directory_name(folder.absolute().name):
         return folder
@@ -467,7 +468,7 @@ def _home(path: Path) -> Path:
 
 
 def _complete_files(known: Environment | None) -> dict[Path, LogFile]:
-    """The files that an engine does not write to any more, and that need no second look."""
+    """Return the files that the engine no longer writes and that need no second opening."""
     files = known.files if known is not None else ()
     return {file.path: file for file in files[:-1] if file.header.good or file.fits}
 
@@ -488,18 +489,18 @@ def _open_directory(path: Path, name: str, files: _Files) -> Environment:
 
 
 def _names(folder: Path, is_wanted: Callable[[os.DirEntry[str]], bool]) -> list[Path]:
-    """What a folder holds of a kind; a name costs no look at its file."""
+    """Return the wanted paths in a folder, without a stat of each file."""
     with os.scandir(folder) as entries:
         return [folder / entry.name for entry in entries if is_wanted(entry)]
 
 
 def is_data_directory_name(name: str) -> bool:
-    """Whether a folder of this name is one of an environment's data directories."""
+    """Return whether a folder of this name is a data directory of an environment."""
     return _DATA_DIRECTORY.fullmatch(name) is not None
 
 
 def is_jdb_name(name: str) -> bool:
-    """Whether a file of this name is part of the log: not one put aside, as `.del` or `.bad`."""
+    """Return whether a file of this name is part of the log, not put aside as `.del` or `.bad`."""
     match = _LOG_NAME.fullmatch(name)
     return match is not None and match[2].lower() == "jdb"
 
@@ -513,11 +514,11 @@ def _is_log(entry: os.DirEntry[str]) -> bool:
 
 
 class _Files(Struct):
-    """The files of a log as they are opened.
+    """Files of a log as they are opened.
 
     Attributes:
-        complete: those of an earlier look that need no second one.
-        keep_going: those that cannot be opened are no error.
+        complete: files of an earlier opening that need no second one.
+        keep_going: files that cannot be opened are no error.
         opened, unreadable: the files, in any order.
     """
 
@@ -530,7 +531,7 @@ class _Files(Struct):
         """Open files.
 
         Raises:
-            InputError: one cannot be opened, and that is an error, or not one of them can.
+            InputError: one cannot be opened and `keep_going` is not set, or none can be opened.
             StoppedError: one has vanished since it was listed.
         """
         refused: InputError | None = None
@@ -548,7 +549,7 @@ class _Files(Struct):
 
 
 def reason_of(error: InputError) -> str:
-    """What the system says of a file that cannot be opened."""
+    """Return the operating system's reason why a file cannot be opened."""
     cause = error.__cause__
     return (cause.strerror if isinstance(cause, OSError) else None) or str(error)
 
@@ -589,7 +590,7 @@ def _make(
     kept = [file for file in files if file is not marker or len(files) == 1]
     unreadable = sorted(found.unreadable, key=lambda file: (file.file_no, str(file.path)))
     if unreadable and unreadable[-1].file_no == MARKER_FILE_NO:
-        # That it is there is all that counts.
+        # Only the presence of the marker counts.
         marker = unreadable.pop().as_log_file()
     return Environment(
         name, tuple(_with_versions(kept)), marker, is_directory, folders, tuple(unreadable)
@@ -597,11 +598,11 @@ def _make(
 
 
 def _check_named(files: Sequence[LogFile]) -> None:
-    """Of files named one by one, each is of a log, and a number must say which is meant.
+    """Check that files named one by one are log files with different numbers.
 
     Raises:
-        InputError: one has neither the name of a log file nor a header, whose damage would be a
-            finding in a file of that name.
+        InputError: one has neither the name of a log file nor a header. In a file with such a
+            name a damaged header is a finding.
         UsageError: two have the same number.
     """
     for file in files:
@@ -616,9 +617,9 @@ def _check_named(files: Sequence[LogFile]) -> None:
 def _with_versions(files: list[LogFile]) -> list[LogFile]:
     """Give files with a bad header a version.
 
-    It is one of which their entries make sense: of several, that which the header names, or the
-    nearest file. Where there are no entries it is that of the nearest file, before rather than
-    behind, else what some header names.
+    It is one in which their entries make sense: of several, the one that the header names, else
+    that of the nearest file, else the newest. A file without entries gets the version of the
+    nearest file, before rather than after it, else one that some damaged header names.
     """
     near = _filled([file.version for file in files])
     files = [_by_entries(file, one) for file, one in zip(files, near, strict=True)]
@@ -635,7 +636,7 @@ def _with_versions(files: list[LogFile]) -> list[LogFile]:
 
 
 def _filled(versions: Sequence[int]) -> list[int]:
-    """For each 0 the number before that is none, or of the first ones the first."""
+    """Replace each 0 by the last number before it that is not 0, or by the first after it."""
     last = next(filter(None, versions), 0)
     filled = []
     for version in versions:

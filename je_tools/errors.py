@@ -1,6 +1,6 @@
-"""What stops a command, each with the exit code that the documentation promises.
+"""Errors that end a command, each with the exit code that the documentation promises.
 
-Damage in a log is not here: it is a `Finding`, and exit code 3 comes from what was found.
+Damage in a log is not here: it is a `Finding`, and exit code 3 comes from the findings.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ EXIT_MEANINGS: dict[int, str] = {
     EXIT_INTERRUPTED: "Interrupted from the keyboard.",
     EXIT_TERMINATED: "Ended by SIGTERM, as `timeout` sends it; no half-written output is left.",
 }
-"""Every exit code of every command, and what it means."""
+"""Meaning of every exit code of every command."""
 
 
 class JeToolsError(Exception):
-    """The command cannot do its job. The text says what, where, and what to do next."""
+    """An error that ends a command. Its text says what failed, where, and what to do next."""
 
     exit_code = EXIT_BUG
 
 
 class UsageError(JeToolsError):
-    """An option or argument that means nothing."""
+    """An invalid option or argument."""
 
     exit_code = EXIT_USAGE
 
@@ -63,12 +63,12 @@ class InputError(JeToolsError):
 
 
 class StoppedError(JeToolsError):
-    """The input changed while it was read, or what reads it has ended."""
+    """Input that changed while it was read, or a process reading it that ended."""
 
     exit_code = EXIT_STOPPED
 
 
 class RefusedError(JeToolsError):
-    """Something that would do harm without a confirmation."""
+    """An action refused because it would do harm: a lock, an existing output, no confirmation."""
 
     exit_code = EXIT_REFUSED

@@ -21,11 +21,11 @@ from je_tools.meanings import CODINGS, condition_text, field_meaning
 from je_tools.refusals import REFUSALS
 
 KINDS = ("type", "exit", "finding", "refusal")
-"""What a topic can be about, in front of its colon."""
+"""Kinds of topics, written before the colon."""
 
 
 class FieldRow(Struct, frozen=True):
-    """One declared field: `depth` says how many groups or lists it lies in."""
+    """One declared field; `depth` is the number of groups or lists around it."""
 
     name: str
     depth: int
@@ -38,9 +38,9 @@ class TypeExplanation(Struct, frozen=True):
     """An entry type in one log version.
 
     Attributes:
-        entry_type: which.
+        entry_type: the entry type.
         version: log version of `fields`.
-        fields: of its item, in the order of the bytes.
+        fields: fields of its item, in the order of the bytes.
         layout_versions: log versions in which this layout began, ascending.
     """
 
@@ -51,17 +51,17 @@ class TypeExplanation(Struct, frozen=True):
 
 
 class ExitExplanation(Struct, frozen=True):
-    """An exit code and what it means."""
+    """An exit code and its meaning."""
 
     code: int
     meaning: str
 
 
 def topic_of(text: str) -> tuple[str, str] | None:
-    """Kind and name of a topic like `type:NameLN`; None where `text` is an LSN, right or wrong.
+    """Return kind and name of a topic like `type:NameLN`; None if `text` looks like an LSN.
 
     Raises:
-        UsageError: neither of them.
+        UsageError: it is neither.
     """
     kind, colon, name = text.partition(":")
     if colon and kind.lower() in KINDS:
@@ -75,7 +75,7 @@ def topic_of(text: str) -> tuple[str, str] | None:
 
 
 def _topics_called(text: str) -> list[str]:
-    """Topics whose name or kind this is, without the other."""
+    """Return the topics whose kind or name alone is `text`."""
     low = text.lower()
     topics = [f"{kind}:" for kind in KINDS if kind == low]
     topics += [f"type:{name}" for name in BY_NAME if name.lower() == low]
@@ -84,7 +84,7 @@ def _topics_called(text: str) -> list[str]:
 
 
 def explain_types(name: str, version: int | None = None) -> list[TypeExplanation]:
-    """The entry type of that name or number, or all of them where `name` is empty.
+    """Return the entry type with that name or number, or all of them if `name` is empty.
 
     Raises:
         UsageError: there is no such type, or it does not occur in that log version.
@@ -107,7 +107,7 @@ def explain_types(name: str, version: int | None = None) -> list[TypeExplanation
 
 
 def explain_exits(name: str) -> list[ExitExplanation]:
-    """The exit code of that number, or all of them where `name` is empty.
+    """Return the exit code of that number, or all of them if `name` is empty.
 
     Raises:
         UsageError: no command ever exits with it.
@@ -120,7 +120,7 @@ def explain_exits(name: str) -> list[ExitExplanation]:
 
 
 def explain_findings(name: str) -> list[findings.Code]:
-    """The finding of that code, or all of them where `name` is empty.
+    """Return the finding with that code, or all of them if `name` is empty.
 
     Raises:
         UsageError: there is no such code.
@@ -129,10 +129,10 @@ def explain_findings(name: str) -> list[findings.Code]:
 
 
 def explain_refusals(name: str) -> list[findings.Code]:
-    """Why the engine would not open a log, by the word for it; all where `name` is empty.
+    """Return the engine's reason to refuse a log by its name, or all of them if `name` is empty.
 
     Raises:
-        UsageError: there is no such word.
+        UsageError: the engine has no such reason.
     """
     return _explain_codes("refusal", name, REFUSALS)
 
@@ -161,7 +161,7 @@ def _explain_type(entry_type: EntryType, version: int | None) -> TypeExplanation
 
 
 def layout_versions(entry_type: EntryType) -> tuple[int, ...]:
-    """Log versions in which the fields of a type differ from those of the version before."""
+    """Return the first log version of a type, and those in which its fields changed."""
     versions = range(entry_type.first_version, entry_type.last_version + 1)
     return tuple(
         version
@@ -174,7 +174,7 @@ def layout_versions(entry_type: EntryType) -> tuple[int, ...]:
 def field_rows(
     fields: Iterable[Field], entry_type: EntryType, depth: int = 0
 ) -> Iterator[FieldRow]:
-    """Declared fields as rows, those of groups and lists below their own."""
+    """Yield declared fields as rows, each followed by the fields of its group or list."""
     for declared in fields:
         family = entry_type.family
         coding = CODINGS[declared.coding]
@@ -187,7 +187,7 @@ def field_rows(
 
 
 def versions_text(entry_type: EntryType) -> str:
-    """The log versions and JE releases that write a type, in words."""
+    """Return the log versions and JE releases that write a type, in words."""
     first, last = entry_type.first_version, entry_type.last_version
     since = "every release" if first == 1 else f"JE {RELEASES[first]}"
     if last == LOG_VERSION_MAX:

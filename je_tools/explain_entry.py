@@ -1,7 +1,7 @@
-"""One entry explained byte by byte: where its fields lie, what they say, and what is wrong.
+"""Explanation of one entry byte by byte: its fields, their values, and its damage.
 
-Damaged entries are explained as far as they decode, and a place where no entry begins by the
-entries around it.
+A damaged entry is explained as far as it decodes. If no entry begins at a place, the error names
+the entries around it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from je_tools.selection import parse_lsn
 _ALL_ZERO = "nothing but zeros: room that was never written, or lost"
 
 TORN_LIMIT = 1 << 16
-"""Bytes shown at most of something that is no entry: its size cannot be believed."""
+"""Largest number of bytes shown of something that is no entry: its size cannot be trusted."""
 
 
 class Part(StrEnum):
-    """What kind of bytes a piece is."""
+    """Kind of the bytes of a piece."""
 
     HEADER = "header"
     ITEM = "item"
@@ -58,12 +58,12 @@ class Piece(Struct, frozen=True):
 
     Attributes:
         part: header, item or rest.
-        path: the field, as `slots[2].key`.
-        start, stop: half-open bytes of the entry.
-        value: as decoded; None also where it is masked.
-        text: the value for a person, on one line, control characters escaped.
-        meaning: what the field is.
-        masked: the bytes must not be shown.
+        path: path of the field, as `slots[2].key`.
+        start, stop: half-open byte range in the entry.
+        value: as decoded; if masked its replacement, or None if hidden.
+        text: the value for people, on one line, control characters escaped.
+        meaning: description of the field.
+        masked: True if the bytes must not be shown.
     """
 
     part: Part
@@ -77,17 +77,17 @@ class Piece(Struct, frozen=True):
 
 
 class EntryExplanation(Struct, frozen=True):
-    """An entry of a log, or what is left of one.
+    """An entry of a log, or its remains.
 
     Attributes:
-        path: the file.
-        version: its log version.
-        lsn: of the entry.
-        data: its bytes, cut where the file or the next good entry begins.
+        path: path of the file.
+        version: log version of the file.
+        lsn: LSN of the entry.
+        data: its bytes, up to the end of the file or the next good entry.
         type_no: entry type number.
-        checksum: whether the checksum is right.
-        pieces: every byte of `data`, in order.
-        problems: what is wrong with it; empty for a good entry.
+        checksum: state of the checksum.
+        pieces: fields that cover every byte of `data`, in order.
+        problems: faults of the entry; empty for a good one.
     """
 
     path: Path
@@ -106,13 +106,13 @@ class EntryExplanation(Struct, frozen=True):
 
     @property
     def meaning(self) -> str:
-        """What the entry type is."""
+        """Description of the entry type."""
         known = ENTRY_TYPES.get(self.type_no)
         return known.meaning if known else "no release has an entry type of this number"
 
 
 class _Known(Struct, frozen=True):
-    """An entry near the offset that was asked for."""
+    """An entry near the requested offset."""
 
     offset: int
     type_no: int
@@ -120,14 +120,14 @@ class _Known(Struct, frozen=True):
 
 
 class _Around(Struct):
-    """What is around an offset of a file.
+    """Entries and damage around an offset of a file.
 
     Attributes:
-        data: the entry that begins there; None when there is none.
-        before: the last entry that begins in front of it.
-        behind: offset of the first entry that begins behind it.
+        data: the entry that begins there; None if there is none.
+        before: the last entry that begins before it.
+        behind: offset of the first entry that begins after it.
         gap: the damaged range that holds it.
-        end: where the entries of the file end, when none is behind.
+        end: offset at which the file's entries end, if none follows.
     """
 
     data: bytes | None = None
@@ -138,12 +138,12 @@ class _Around(Struct):
 
 
 def explain_lsn(environment: Environment, text: str, masking: Masking) -> EntryExplanation:
-    """The entry at an LSN as a user wrote it.
+    """Explain the entry at an LSN as a user wrote it.
 
     Raises:
         UsageError: `text` is no LSN.
-        InputError: no entry begins there; the text names the entries around it. Where the digits
-            taken as decimal hit an entry, it says so: JE up to 18.3 prints decimal numbers behind
+        InputError: no entry begins there; the text names the entries around it. If the digits
+            read as decimal hit an entry, it says so: JE up to 18.3 prints decimal numbers after
             0x in RollbackException.
         StoppedError: the file changed while it was read.
     """
@@ -201,7 +201,7 @@ def _file_of(environment: Environment, lsn: int) -> LogFile:
 
 
 def _look_around(environment: Environment, file: LogFile, offset: int) -> _Around:
-    """Look the offset up among the entries of its file, which has to be walked from its start."""
+    """Look up an offset among the entries of its file, which is walked from its start."""
     alone = replace(environment, files=(file,), marker=None)
     around = _Around()
     for part in Scanner().scan(alone, partial(_look, offset=offset)):
@@ -218,7 +218,7 @@ def _look_around(environment: Environment, file: LogFile, offset: int) -> _Aroun
 
 
 def _look(rows: Rows, offset: int) -> _Around:
-    """What some rows of the file have at and around the offset."""
+    """Return the entry at an offset, and its neighbours, among some rows of the file."""
     at = int(np.searchsorted(rows.offset, offset))
     found = _Around()
     if at:
@@ -233,7 +233,7 @@ def _look(rows: Rows, offset: int) -> _Around:
 
 
 def _expected_until(file: LogFile, offset: int, around: _Around) -> int | None:
-    """Where bytes end that should begin with an entry at `offset`; None where none should."""
+    """Return the end of the bytes that should begin with an entry at `offset`, or None."""
     if around.gap and around.gap.start == offset:
         return around.gap.stop
     if around.behind is None and around.end == offset < file.size:
@@ -242,7 +242,7 @@ def _expected_until(file: LogFile, offset: int, around: _Around) -> int | None:
 
 
 def _remains(file: LogFile, offset: int, stop: int) -> bytes:
-    """Bytes at a place where an entry should begin, as many as its header claims and are there."""
+    """Return the bytes of a broken entry: at most TORN_LIMIT, no more than its header claims."""
     size = min(stop - offset, TORN_LIMIT)
     try:
         with Source(file.path) as source:
@@ -257,7 +257,7 @@ def _remains(file: LogFile, offset: int, stop: int) -> bytes:
 
 
 def _elsewhere(lsn: int, file: LogFile, around: _Around) -> str:
-    """Why there is no entry at an LSN, and where the nearest ones are."""
+    """Return a text that says that no entry begins at an LSN and names the nearest ones."""
 
     def spelled(offset: int) -> str:
         return lsn_text(lsn_of(file.file_no, offset))
@@ -291,12 +291,12 @@ def explain_bytes(
     """Explain the bytes of an entry.
 
     Args:
-        data: an entry, or what is left of one, at least one byte.
-        path: the file that holds it.
+        data: an entry or its remains, at least one byte.
+        path: path of the file that holds it.
         version: log version of that file.
-        lsn: of the entry.
-        masking: what becomes of keys and values; bytes that no field explains count as such.
-        resume: where good entries go on behind one that is damaged, in the same file.
+        lsn: LSN of the entry.
+        masking: masking of keys and values, and of bytes that no field explains.
+        resume: offset of the next good entry after a damaged one, in the same file.
     """
     if not any(data):
         return _without_header(data, path, version, lsn, masking, _ALL_ZERO)
@@ -341,7 +341,7 @@ def _problems(
 def _without_header(
     data: bytes, path: Path, version: int, lsn: int, masking: Masking, problem: str
 ) -> EntryExplanation:
-    """Bytes that do not begin with a header."""
+    """Explain bytes that do not begin with a header."""
     type_no = data[4] if len(data) > 4 else 0
     pieces = _rest(data, 0, masking)
     return EntryExplanation(path, version, lsn, data, type_no, Checksum.BAD, pieces, (problem,))

@@ -1,4 +1,4 @@
-"""Records of databases for the sinks: read ahead, without those of which the data cannot be had."""
+"""Records of databases for the sinks: read ahead, without records whose data cannot be read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from je_tools.snapshot import Database, Snapshot
 
 
 class Export(Struct, frozen=True):
-    """Which records of a snapshot are wanted.
+    """Selection of records of a snapshot.
 
     Attributes:
-        snapshot: that has them.
-        inside: only keys of this range.
-        show_expired: also those that have expired.
+        snapshot: the snapshot.
+        inside: range of keys; None for all.
+        show_expired: include expired records.
     """
 
     snapshot: Snapshot
@@ -30,10 +30,10 @@ class Export(Struct, frozen=True):
     show_expired: bool = False
 
     def sources(self, databases: Iterable[Database]) -> Iterator[Source]:
-        """What sinks write; faults are told in `snapshot.faults` as the records are read.
+        """Yield sources for the sinks; reading their records adds to `snapshot.faults`.
 
         Raises:
-            UsageError: a range of keys is asked of a database of which the order is not known.
+            UsageError: a range is requested of a database whose key order is not known.
         """
         for database in databases:
             if self.inside is not None and database.comparators:
@@ -46,12 +46,11 @@ class Export(Struct, frozen=True):
                 database, show_expired=self.show_expired, inside=self.inside
             )
             known = map(_known, batches)
-            forkable = self.snapshot.is_read_apart(database)
-            yield Source(source, known, self.snapshot.faults.extend, forkable)
+            yield Source(source, known, self.snapshot.faults.extend)
 
 
 def _known(batch: Batch) -> Batch:
-    """A batch without records of which the data cannot be had: each is a fault of the snapshot."""
+    """Return a batch without the records that lack data: each is a fault already."""
     if isinstance(batch, Coming):
         return replace(batch, read_by=lambda note: _with_data(batch.read(note)))
     return _with_data(batch)
@@ -63,12 +62,12 @@ def _with_data(records: Records) -> Records:
 
 
 def named(database: Database, *snapshots: Snapshot) -> Named:
-    """A database as sinks know it.
+    """Return a database as sinks know it.
 
     Args:
-        database: it.
-        snapshots: where its records come from, so that those of the engine's own databases are
-            told as what they mean: one, or the two that are compared.
+        database: the database.
+        snapshots: sources of its records, needed to decode those of the engine's own databases:
+            one, or the two that are compared.
     """
     typed = None
     if snapshots and database.is_internal:
@@ -80,6 +79,6 @@ def named(database: Database, *snapshots: Snapshot) -> Named:
 
 
 def _side(records: Records, row: int) -> int:
-    """Of a comparison, which of the two a record is of."""
+    """Return the index of the snapshot that a record of a comparison comes from."""
     change = getattr(records, "change", None)
     return 0 if change is None else int(change[row]) & 1

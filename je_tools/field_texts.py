@@ -1,4 +1,4 @@
-"""The values of an entry's fields for a person: LSNs, times, bits and keys spelled out."""
+"""Field values of an entry as text for people: LSNs, times, bits and keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from je_tools.meanings import HEADER_BITS, NAME_OPERATIONS, bits_of, bits_text
 from je_tools.plain import is_lsn, printable
 
 TEXT_LIMIT = 120
-"""Characters of a text, and numbers of a list, that are spelled; the bytes hold the rest."""
+"""Largest number of characters of a text that are shown; the bytes hold the rest."""
 
 _LIST_LIMIT = 12
 _HOURS_IN_BOOLEANS = 0x20
@@ -29,21 +29,21 @@ _SEQUENCE_TOP = 0x7FFFFFFF
 
 
 def last_name(path: str) -> str:
-    """The field's own name in a path: `key` of `slots[2].key`."""
+    """Return the field's own name in a path: `key` for `slots[2].key`."""
     return _INDEX.sub("", path.rpartition(".")[2])
 
 
 def header_texts(
     header: Header, version: int, file_no: int, *, computed: int, whole: bool
 ) -> dict[str, str]:
-    """The header's fields for a person, by their names.
+    """Return the header's fields as text for people, by name.
 
     Args:
         header: the header.
         version: log version of the file.
-        file_no: its number.
+        file_no: number of the file.
         computed: checksum of the entry's bytes.
-        whole: all of them are there.
+        whole: True if all of these bytes are present.
     """
     stored = f"0x{header.checksum:08x}"
     if header.type_no == ERASED_NO:
@@ -70,7 +70,7 @@ def _header_flags(flags: int, version: int) -> str:
     if version < 8:
         del bits[VLSN_PRESENT]
     if not invisible_mask(version):
-        # The low bits are a version of the entry's own, which later releases dropped.
+        # The low bits are the entry's own version, which later releases dropped.
         own = f"entry version {flags & 0x1F}"
         high = {bit: name for bit, name in bits.items() if bit > 0x1F}
         names = bits_text(flags & 0xE0, high)
@@ -79,12 +79,12 @@ def _header_flags(flags: int, version: int) -> str:
 
 
 class FieldContext(Struct, frozen=True):
-    """An entry's fields by their paths, which the text of another may need.
+    """Fields of an entry by path, which the text of another field may need.
 
     Attributes:
-        type_no, family: what the entry is; no family where the number is no entry type's.
+        type_no, family: type of the entry; no family for an unknown type number.
         version: log version of the file.
-        values: every field that was decoded.
+        values: all decoded fields.
     """
 
     type_no: int
@@ -93,7 +93,7 @@ class FieldContext(Struct, frozen=True):
     values: Mapping[str, Value]
 
     def text_of(self, path: str, value: Value) -> str:
-        """The value of a field, on one line without control characters."""
+        """Return the value of a field on one line, without control characters."""
         name = last_name(path)
         own = _OWN.get((type_name(self.type_no), path))
         if own and isinstance(value, bytes):
@@ -126,13 +126,13 @@ class FieldContext(Struct, frozen=True):
         return str(value)
 
     def sibling(self, path: str, name: str) -> Value:
-        """The value of the field `name` in the same slot, or of the node; None where absent."""
+        """Return the field `name` of the same slot, else of the node; None if absent."""
         scope, dot, _ = path.rpartition(".")
         return self.values.get(f"{scope}{dot}{name}", self.values.get(name))
 
 
 def bytes_text(value: bytes) -> str:
-    """Bytes as quoted text where they are text, else how many there are."""
+    """Return bytes as quoted text if printable, else their number and a long if they may be one."""
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
@@ -146,25 +146,25 @@ def bytes_text(value: bytes) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text in quotes, cut where it is long; what does not print is escaped."""
+    """Return text in quotes, cut to TEXT_LIMIT, with unprintable characters escaped."""
     cut = len(text) > TEXT_LIMIT
     return f'"{printable(text[:TEXT_LIMIT])}"' + (f"... ({len(text)} characters)" if cut else "")
 
 
 def list_text(values: list[int]) -> str:
-    """Numbers, the first ones of many."""
+    """Return the first numbers of a list, and the length of a long one."""
     shown = ", ".join(map(str, values[:_LIST_LIMIT]))
     more = "" if len(values) <= _LIST_LIMIT else f", ... ({len(values)} in all)"
     return shown + more if values else "none"
 
 
 def null_or_lsn(lsn: int) -> str:
-    """An LSN as 0x…/0x…, or NULL."""
+    """Return an LSN as 0x…/0x…, or NULL."""
     return "NULL" if lsn == NULL_LSN else lsn_text(lsn)
 
 
 def time_text(ms: int) -> str:
-    """A time in UTC with milliseconds; a number that is no time stays one."""
+    """Return a time in UTC with milliseconds, or the number of ms if it is out of range."""
     try:
         time = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:
@@ -173,7 +173,7 @@ def time_text(ms: int) -> str:
 
 
 def expiration_text(units: int, *, hours: bool) -> str:
-    """An expiration in days or hours since 1970."""
+    """Return an expiration, in days or hours since 1970, as a time in UTC."""
     if units == 0:
         return "none"
     try:
@@ -263,7 +263,10 @@ _BY_NAME: dict[str, Callable[[FieldContext, str, Value], str]] = {
 
 
 def _file_summary_key(key: bytes) -> str | None:
-    """Before v5 the key was decimal text. Source: FileSummaryLN.makeFullKey, JE 7.5.11."""
+    """Return file and sequence of a FileSummaryLN key; None for decimal text, as before v5.
+
+    Source: FileSummaryLN.makeFullKey, JE 7.5.11.
+    """
     if len(key) != 8:
         return None
     sequence = _SEQUENCE_TOP - int.from_bytes(key[4:])
@@ -300,4 +303,4 @@ _OWN: dict[tuple[str, str], Callable[[bytes], str | None]] = {
     ("ExtinctScanLN", "key"): _scan_key,
     ("ExtinctScanLN_TX", "key"): _scan_key,
 }
-"""Keys and data of the engine's own records that are numbers."""
+"""Formatters for keys and data of internal database records, by type and field path."""

@@ -1,4 +1,4 @@
-"""The files of a log, one row each: what is in them, and which engines open them.
+"""The files of a log, one row each: their content, and the engines that open them.
 
 Source: je-log.md "Log versions"; FileHeader and LogEntryType, JE 3.3 to 25.3.
 """
@@ -41,11 +41,11 @@ _INSIDE = {
     "vlsn-duplicate",
     "vlsn-gap",
 }
-"""Codes of which a file may have any number: only counted here."""
+"""Codes that a file may have any number of; they are only counted here."""
 
 
 class FileSeen(Struct, frozen=True):
-    """What some rows hold, in plain numbers; offsets are -1 and VLSNs 0 where there are none."""
+    """Summary of some rows in plain numbers; offsets are -1 and VLSNs 0 if there are none."""
 
     first_offset: int
     last_offset: int
@@ -58,16 +58,15 @@ class FileRow(Struct):
     """One log file.
 
     Attributes:
-        file: which one.
-        entry_count: good entries.
-        damage_count: what is wrong with it: the errors that `verify` finds in it.
-        first_lsn, last_lsn: of its good entries, the header the first; None without any.
+        file: the file.
+        entry_count: number of good entries.
+        damage_count: number of errors that `verify` finds in it.
+        first_lsn, last_lsn: of its good entries, header included; None without any.
         first_vlsn, last_vlsn: smallest and largest in the replication stream; None without any.
-        old_delta_count: old BIN-deltas (type 22) in a file that modern engines open.
-        is_old_form: holds what JE 5.0 and later cannot replay, and would have to.
-        findings: what is to be said of the file as a whole: errors, warnings, and steps of the
-            version.
-        of_directory: what is to be said of the whole directory, with its last file.
+        old_delta_count: number of old BIN-deltas (type 22) in a file that modern engines open.
+        is_old_form: True if JE 5.0 and later would have to replay entries of it, and cannot.
+        findings: findings of the file as a whole: errors, warnings, and version steps.
+        of_directory: findings of the whole directory, kept with its last file.
     """
 
     file: LogFile
@@ -84,28 +83,28 @@ class FileRow(Struct):
 
     @property
     def name(self) -> str:
-        """Its name, with that of its data directory: two files of one number are told apart."""
+        """File name, with its data directory if it has one: two files may have the same number."""
         path = self.file.path
         return path.name if path.parent == self.file.home else str(Path(*path.parts[-2:]))
 
     @property
     def version(self) -> int | None:
-        """The log version that the header names; None where the header is bad."""
+        """Log version in the header; None if the header is bad."""
         return self.file.version if self.file.header.good else None
 
     @property
     def written_by(self) -> str | None:
-        """The JE releases that write this log version."""
+        """JE releases that write this log version; None if the header is bad."""
         return None if self.version is None else releases_text(self.version)
 
     @property
     def opened_from(self) -> str | None:
-        """The lowest JE release that opens the file."""
+        """Lowest JE release that opens the file; None if the header is bad."""
         return None if self.version is None else RELEASES[self.version]
 
     @property
     def not_opened_by(self) -> str | None:
-        """The later releases that must not be given the file, and why; None where all may."""
+        """Later releases that must not open the file, with the reason; None without any."""
         if self.version is None:
             return None
         if self.is_old_form:
@@ -118,11 +117,11 @@ class FileRow(Struct):
 
     @property
     def cuts_off(self) -> bool:
-        """Whether a modern engine would take an old BIN-delta in it for the end of the log."""
+        """True if a modern engine would take an old BIN-delta in it for the end of the log."""
         return self.version is not None and bool(self.old_delta_count)
 
     def take(self, seen: FileSeen) -> None:
-        """Add what some rows hold, in the order of the file."""
+        """Add the summary of some rows, in the order of the file."""
         self.entry_count += seen.judged.entries
         file_no = self.file.file_no
         if seen.judged.entries:
@@ -136,7 +135,7 @@ class FileRow(Struct):
             self.old_delta_count += seen.judged.old_deltas.count
 
     def tell(self, found: list[Finding], errors: int) -> None:
-        """Count what is wrong with the file, and keep what is to be said of it."""
+        """Count errors of the file, and keep the findings that concern it as a whole."""
         self.damage_count += errors
         self.findings += _told(found)
 
@@ -149,7 +148,7 @@ def _told(found: list[Finding]) -> Iterator[Finding]:
 
 
 def releases_text(version: int) -> str:
-    """The releases that write a log version: `18.2 to 19.3 (exclusive)`, `25.2 and later`."""
+    """Return the releases that write a log version: `18.2 up to before 19.3`, `25.2 and later`."""
     first = RELEASES[version]
     if version == LOG_VERSION_MAX:
         return f"{first} and later"
@@ -157,11 +156,11 @@ def releases_text(version: int) -> str:
 
 
 def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
-    """Read a log and give a row for each of its files, in order.
+    """Read a log and return a row for each of its files, in order.
 
     Args:
         environment: the log.
-        scanner: how it is read; it must check sums.
+        scanner: options of the scan, which must check checksums.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -175,12 +174,12 @@ def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
 
 
 class Listing:
-    """Turns what a scan shows of a log into a row a file, and into what `verify` finds.
+    """Converter of a scan of a log into a row per file and the findings of `verify`.
 
     Attributes:
-        rows: of the files that were taken; complete when `finish` has been called.
-        totals: what the judge has counted.
-        look: gives what `take` wants to be told of rows.
+        rows: rows of the files merged so far; complete after `finish`.
+        totals: counts of the judge.
+        look: work for the scan, with results for `take`.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -190,7 +189,7 @@ class Listing:
         self.look = partial(look_at_file, look=self._judge.look)
 
     def take(self, part: Part[Any], results: Sequence[FileSeen]) -> list[Finding]:
-        """The findings of a part; all parts of the log are to be given, in log order."""
+        """Merge a part and return its findings; call for all parts of the log, in log order."""
         if not self.rows or self.rows[-1].file is not part.file:
             self.rows.append(FileRow(part.file))
         row = self.rows[-1]
@@ -202,13 +201,13 @@ class Listing:
         return found
 
     def pass_over(self, file: LogFile) -> None:
-        """Go on behind a file of which nothing, or not all, could be read."""
+        """Go on after a file of which nothing, or not all, could be read."""
         if not self.rows or self.rows[-1].file is not file:
             self.rows.append(FileRow(file))
         self._judge.pass_over()
 
     def finish(self) -> list[Finding]:
-        """The findings of the directory, when all parts have been taken."""
+        """Return the findings of the directory, after all parts are merged."""
         directory = self._judge.finish()
         for found in directory:
             numbered = (row for row in self.rows if row.file.file_no == found.file_no)
@@ -223,7 +222,7 @@ class Listing:
 
 
 def look_at_file(rows: Rows, look: Look) -> FileSeen:
-    """What some rows show of their file; runs in any thread or process, keeps no view of them."""
+    """Return a summary of some rows; runs in any thread or process, keeps no view of them."""
     good = rows.good
     index = np.flatnonzero(good)
     vlsns = rows.vlsn[good & rows.replicated & ~rows.invisible & (rows.vlsn > 0)]

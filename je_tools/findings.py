@@ -1,4 +1,4 @@
-"""Findings: what is wrong with a log, as rows. Damage is data, never an exception."""
+"""Findings: the damage of a log, as rows. Damage is data, never an exception."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from je_tools.masking import SHOWN, Masking
 
 
 class Severity(StrEnum):
-    """How bad a finding is: an error is damage, a note is worth knowing."""
+    """Severity of a finding: an error is damage, a note is worth knowing."""
 
     NOTE = "note"
     WARNING = "warning"
@@ -19,13 +19,13 @@ class Severity(StrEnum):
 
 
 class Code(Struct, frozen=True):
-    """What a finding code stands for.
+    """A finding code and its meaning.
 
     Attributes:
-        name: its spelling in every output.
-        severity: what it usually is; a finding may differ and then says why.
-        meaning: what was seen.
-        hint: what to do next.
+        name: spelling in every output.
+        severity: usual severity; a finding may differ and then says why.
+        meaning: description of what was seen.
+        hint: next step for the user.
     """
 
     name: str
@@ -459,16 +459,15 @@ CODES: dict[str, Code] = {row[0]: Code(*row) for row in _TABLE}
 
 
 class TreePlace(Struct, frozen=True):
-    """Where in a B-tree something is wrong, and which keys that costs.
+    """Place of damage in a B-tree, and the keys that it costs.
 
     Attributes:
-        database: its name, or `id:7` where it has none.
-        parent_lsn: of the node whose slot leads there, or is at fault; None for a root.
-        slot: of that node; None for all of it.
-        low, high: keys that are lost, from `low` on and below `high`, None where open; the same
-            twice for one key.
-        loses: whether any are.
-        masking: what is shown of them.
+        database: its name, or `id:7` if it has none.
+        parent_lsn: LSN of the node whose slot leads there, or is at fault; None for a root.
+        slot: index in that node; None for the whole node.
+        low, high: lost keys, from `low` up to and without `high`; None if open; equal for one key.
+        loses: True if keys are lost.
+        masking: masking of these keys.
     """
 
     database: str
@@ -489,7 +488,7 @@ class TreePlace(Struct, frozen=True):
 
     @property
     def lost(self) -> str:
-        """The keys in words, empty for none."""
+        """The lost keys in words; empty for none."""
         if not self.loses:
             return ""
         if self.low is not None and self.low == self.high:
@@ -502,7 +501,7 @@ class TreePlace(Struct, frozen=True):
         return f"from {low} to {high}"
 
     def row(self) -> dict[str, str | int | None]:
-        """The place as columns of text outputs, keys in hexadecimal or as they are masked."""
+        """Return the place as columns of text outputs, keys in hexadecimal or masked."""
         row: dict[str, str | int | None] = {
             "database": self.database,
             "parent_lsn": None if self.parent_lsn is None else lsn_text(self.parent_lsn),
@@ -521,15 +520,14 @@ class Finding(Struct, frozen=True):
 
     Attributes:
         code: a key of CODES.
-        severity: of this finding.
-        env: the environment, as it was named on the command line; where files were named, the
-            one that this is about.
-        file_no: number of the file, or None where it concerns the directory.
+        severity: severity of this finding.
+        env: the environment as named on the command line; the file concerned if files were named.
+        file_no: number of the file; None if the finding concerns the directory.
         offset, length: byte range in the file.
-        resume_offset: where good entries go on behind it, or None.
-        expected, found: what should be there and what is.
-        hint: what to do next.
-        tree: the place in a B-tree, for what is wrong with one.
+        resume_offset: offset of the next good entry after it, or None.
+        expected, found: expected and actual content.
+        hint: next step for the user.
+        tree: place in a B-tree, if a tree is damaged.
     """
 
     code: str
@@ -546,28 +544,28 @@ class Finding(Struct, frozen=True):
 
     @property
     def lsn(self) -> int | None:
-        """LSN of the first byte concerned."""
+        """LSN of the first byte concerned, or None."""
         if self.file_no is None or self.offset is None:
             return None
         return lsn_of(self.file_no, self.offset)
 
     @property
     def resume_lsn(self) -> int | None:
-        """LSN of the entry where reading goes on."""
+        """LSN of the entry where reading goes on, or None."""
         if self.file_no is None or self.resume_offset is None:
             return None
         return lsn_of(self.file_no, self.resume_offset)
 
     @property
     def where(self) -> str:
-        """The place in words: LSN and length, or file, or nothing for the whole directory."""
+        """The place in words: LSN and length, or the file; empty for the whole directory."""
         if self.lsn is not None:
             size = "" if self.length is None else f", {self.length:,} bytes"
             return lsn_text(self.lsn) + size
         return "" if self.file_no is None else f"{self.file_no:08x}.jdb"
 
     def text(self) -> str:
-        """The finding in one line: what, where, what should be there, what is, what to do."""
+        """Return the finding in one line: code, place, expected and found content, next step."""
         parts = [f"{self.severity.value}: {self.code}"]
         parts[0] += f" at {self.where}" if self.where else ""
         if self.tree is not None:
@@ -583,7 +581,7 @@ class Finding(Struct, frozen=True):
         return "; ".join([*parts, self.hint] if self.hint else parts)
 
     def row(self) -> dict[str, str | int | None]:
-        """The finding as the columns of every text output, LSNs spelled 0x…/0x…."""
+        """Return the finding as columns of text outputs, LSNs formatted as 0x…/0x…."""
         return {
             "code": self.code,
             "severity": self.severity.value,

@@ -1,7 +1,7 @@
-"""Entries as a running engine appends them: a log that grows at its end, across file flips.
+"""Tail: entries as a running engine appends them to the log, across file flips.
 
-Reading takes no lock. What the engine has written of an entry so far is left for the next look;
-a file that something follows is complete.
+Reading takes no lock. A partly written entry is left for the next poll; a file that another one
+follows is complete.
 
 Source: LogManager.logInternal, FileManager.syncLogEndAndFinishFile, JE 7.5.11: all of a file is
 written before the next one is created.
@@ -29,22 +29,21 @@ from je_tools.verify import Judge, Seen, Totals, file_findings
 E = TypeVar("E")
 
 POLL_SECONDS = 0.5
-"""How often it is looked whether the log has grown."""
+"""Seconds between two polls of the log."""
 
 _OPEN_TRIES = 20
 
 
 class Reading(Struct):
-    """What has been read of a log so far.
+    """Progress of reading a log.
 
     Attributes:
-        paths: what `open_environment` opens.
-        environment: the log as it was at the last look.
-        states: of each file that was read to its end, by its path.
-        judged: what is wrong with the log, where all of it was judged before it was read for
-            what is wanted of it.
-        judge: judges it while it is read.
-        told: how many errors `news` has given.
+        paths: arguments of `open_environment`.
+        environment: the log at the last poll.
+        states: states of the files that were read to their end, by path.
+        judged: totals of a judge that saw the whole log in an earlier pass.
+        judge: judge that sees the log while it is read.
+        told: number of errors that `news` has returned.
     """
 
     paths: Sequence[Path]
@@ -58,12 +57,12 @@ class Reading(Struct):
     _settled: set[Path] = field(default_factory=set)
 
     def take(self, part: Part[Any], seen: list[Seen]) -> None:
-        """Have a range judged, where all of the log is read that way."""
+        """Show a range to the judge, if the log is judged while it is read."""
         if self.judge is not None:
             self.judge.take(part, seen)
 
     def ended(self, state: FileState) -> None:
-        """Take note of a file that was read to its end; to what is known of its front, if any."""
+        """Record the state of a file that was read to its end, after that of its front, if any."""
         before = self.states.get(state.file.path)
         if before is not None:
             state.gaps[:0] = before.gaps
@@ -73,10 +72,10 @@ class Reading(Struct):
         self.states[state.file.path] = state
 
     def totals(self) -> Totals:
-        """What is wrong with the log; of one that was not judged, what its files' states tell.
+        """Return the totals of errors; without a judge, those that the files' states show.
 
-        These are of files that were read to their end, and know of bytes and headers, but not of
-        what is wrong with entries whose checksum is right.
+        The states cover files that were read to their end: bytes and headers, but not faults of
+        entries whose checksum is right.
         """
         if self.judge is not None:
             self.judge.finish()
@@ -87,10 +86,10 @@ class Reading(Struct):
         return self._of_states
 
     def news(self) -> list[Finding]:
-        """Errors that the files' states tell, that are certain, and that were not given before.
+        """Return errors in the files' states that are certain and were not returned before.
 
-        The log may still grow: what is behind the last whole entry of its last file is no damage
-        yet, nor is a file header that is not whole.
+        The log may still grow: bytes after the last whole entry of its last file are no damage
+        yet, nor is an incomplete file header.
         """
         found = self._count(is_over=False)
         self.told += len(found)
@@ -98,16 +97,16 @@ class Reading(Struct):
 
     @property
     def _of_states(self) -> Totals:
-        """Errors so far, also of files that the cleaner has deleted since."""
+        """Errors so far, including those of files that the cleaner has deleted since."""
         if self._counted is None:
             self._counted = Totals(self.environment.name)
         return self._counted
 
     def _count(self, *, is_over: bool) -> list[Finding]:
-        """Count errors that were not counted before; those of complete files are looked for once.
+        """Count and return errors not counted before; complete files are checked only once.
 
         Args:
-            is_over: nothing is waited for any more.
+            is_over: True if nothing more is awaited.
         """
         environment = self.environment
         new = []
@@ -134,18 +133,18 @@ class Reading(Struct):
         return new
 
     def goes_on(self, file: LogFile) -> None:
-        """Forget the end of a file that has grown: it was torn as seen then, and is none now."""
+        """Forget the end of a file that has grown: a tail that was torn may be complete now."""
         state = self.states.get(file.path)
         if state is not None:
             state.size = state.tail
 
 
 class Databases(Struct, frozen=True):
-    """Databases as they become known.
+    """Databases, as they become known.
 
     Attributes:
-        names: by id; those that are made meanwhile are added.
-        wanted: names and ids of those whose entries are selected; empty for all.
+        names: names by id; databases created meanwhile are added.
+        wanted: names and ids of the databases to select; empty for all.
     """
 
     names: dict[int, str] = field(default_factory=dict)
@@ -159,20 +158,20 @@ def follow(
     databases: Databases | None = None,
     tell: Callable[[list[Finding]], None] | None = None,
 ) -> Iterator[Encoded[E]]:
-    """Entries behind those that were read; without an end, but where nothing more can match.
+    """Yield entries after those already read; end only if no later entry can match.
 
-    Times are looked up in what a look has found: an entry whose transaction ends later has the
-    last time before it.
+    Times are looked up within one poll: an entry whose transaction ends later gets the last time
+    before it.
 
     Args:
-        dump: how entries are chosen and encoded.
-        reading: where to go on; kept up to date.
-        limit: how many entries at most; None for no end.
-        databases: what is known of them, kept up to date.
-        tell: takes errors, each once, as soon as they are certain.
+        dump: selection and encoding of entries.
+        reading: the position to start from; kept up to date.
+        limit: largest number of entries; None for no end.
+        databases: known databases; kept up to date.
+        tell: called with errors, each once, as soon as they are certain.
 
     Raises:
-        StoppedError: the log was cut back, or the file that was being read is gone or another.
+        StoppedError: the log was truncated, or the file being read vanished or was replaced.
         InputError: a file cannot be read.
     """
     left = limit
@@ -196,7 +195,7 @@ def follow(
 
 
 class _Follower(Generic[E]):
-    """Where following stands: the last file, and how far it has been read."""
+    """Position in a growing log: the last file, and the offset reached in it."""
 
     def __init__(self, dump: Dump[E], reading: Reading, databases: Databases) -> None:
         self.dump = dump
@@ -208,12 +207,12 @@ class _Follower(Generic[E]):
         self.at = state.tail if state else 0
 
     def is_past(self) -> bool:
-        """Whether all that comes lies behind the last LSN that is selected."""
+        """Return whether all further entries lie after the last selected LSN."""
         to_lsn = self.dump.selection.to_lsn
         return to_lsn is not None and self.last.file_no << 32 | self.at > to_lsn
 
     def look(self) -> list[LogFile]:
-        """Look at the log again; the last file, if it has grown, and those behind it."""
+        """Poll the log; return the last file if it has grown, and the files after it."""
         environment = self.reading.environment = self._open()
         order = _order(self.last)
         again = next((file for file in environment.files if _order(file) == order), None)
@@ -230,7 +229,7 @@ class _Follower(Generic[E]):
         return [again, *later] if again is not None and again.size > self.at else later
 
     def read_on(self, file: LogFile, limit: int | None) -> Iterator[Encoded[E]]:
-        """The entries of one file behind those that were read."""
+        """Yield the entries of one file after those already read."""
         if _order(file) != _order(self.last):
             self.last, self.at, self.inode = file, 0, _inode(file)
         self.reading.goes_on(file)
@@ -243,7 +242,7 @@ class _Follower(Generic[E]):
         self.at = max(self.at, state.tail) if state else self.at
 
     def _open(self) -> Environment:
-        """The log as it is now; the engine's cleaner may be deleting old files of it."""
+        """Open the log as it is now; retry while the engine's cleaner deletes files of it."""
         try:
             for _ in range(_OPEN_TRIES):
                 with suppress(StoppedError):
@@ -258,7 +257,7 @@ class _Follower(Generic[E]):
         return StoppedError(f"{self.last.path}: vanished while it was followed")
 
     def _look_ahead(self, one: Environment) -> Selection:
-        """The selection with the databases and the times that the rest of a file tells of."""
+        """Return the selection with the databases and times in the rest of a file."""
         selection = self.dump.selection
         before = selection.times
         scanner = replace(self.dump.scanner, start=self.at, progress=None)
@@ -274,7 +273,7 @@ class _Follower(Generic[E]):
 
 
 def _inode(file: LogFile) -> int:
-    """What tells a file from another of its name; 0 where there is none."""
+    """Return the inode of a file, which a replaced file does not keep; 0 without a file."""
     try:
         return file.path.stat().st_ino
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The records of a key, and every version of them that a log still holds.
+"""Records of a key, and every version of them that a log still holds.
 
 Source: je-log.md "Records" and "Recovery"; LNLogEntry, TxnEnd, JE 7.5.11 and 25.3.17.
 """
@@ -38,32 +38,32 @@ _KEYS = frozenset({"db_id", "txn_id", "key"})
 
 
 class State(StrEnum):
-    """What became of a version of a record."""
+    """Fate of a version of a record."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNFINISHED = "unfinished"
     """Its transaction has no end in the log."""
     ROLLED_BACK = "rolled back"
-    """A node of a group took it back."""
+    """Taken back by a rollback in a replication group."""
     NON_TRANSACTIONAL = "non-transactional"
     SLOT = "in a slot only"
-    """The entry has gone with its file; the tree still holds the record."""
+    """Its entry is gone with its file; the tree still holds the record."""
 
 
 class Version(Struct, frozen=True):
     """One version of a record, or its deletion.
 
     Attributes:
-        lsn: NULL_LSN where no entry is known.
-        type: the engine's name of the entry's type; None where there is only a slot.
-        key: of a database with duplicates the key alone.
-        data: None for a deletion, and where it cannot be had.
+        lsn: NULL_LSN if no entry is known.
+        type: the engine's name of the entry's type; None if there is only a slot.
+        key: without the data, in a database with duplicates.
+        data: None for a deletion, or if it cannot be read.
         txn_id: 0 outside transactions.
-        vlsn: NO_VLSN where it has none.
-        time_ms: of the record, else of the end of its transaction; None where neither has one.
-        state: what became of it.
-        is_current: whether a reader sees it.
+        vlsn: NO_VLSN if it has none.
+        time_ms: of the record, else of the end of its transaction; None if neither has one.
+        state: fate of the version.
+        is_current: True if a reader sees it.
     """
 
     lsn: int
@@ -78,7 +78,7 @@ class Version(Struct, frozen=True):
 
 
 class _Ends(Struct, frozen=True):
-    """Commits and Aborts: int64 columns, and which are Commits."""
+    """Commits and Aborts in int64 columns; `is_commit` marks the Commits."""
 
     lsn: Ints
     txn_id: Ints
@@ -86,9 +86,9 @@ class _Ends(Struct, frozen=True):
     is_commit: Mask
 
     def next_of(self, txn_ids: Ints, lsns: Ints) -> Ints:
-        """The row of the first end of each transaction behind an LSN; _NO_END where there is none.
+        """Return the row of the first end of each transaction after an LSN, or _NO_END.
 
-        An id can come again, so that only the first end behind an entry is its own.
+        Ids can be reused, so only the first end after an entry is its own.
         """
         rows = np.flatnonzero(np.isin(self.txn_id, txn_ids))
         txns = np.concatenate((self.txn_id[rows], txn_ids))
@@ -105,9 +105,9 @@ class _Ends(Struct, frozen=True):
 def records_of_key(
     snapshot: Snapshot, database: Database, pattern: KeyPattern, *, show_expired: bool = False
 ) -> Iterator[Records]:
-    """The records of a key, or of all that begin with its bytes, by a descent of the tree.
+    """Yield the records of a key, or of all keys with a prefix, by a descent of the tree.
 
-    Where a comparator of the application orders the keys the whole database is read.
+    If a comparator of the application orders the keys, the whole database is read.
     """
     if not database.comparators:
         yield from snapshot.records(database, inside=range_of(pattern), show_expired=show_expired)
@@ -119,11 +119,11 @@ def records_of_key(
 
 
 class History(Struct, frozen=True):
-    """What a log still holds of a key.
+    """Versions of a key that a log still holds.
 
     Attributes:
-        versions: in the order of the log; those of which only a slot is left stand at the end.
-        damaged_count: places of the log that could not be read, and may have held more.
+        versions: in log order; versions with only a slot are last.
+        damaged_count: number of unreadable places in the log, which may have held more.
     """
 
     versions: list[Version]
@@ -131,7 +131,7 @@ class History(Struct, frozen=True):
 
 
 def history_of_key(snapshot: Snapshot, database: Database, pattern: KeyPattern) -> History:
-    """Every version of a key's records, by one scan of the log."""
+    """Return every version of a key's records, by one scan of the log."""
     work = _Collect(snapshot, database, pattern)
     found: list[Version] = []
     ends: list[_Ends] = []
@@ -160,7 +160,7 @@ def _matches(keys: Spans, pattern: KeyPattern) -> Mask:
 
 
 class _Collect(Struct, frozen=True):
-    """Work for a scan: versions of a key, all ends of transactions, how many entries are bad."""
+    """Work for a scan: versions of a key, ends of all transactions, number of bad entries."""
 
     snapshot: Snapshot
     database: Database
@@ -200,7 +200,7 @@ class _Collect(Struct, frozen=True):
             )
 
     def _parts(self, rows: Rows, table: entries.EntryTable) -> tuple[Spans, Spans]:
-        """Keys and data as an application knows them."""
+        """Return keys and data as an application sees them."""
         keys = Spans(rows.data, table.key_start, table.key_size)
         data = Spans(rows.data, table.data_start, table.data_size)
         if self.database.is_internal:
@@ -213,7 +213,7 @@ class _Collect(Struct, frozen=True):
 
 
 def _with_payloads(rows: Rows, data: Spans) -> Spans:
-    """The data of records, also of those whose entries have fields of their own instead."""
+    """Return the data of records; if an entry has fields instead of data, the bytes of these."""
     starts, sizes = data.starts.copy(), data.sizes.copy()
     for row in np.flatnonzero(_HAS_PAYLOAD[rows.type] & (sizes >= 0)).tolist():
         payload = payload_of(rows.entry_bytes(row), rows.version)
@@ -251,7 +251,7 @@ def _joined(parts: Sequence[_Ends]) -> _Ends:
 def _with_states(
     snapshot: Snapshot, versions: list[Version], parts: Sequence[_Ends]
 ) -> list[Version]:
-    """The versions in the order of the log, with what became of their transactions."""
+    """Return the versions in log order, with the outcome of their transactions."""
     versions = sorted(versions, key=lambda each: each.lsn)
     lsns = np.array([each.lsn for each in versions], np.int64)
     txn_ids = np.array([each.txn_id for each in versions], np.int64)

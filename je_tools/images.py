@@ -1,8 +1,7 @@
-"""Images of logs that must stay what they were: what is made of others is worth nothing.
+"""Images of logs, checked for files that change: results from those would be worthless.
 
-A file that becomes shorter under an image reads as zeros (`formats.image`), which look like damage.
-So whoever reads an image does it inside `unchanged` or `mapped`, and nothing that was made of it
-gets its name before these have looked.
+A file that shrinks under an image reads as zeros (`formats.image`), which look like damage. So
+images are read inside `unchanged` or `mapped`, and no output gets its name before their check.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from je_tools.formats.source import SourceError
 
 
 def map_files(parts: Sequence[Part]) -> Image:
-    """Files of a log as one array.
+    """Map files of a log as one array.
 
     Raises:
-        StoppedError: one cannot be mapped any more, or is shorter than it is said to be.
+        StoppedError: one cannot be mapped any more, or is shorter than stated.
     """
     try:
         return Image(parts)
@@ -28,10 +27,10 @@ def map_files(parts: Sequence[Part]) -> Image:
 
 
 def check_image(image: Image) -> None:
-    """Make sure that all files are as long as they were, and that all could be read.
+    """Check that all files still have their length, and that all could be read.
 
     Raises:
-        StoppedError: one is not, or its device failed, so that what was told may be wrong.
+        StoppedError: one is shorter, or its device failed, so results may be wrong.
     """
     path = image.lost()
     if path is not None:
@@ -43,10 +42,10 @@ def check_image(image: Image) -> None:
 
 @contextmanager
 def unchanged(check: Callable[[], None]) -> Iterator[None]:
-    """Call `check` when the body has ended, and where it fails, since zeros may be the reason.
+    """Call `check` when the body ends, and if it fails, since zeros may be the reason.
 
     Raises:
-        StoppedError: what `check` raises, in the place of what the body does.
+        StoppedError: raised by `check`, in place of the body's error.
     """
     try:
         yield
@@ -60,10 +59,10 @@ def unchanged(check: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def mapped(parts: Sequence[Part]) -> Iterator[Image]:
-    """Files of a log as one array, for as long as they stay what they are.
+    """Map files of a log as one array, and check at the end that they did not change.
 
     Raises:
-        StoppedError: one cannot be mapped, or is not what it was when all has been read.
+        StoppedError: one cannot be mapped, or has changed when all has been read.
     """
     image = map_files(parts)
     with unchanged(lambda: check_image(image)):

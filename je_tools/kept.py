@@ -1,4 +1,4 @@
-"""What a salvage of some files of a log would bring back, as keys that can be looked for."""
+"""Survivors: keys that a salvage of some files of a log would bring back."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from je_tools.salvage.run import Described, Salvage, salvage
 from je_tools.scan import WIDE_RANGE, Scanner
 
 _PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.int64)
-"""Up to which numbers packed ones take one byte, two, and so on."""
+"""Largest numbers whose packed form takes one byte, two bytes, and so on."""
 
 
 def whole_keys(records: Records) -> Spans:
-    """Of records of a database with duplicates the keys as they are stored.
+    """Return the stored keys of records of a database with duplicates.
 
-    There key and data stand behind each other, and behind them the length of the key.
+    A stored key is the key, the data, and the packed length of the key.
     """
     key = records.key
     tails = np.searchsorted(_PACKED_LIMITS, key.sizes).astype(np.int64) + 1
@@ -33,22 +33,22 @@ def whole_keys(records: Records) -> Spans:
 
 
 class Kept(Struct, frozen=True):
-    """A salvage, the committed records of all databases.
+    """A salvage of the committed records of all databases.
 
     Attributes:
-        salvaged: what comes back.
-        described: by id.
+        salvaged: the salvage.
+        described: descriptions of the databases, by id.
     """
 
     salvaged: Salvage
     described: dict[int, Described]
 
     def database(self, db_id: int) -> Database | None:
-        """What the entries that name databases say of one."""
+        """Return a database as the entries that name databases describe it, or None."""
         return self.salvaged.content.databases.get(db_id)
 
     def live(self) -> dict[int, Database]:
-        """Those that are not removed, as far as these entries say, but those that are not named."""
+        """Return the databases that no entry shows as removed, except those with fixed names."""
         databases = self.salvaged.content.databases
         return {
             db_id: each
@@ -57,11 +57,11 @@ class Kept(Struct, frozen=True):
         }
 
     def keys(self, db_id: int, *, two_part: bool) -> Spans:
-        """Keys of a database that come back, in no order.
+        """Return the surviving keys of a database, in no order.
 
         Args:
-            db_id: of the database.
-            two_part: as they are stored where it has duplicates.
+            db_id: id of the database.
+            two_part: return the keys of a database with duplicates as they are stored.
         """
         one = self.described.get(db_id)
         if one is None:
@@ -70,7 +70,7 @@ class Kept(Struct, frozen=True):
         rows = salvaged.rows_of(db_id)
         rows = rows[salvaged.choice.taken[rows]]
         lns, confidence = salvaged.content.lns, salvaged.choice.confidence
-        # What is not taken apart is as it is stored.
+        # Keys that `Reading` does not split are as stored.
         reading = Reading(salvaged.image, one.database.has_duplicates and not two_part)
         batches = reading.batches(lns.lsn[rows], lns.size[rows], confidence[rows])
         pieces = [batch.read().key for batch in batches]
@@ -90,9 +90,9 @@ def find_kept(
 
     Args:
         environment: the log.
-        scanner: how it is read.
-        without: numbers of files that do not count.
-        cut: number of the last file, and where in it the log ends; None for all of it.
+        scanner: options of the scan.
+        without: numbers of the files to leave out.
+        cut: number of the last file, and the offset in it where the log ends; None for all of it.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -103,7 +103,7 @@ def find_kept(
         last, size = cut
         files = [file for file in files if file.file_no <= last]
         files = [replace(f, size=size) if f.file_no == last else f for f in files]
-        # Only what is cut into ranges beforehand is read as far as it is said to go.
+        # Without `cuts` the scan reads a file to its real end, whatever `size` says.
         scanner = replace(scanner, cuts=_cuts([file.size for file in files]))
     found = salvage(
         replace(environment, files=tuple(files)), scanner, Mode.COMMITTED, internal=True

@@ -1,4 +1,4 @@
-"""Ranges of keys, as users write them and as B-trees are searched by them."""
+"""Ranges of keys, as users write them and as searches of B-trees use them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _BETWEEN = ".."
 
 
 class KeyRange(Struct, frozen=True):
-    """Keys from `low` on and below `high`, by the order of their bytes; None where open."""
+    """Keys from `low` up to and without `high`, in byte order; None if open."""
 
     low: bytes | None = None
     high: bytes | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether no key can lie in it."""
+        """True if no key can lie in it."""
         return self.low is not None and self.high is not None and self.low >= self.high
 
     def of_two_parts(self) -> KeyRange:
-        """The same range over the two-part keys of a database with duplicates."""
+        """Return the same range over the two-part keys of a database with duplicates."""
         low, high = (
             None if bound is None else join_two_part(bound, b"") for bound in (self.low, self.high)
         )
@@ -35,17 +35,17 @@ class KeyRange(Struct, frozen=True):
 
 
 def range_of(pattern: KeyPattern) -> KeyRange:
-    """The keys that a pattern stands for: one, or all that begin with its bytes."""
+    """Return the range of a pattern: one key, or all keys that begin with its bytes."""
     return KeyRange(pattern.needle, _behind(pattern))
 
 
 def parse_key_range(option: str, text: str) -> KeyRange:
-    """`FROM..TO`, both inclusive and both spelled as keys are; one of them may be left out.
+    """Parse `FROM..TO`: two keys, both inclusive, of which one may be left out.
 
     A prefix (`hex:0a*`) stands for all keys that begin with it.
 
     Raises:
-        UsageError: no `..`, not keys, or no key can lie between them.
+        UsageError: no `..`, an invalid key, or no key can lie in the range.
     """
     from je_tools.selection import parse_key
 
@@ -61,7 +61,7 @@ def parse_key_range(option: str, text: str) -> KeyRange:
 
 
 def _behind(pattern: KeyPattern) -> bytes | None:
-    """The first key behind all those of a pattern; None where there can be none."""
+    """Return the first key after all keys of a pattern, or None if there can be none."""
     if pattern.whole:
         return pattern.needle + b"\0"
     stem = pattern.needle.rstrip(b"\xff")

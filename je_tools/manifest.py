@@ -1,4 +1,4 @@
-"""The record of an examination: which bytes were read, by what, and when."""
+"""Manifest of an examination: the bytes that were read, the program, and the times."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def write_manifest(
 ) -> None:
     """Write the inputs with size and SHA-256, the version, the command and the times, as JSON.
 
-    Of a file that grows, the bytes are those that it had when the environment was opened. One with
-    sectors that cannot be read has no SHA-256.
+    A file that grows is hashed up to its size when the environment was opened. A file with
+    unreadable sectors has no SHA-256.
 
     Raises:
-        StoppedError: a file shrank or was replaced meanwhile.
-        InputError: one cannot be read any more.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read any more.
     """
     files = list(environment.files)
     if environment.marker is not None and environment.marker not in files:
@@ -70,7 +70,7 @@ def _input(file: LogFile) -> dict[str, Any]:
 
 
 def _digest(file: LogFile) -> str | None:
-    """SHA-256 of what the file had when it was opened; None where not all of it can be read."""
+    """Return the SHA-256 of a file up to its size when opened; None if not all can be read."""
     digest = hashlib.sha256()
     with Source(file.path) as source:
         if source.size < file.size:

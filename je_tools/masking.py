@@ -1,4 +1,4 @@
-"""How a person's bytes are shown: keys and values in every output go through one `Masking`."""
+"""Masking of user data: keys and values in every output go through one `Masking`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    # Help knows of masking, and has no use for numpy.
+    # `--help` imports this module, and must not load numpy.
     from je_tools.formats.arrays import Ints
     from je_tools.formats.source import Bytes
 
 HASH_SIZE = 16
-"""Bytes of a salted hash."""
+"""Size of a salted hash in bytes."""
 
 _KEY_SHOWN = 32
-"""Bytes of a key that a text for people shows."""
+"""Largest number of bytes of a key in a text for people."""
 
 
 KEY_FIELDS = frozenset(
@@ -41,18 +41,18 @@ KEY_FIELDS = frozenset(
         "root_key",
     }
 )
-"""Byte fields that can hold a person's bytes, and so go through the masking.
+"""Byte fields that can hold user data, and are masked.
 
-What stays: names of databases, comparators and triggers (names of classes), and the engine's own
-messages. Keys of a database of names are masked all the same, as every key is.
+Not masked are names of databases, comparators and triggers (names of classes), and the engine's
+own messages. Keys of a database of names are masked like all keys.
 """
 
 
 class DataMode(StrEnum):
-    """What is put in the place of keys and values."""
+    """Replacement for keys and values."""
 
     SHOW = "show"
-    """The bytes."""
+    """The bytes themselves."""
     HIDE = "hide"
     """Nothing."""
     LENGTH = "length"
@@ -64,10 +64,10 @@ class DataMode(StrEnum):
 
 
 class Masking(Struct, frozen=True):
-    """What happens to keys and values before they reach any output.
+    """Masking of keys and values in outputs.
 
     Attributes:
-        mode: what is shown.
+        mode: replacement that is shown.
         salt: secret of this run, for salted hashes.
     """
 
@@ -75,27 +75,27 @@ class Masking(Struct, frozen=True):
     salt: bytes = field(default_factory=lambda: os.urandom(32))
 
     def __repr__(self) -> str:
-        # No traceback or log may tell the salt, nor may one of rich.
+        # No traceback or log, nor one of rich, may show the salt.
         return f"Masking(mode={self.mode})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("mode", self.mode)]
 
     def text_of(self, value: bytes) -> str | None:
-        """What stands for `value` in a text output; hexadecimal where it is shown."""
+        """Return the text for `value`: hexadecimal if it is shown, None if it is hidden."""
         if self.mode is DataMode.SHOW:
             return value.hex()
         mask = self._mask()
         return mask(value) if mask else None
 
     def key_text(self, key: bytes) -> str:
-        """A key in a text for people, which shows so much of it as fits."""
+        """Return a key as a text for people, cut to _KEY_SHOWN bytes."""
         if self.mode is DataMode.SHOW:
             return f"hex:{key[:_KEY_SHOWN].hex()}" + ("..." if len(key) > _KEY_SHOWN else "")
         return self.text_of(key) or "(hidden)"
 
     def texts(self, data: Bytes, starts: Ints, sizes: Ints) -> list[str | None]:
-        """What stands for each span of `data` where the mode is not SHOW; null stays null."""
+        """Return the texts for spans of `data` if the mode is not SHOW; null stays null."""
         mask = self._mask()
         if mask is None:
             return [None] * len(starts)
@@ -118,4 +118,4 @@ class Masking(Struct, frozen=True):
 
 
 SHOWN = Masking()
-"""Everything is shown."""
+"""Masking that shows everything."""

@@ -1,4 +1,4 @@
-"""What the fields of entries mean, in words: for `explain`, and for the format's page.
+"""Field descriptions: the meaning of fields in words, for `explain` and the format's page.
 
 Source: the classes named in `formats.je.layout`.
 """
@@ -26,7 +26,7 @@ CODINGS: dict[Coding, str] = {
     Coding.GROUP: "group",
     Coding.LIST: "list",
 }
-"""The short name of each coding."""
+"""Short name of each coding."""
 
 CODING_MEANINGS: dict[Coding, str] = {
     Coding.U8: "one byte, unsigned",
@@ -48,7 +48,7 @@ CODING_MEANINGS: dict[Coding, str] = {
     Coding.GROUP: "the fields below it, one behind the other",
     Coding.LIST: "the fields below it, as often as the count before says",
 }
-"""What each coding is in bytes."""
+"""Description of the bytes of each coding."""
 
 HEADER_BITS: dict[int, str] = {
     0x80: "provisional",
@@ -140,11 +140,11 @@ NAME_OPERATIONS: dict[int, str] = {
     4: "rename",
     5: "update configuration",
 }
-"""What a NameLN did to its database."""
+"""Operations of a NameLN on its database."""
 
 
 def bits_of(family: Family | None, name: str) -> Mapping[int, str] | None:
-    """The names of the bits of a field, or None where it is no set of bits."""
+    """Return the names of the bits of a field, or None if it is not a set of bits."""
     if name == "flags" and family is Family.DB_TREE:
         return _DB_TREE_FLAGS
     if name == "flags" and family is Family.CKPT_END:
@@ -153,7 +153,7 @@ def bits_of(family: Family | None, name: str) -> Mapping[int, str] | None:
 
 
 def bits_text(value: int, bits: Mapping[int, str]) -> str:
-    """The bits that are set, by name; unnamed ones as a number."""
+    """Return the names of the bits that are set; unnamed ones as one number."""
     if bits is _TRUE:
         return "yes" if value & 1 else "no"
     names = [name for bit, name in bits.items() if value & bit]
@@ -162,7 +162,7 @@ def bits_text(value: int, bits: Mapping[int, str]) -> str:
 
 
 def condition_text(tests: tuple[Test, ...], family: Family) -> str:
-    """When a field is there, in words; empty for always."""
+    """Return the condition under which a field is present, in words; empty for always."""
     return " and ".join(_test_text(test, family) for test in tests)
 
 
@@ -190,7 +190,7 @@ _BY_FAMILY: dict[tuple[Family, str], str] = {
     (Family.DB_TREE, "flags"): "bits about the environment",
     (Family.MATCHPOINT, "master_node_id"): "node that was master",
 }
-"""Meanings of fields that are of their own in one family."""
+"""Descriptions of fields that are specific to one family."""
 
 FIELDS: dict[str, str] = {
     "abort_created_ms": "creation time of the version to go back to",
@@ -339,7 +339,7 @@ FIELDS: dict[str, str] = {
     "utilization_file_no": "file",
     "vlsn": "VLSN of the embedded record",
 }
-"""What each field means, by its name."""
+"""Description of each field, by name."""
 
 HEADER_FIELDS: dict[str, str] = {
     "checksum": "Adler-32 of everything behind it, the invisible bit taken as clear",
@@ -349,10 +349,10 @@ HEADER_FIELDS: dict[str, str] = {
     "item_size": "bytes behind the header",
     "vlsn": "place in the replication stream, which replicas agree on",
 }
-"""What each field of an entry's header means."""
+"""Description of each field of an entry's header."""
 
 
 def field_meaning(name: str, family: Family | None) -> str:
-    """What a field of an entry of `family` means; its own name in words where nothing is known."""
+    """Return the description of a field in entries of `family`; without one, its name in words."""
     own = _BY_FAMILY.get((family, name)) if family else None
     return own or FIELDS.get(name) or name.replace("_", " ")

@@ -1,8 +1,8 @@
-"""What is lost with files of a log: databases, ranges of keys, keys, and what is left of them.
+"""Losses from missing files of a log: databases, ranges of keys, single keys, and survivors.
 
-A file that is gone takes nodes of B-trees along, whose keys are known only as ranges then, and
-records, whose keys the slots of other files still tell. What is left is what `salvage` would make
-of the other files.
+A missing file takes nodes of B-trees with it, whose keys are then known only as ranges, and
+records, whose keys are still in slots of other files. The survivors are the records that `salvage`
+would get out of the other files.
 
 Source: je-log.md "Where a log ends, and what damage costs".
 """
@@ -46,19 +46,19 @@ _NO_KEYS = Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.in
 
 
 class FileState(StrEnum):
-    """Why something is lost with a file."""
+    """Reason why entries of a file are lost."""
 
     NAMED = "taken as missing"
     MISSING = "missing"
     UNREADABLE = "unreadable"
     TOO_SHORT = "too short"
-    """It is there, and ends before something that is to be in it."""
+    """It exists, and ends before an entry that should be in it."""
     DAMAGED = "damaged"
-    """It is there, and somewhere in it there is no whole entry."""
+    """It exists, and holds no whole entry at a place that should have one."""
     ERASED = "erased"
-    """It is there, and an eraser has overwritten something that is to be in it."""
+    """It exists, and an eraser has overwritten an entry that should be in it."""
     OTHER = "other entries"
-    """It is there, and holds other entries than it should."""
+    """It exists, and holds other entries than it should."""
 
 
 _BY_FOUND = {
@@ -68,17 +68,17 @@ _BY_FOUND = {
     Found.ERASED: FileState.ERASED,
     Found.GOOD: FileState.OTHER,
 }
-"""What a file is like of which this was found in a place that is lost."""
+"""State of a file, by the content found at a lost place in it."""
 
 
 class FileLoss(Struct, frozen=True):
     """A file with which something is lost, or could be.
 
     Attributes:
-        file_no: its number.
-        state: why.
-        place_count: different places in it that are named and lost.
-        reason: of a file that cannot be opened, what the system says.
+        file_no: number of the file.
+        state: reason for the loss.
+        place_count: number of different lost places in it.
+        reason: error of the operating system, for a file that cannot be opened.
     """
 
     file_no: int
@@ -88,14 +88,14 @@ class FileLoss(Struct, frozen=True):
 
 
 class LostRange(Struct, frozen=True):
-    """Keys of which the node is lost.
+    """A range of keys whose node is lost.
 
     Attributes:
-        low, high: from `low` on and below `high`; None where open.
-        level: of the node, 1 for a bottom node.
-        lsn: that is lost: of the node, or of the full version that it needs.
-        key_count: keys in it; None where nobody can say.
-        kept_count: keys of the range of which the rest of the log has a record.
+        low, high: bounds of the keys, from `low` up to and without `high`; None if open.
+        level: level of the node, 1 for a bottom node.
+        lsn: lost LSN: of the node, or of the full version that it needs.
+        key_count: number of keys in it; None if unknown.
+        kept_count: number of its keys of which the rest of the log has a record.
     """
 
     low: bytes | None
@@ -107,29 +107,29 @@ class LostRange(Struct, frozen=True):
 
     @property
     def is_everything(self) -> bool:
-        """Whether it holds every key."""
+        """True if it holds every key."""
         return self.low is None and self.high is None
 
     def holds(self, key: bytes) -> bool:
-        """Whether a key is in it, by the order of bytes."""
+        """Return whether a key is in it, in byte order."""
         return (self.low is None or self.low <= key) and (self.high is None or key < self.high)
 
 
 class Loss(Struct):
-    """What one database loses.
+    """Loss of one database.
 
     Attributes:
-        name: of the database; `id:7` where it has none.
-        db_id: its id.
-        descriptor_lsn: of the descriptor that is lost, and with it the whole database; None where
-            it is there.
-        name_lost: whether its name is.
-        ranges: in the order of keys.
-        keys: of records that are lost alone, in the order of the tree.
-        key_lsns: int64; of these records.
-        kept: bool; of which of these the rest of the log has another version.
-        whole_count: records of a database that is lost as a whole; None where nobody can say.
-        whole_kept_count: those in the rest.
+        name: name of the database; `id:7` if it has none.
+        db_id: id of the database.
+        descriptor_lsn: LSN of the lost descriptor, and with it the whole database is lost; None
+            if the descriptor exists.
+        name_lost: True if its name is lost.
+        ranges: lost ranges, in key order.
+        keys: keys of records that are lost alone, in the order of the tree.
+        key_lsns: int64; LSNs of these records.
+        kept: bool; True for those of which the rest of the log has another version.
+        whole_count: number of records of a database lost as a whole; None if unknown.
+        whole_kept_count: number of its records in the rest of the log.
     """
 
     name: str
@@ -149,17 +149,17 @@ class Loss(Struct):
 
     @property
     def is_internal(self) -> bool:
-        """Whether the database is one of the engine's own."""
+        """True if the database is one of the engine's own."""
         return self.db_id in FIXED_NAMES or self.name.startswith(INTERNAL_PREFIX)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of the database is lost."""
+        """True if the whole database is lost."""
         return self.descriptor_lsn is not None
 
     @property
     def key_count(self) -> int | None:
-        """Keys that are lost, as far as they can be counted; None where none can."""
+        """Number of lost keys, as far as they can be counted; None if none can."""
         if self.is_whole:
             return self.whole_count
         counts = [one.key_count for one in self.ranges if one.key_count is not None]
@@ -167,26 +167,26 @@ class Loss(Struct):
 
     @property
     def kept_count(self) -> int:
-        """Keys of which the rest of the log has a record."""
+        """Number of lost keys of which the rest of the log has a record."""
         in_ranges = sum(one.kept_count for one in self.ranges)
         return self.whole_kept_count + int(self.kept.sum()) + in_ranges
 
     @property
     def lsns(self) -> list[int]:
-        """All that are lost."""
+        """All lost LSNs."""
         own = [] if self.descriptor_lsn is None else [self.descriptor_lsn]
         found = [*own, *(each.lsn for each in self.ranges), *self.key_lsns.tolist()]
         return [lsn for lsn in found if lsn != NULL_LSN]
 
 
 class Report(Struct, frozen=True):
-    """What is lost with files.
+    """Losses from missing files.
 
     Attributes:
-        files: with which something is lost, that were named, or that cannot be opened.
-        losses: of the databases that lose something.
-        findings: what the engine would say of the log as it is.
-        refused: why there is no tree to look at; None where there is one.
+        files: files with losses, files that were named, and files that cannot be opened.
+        losses: losses of the databases that lose something.
+        findings: objections of the engine to the log as it is.
+        refused: reason why there is no tree to examine; None if there is one.
     """
 
     files: tuple[FileLoss, ...]
@@ -196,13 +196,13 @@ class Report(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """What is asked.
+    """Options of a search for losses.
 
     Attributes:
-        now_ms: what has expired by then is not missed.
-        without: numbers of files to be taken as missing; where the log is complete otherwise, what
-            is lost is told for the state that it is in with them.
-        to_lsn: take the log to end with the entry there.
+        now_ms: records that have expired by then are not missed.
+        without: numbers of files to treat as missing; if the log is complete otherwise, losses
+            are reported for its state with these files.
+        to_lsn: treat the entry at this LSN as the end of the log.
     """
 
     now_ms: int
@@ -211,12 +211,12 @@ class Wanted(Struct, frozen=True):
 
 
 def report_missing(environment: Environment, scanner: Scanner, wanted: Wanted) -> Report:
-    """What is lost with the files that are not there, or with some that are.
+    """Report the losses from files that are missing, or from files to treat as missing.
 
     Args:
         environment: a whole directory; its unreadable files count as missing.
-        scanner: how it is read.
-        wanted: what is asked.
+        scanner: options of the scan.
+        wanted: options of the search.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -240,12 +240,12 @@ def report_missing(environment: Environment, scanner: Scanner, wanted: Wanted) -
 def _files(
     environment: Environment, named: frozenset[int], places: Mapping[int, Sequence[Found]]
 ) -> Iterator[FileLoss]:
-    """The files by number.
+    """Yield the files of a report, by number.
 
     Args:
         environment: the log.
-        named: files that are taken as missing.
-        places: by the number of a file what was found in each place in it that is lost.
+        named: files that are treated as missing.
+        places: by file number, the content found at each lost place.
     """
     reasons = {file.file_no: file.reason for file in environment.unreadable}
     there = set(environment.numbers)
@@ -262,18 +262,18 @@ def _files(
 
 
 class _Search(Struct, frozen=True, dict=True):
-    """The search for what is lost.
+    """Search for losses.
 
     Attributes:
-        snapshot: with all files that are there.
-        wanted: what is asked.
+        snapshot: the log with all files that exist.
+        wanted: options of the search.
     """
 
     snapshot: Snapshot
     wanted: Wanted
 
     def losses(self) -> Iterator[Loss]:
-        """Of each database, those that lose nothing left out."""
+        """Yield the losses of the databases that lose something."""
         descriptors = self._of_tree(self.snapshot.databases[ID_DB])
         names = self._of_tree(self.snapshot.databases[NAME_DB])
         found = [descriptors, names, *self._of_descriptors(descriptors, names)]
@@ -292,7 +292,7 @@ class _Search(Struct, frozen=True, dict=True):
         yield from found
 
     def places(self, losses: Iterable[Loss]) -> dict[int, list[Found]]:
-        """By the number of a file, what there is in each place in it that is lost."""
+        """Return, by file number, the content found at each lost place."""
         lsns = np.unique(np.array([lsn for loss in losses for lsn in loss.lsns], np.int64))
         found = fetch(self.snapshot.image, lsns).found
         places: dict[int, list[Found]] = {}
@@ -302,7 +302,7 @@ class _Search(Struct, frozen=True, dict=True):
 
     @cached_property
     def kept(self) -> Kept:
-        """What the files bring back that are left."""
+        """Survivors in the remaining files."""
         snapshot, wanted = self.snapshot, self.wanted
         cut = None
         if wanted.to_lsn is not None:
@@ -310,18 +310,18 @@ class _Search(Struct, frozen=True, dict=True):
         return find_kept(snapshot.environment, snapshot.scanner, wanted.without, cut)
 
     def is_gone(self, lsns: Ints) -> Mask:
-        """Which LSNs lie in files that are taken to be missing."""
+        """Return a mask of the LSNs that lie in files treated as missing."""
         return np.isin(lsns >> 32 & 0xFFFFFFFF, list(self.wanted.without))
 
     def _of_descriptors(self, descriptors: Loss, names: Loss) -> Iterator[Loss]:
-        """Databases whose descriptor is lost, as far as anything tells of them."""
+        """Yield databases whose descriptor is lost, as far as anything names them."""
         if not descriptors:
             return
         snapshot = self.snapshot
         lost = _Taken.by(descriptors)
         known = dict(snapshot.names)
         if names and not self.wanted.without:
-            # Else the names are those of the log as it is with all files.
+            # With files treated as missing, the snapshot still reads the names from all files.
             known = {i: each.name for i, each in self.kept.live().items()} | known
         for number in (text for text in lost.alone if text.lstrip(b"-").isdigit()):
             known.setdefault(int(number), f"id:{int(number)}")
@@ -336,7 +336,7 @@ class _Search(Struct, frozen=True, dict=True):
             yield loss
 
     def _look_for_name(self, loss: Loss, names: _Taken) -> None:
-        """Tell whether the name of a database is lost, and what it was."""
+        """Set whether the name of a database is lost, and its name if the survivors have it."""
         if loss.db_id in FIXED_NAMES:
             return
         name = self.snapshot.names.get(loss.db_id)
@@ -345,13 +345,13 @@ class _Search(Struct, frozen=True, dict=True):
             loss.name_lost = names.lsn_of(key) is not None
             return
         known = self.kept.database(loss.db_id)
-        # A database that is being removed has lost its name before.
+        # A database that is being removed had lost its name already.
         loss.name_lost = known is None or not known.removed
         if known is not None:
             loss.name = known.name
 
     def _of_tree(self, database: Database) -> Loss:
-        """What is lost of a tree, from its root down."""
+        """Return the loss of a tree, from its root down."""
         name = f"id:{database.db_id}" if database.name is None else database.name
         loss = Loss(name, database.db_id)
         tree = self.snapshot.tree(database)
@@ -369,12 +369,12 @@ class _Search(Struct, frozen=True, dict=True):
         return loss
 
     def _leaves(self, tree: Tree, children: Children, loss: Loss, known: Known) -> Iterator[Leaves]:
-        """Bottom nodes that are there; what is not goes to the loss."""
+        """Yield the bottom nodes that exist; add the ranges of lost nodes to the loss."""
         leaves = self._without_lost(tree.read(children), loss)
         if leaves.children.level <= 1:
             yield leaves
             return
-        # In a damaged tree there may be more ways than anybody can go.
+        # In a damaged tree the paths to a node can be too many to follow: visit each node once.
         again = leaves.nodes.good.copy()
         again[again] = ~known.first_times(leaves.nodes.lsn[again])
         below = tree.children_of(replace(leaves, nodes=leaves.nodes.without(again)))
@@ -401,10 +401,10 @@ class _Search(Struct, frozen=True, dict=True):
         return replace(leaves, nodes=nodes.without(is_lost))
 
     def _records(self, tree: Tree, leaves: Leaves, overlay: Overlay) -> tuple[Spans, Ints]:
-        """Keys of slots whose record is lost."""
+        """Return keys and LSNs of slots whose record is lost."""
         slots, _ = tree.slots_in_range(leaves)
         if tree.old_duplicates:
-            # What is in files that are left leads on; what is not stays a slot, and is lost.
+            # A duplicate tree in a remaining file is expanded; else its slot stays, and is lost.
             slots, _ = expanded(replace(tree, image=self.left), slots)
         _, changed = match(tree, overlay.key, slots)
         now_ms = self.snapshot.now_ms
@@ -417,7 +417,7 @@ class _Search(Struct, frozen=True, dict=True):
         return slots.key.take(lost), slots.lsn[lost]
 
     def _changed(self, tree: Tree, overlay: Overlay, loss: Loss) -> tuple[Spans, Ints]:
-        """Keys whose record recovery brings back, and that is lost."""
+        """Return keys and LSNs of records that recovery restores and that are lost."""
         reading = Reading(replace(tree, image=self.left), overlay, with_data=True, now_ms=None)
         lacking = reading.lacking_changes(0, len(overlay))
         keys, lsns = lacking.key, lacking.lsn
@@ -428,7 +428,7 @@ class _Search(Struct, frozen=True, dict=True):
 
     @cached_property
     def left(self) -> Image:
-        """The files that are left."""
+        """Image of the remaining files."""
         files = self.snapshot.end.files
         parts = [Part(each.path, each.file_no, each.version, each.size) for each in files]
         last = parts.pop()
@@ -442,7 +442,7 @@ class _Search(Struct, frozen=True, dict=True):
         return self.is_gone(lsns) | (found <= Found.NO_ENTRY)
 
     def _count(self, loss: Loss) -> None:
-        """Tell how much of a loss the files have that are left, be it older."""
+        """Count the lost keys of which the remaining files have a record, even an older one."""
         database = self.snapshot.databases.get(loss.db_id)
         if loss.is_whole or database is None:
             loss.whole_kept_count = len(self.kept.keys(loss.db_id, two_part=False))
@@ -462,7 +462,7 @@ class _Search(Struct, frozen=True, dict=True):
         ]
 
     def _keys_in(self, loss: Loss, database: Database, tree: Tree) -> list[int | None]:
-        """How many keys are in each range, where its node is there to tell."""
+        """Return the number of keys in each range; None if its node cannot be read."""
         lsns = np.array([one.lsn for one in loss.ranges], np.int64)
         is_told = self.is_gone(lsns)
         if not tree.ordered:
@@ -476,9 +476,9 @@ class _Search(Struct, frozen=True, dict=True):
 
 
 def places(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[int, int]]:
-    """From which of ascending keys on each range begins, and where it ends.
+    """Return start and end of each range as indexes into ascending keys.
 
-    Where the order of keys is not known nothing is in a range but one of all keys.
+    If the order of keys is unknown, only a range of all keys holds any.
     """
     if not tree.ordered:
         return [(0, len(keys) if one.is_everything else 0) for one in ranges]
@@ -493,12 +493,12 @@ def places(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[i
 
 
 class _Taken(Struct, frozen=True):
-    """Keys that a loss takes, of a database whose keys are ordered by their bytes.
+    """Keys of a loss, in a database whose keys are ordered by their bytes.
 
     Attributes:
-        alone: LSNs by the keys of records that are lost alone.
-        ranges: by their beginnings.
-        lows: these, the first key of all for an open one.
+        alone: LSNs of records that are lost alone, by key.
+        ranges: lost ranges, by their lower bounds.
+        lows: these bounds, empty for an open one.
     """
 
     alone: dict[bytes, int]
@@ -507,14 +507,14 @@ class _Taken(Struct, frozen=True):
 
     @classmethod
     def by(cls, loss: Loss) -> _Taken:
-        """What a loss takes."""
+        """Return the keys of a loss."""
         keys = (loss.keys[row] or b"" for row in range(len(loss.keys)))
         alone = dict(zip(keys, loss.key_lsns.tolist(), strict=True))
         ranges = sorted(loss.ranges, key=lambda one: one.low or b"")
         return cls(alone, ranges, [one.low or b"" for one in ranges])
 
     def lsn_of(self, key: bytes) -> int | None:
-        """The LSN with which a key is lost; None where it is not."""
+        """Return the LSN with which a key is lost, or None if it is not lost."""
         at = bisect_right(self.lows, key) - 1
         if key in self.alone or at < 0 or not self.ranges[at].holds(key):
             return self.alone.get(key)

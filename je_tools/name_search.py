@@ -1,4 +1,4 @@
-"""Names of the databases that a few entries belong to, without reading the whole log for them."""
+"""Name search: names of the databases of a few entries, without reading the whole log."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from je_tools.names import FIXED_NAMES, NamePart, collect_names, resolve, settle
 from je_tools.scan import Scanner
 
 LAST_SIZE = 16 << 20
-"""Bytes of the end of the log that are read for names before any are asked for."""
+"""Bytes at the end of the log that are read for names before any are requested."""
 
 _LOCK = threading.Lock()
 
 
 class NameSearch(Struct):
-    """Reads the log from its last file backwards, no further than names are asked for.
+    """Search for database names that reads the log backward, only as far as needed.
 
-    What it finds is what the whole log tells: checkpoints write the names of databases anew, and
-    of several names the last one counts.
+    It finds the same names as the whole log holds: checkpoints write the names of databases anew,
+    and of several names the last one counts.
 
     Attributes:
         environment: the log.
-        scanner: how it is read.
-        names: by id, those that were found; grows.
+        scanner: options of the scan.
+        names: names found so far, by id.
     """
 
     environment: Environment
@@ -50,14 +50,14 @@ class NameSearch(Struct):
         self.look_up_ids(set(np.unique(table.db_id[is_sure]).tolist()))
 
     def look_up_ids(self, wanted: set[int]) -> None:
-        """Find the names of some databases; those that the log does not tell stay away."""
+        """Find the names of databases by id; ids that the log does not name stay unnamed."""
         while self._unread and not wanted <= self._settled:
             with _LOCK, ThreadPoolExecutor(1) as pool:
-                # In a thread of its own: this one may be in the middle of a range it has read.
+                # In another thread: reading here would overwrite rows that this one works on.
                 pool.submit(self._read_more).result()
 
     def read_last(self) -> None:
-        """Find what the end of the log tells, and so, mostly, all that will be asked for."""
+        """Find the names at the end of the log, which are mostly all that will be requested."""
         size = 0
         while self._unread and size < LAST_SIZE:
             before = self._unread
@@ -65,7 +65,7 @@ class NameSearch(Struct):
             size += sum(file.size for file in self.environment.files[self._unread : before])
 
     def _read_more(self) -> None:
-        """Twice as many files each time: a pool of threads costs as much as a small file."""
+        """Read twice as many files each time: a pool of threads costs as much as a small file."""
         if not self._unread:
             return
         start = max(self._unread - self._step, 0)

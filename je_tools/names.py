@@ -1,9 +1,9 @@
-"""Database names by id, as the log tells them.
+"""Database names by id, as the log records them.
 
-`collect_names` is work for a scan: it picks the few entries that name databases, and
-`resolve` or `resolve_databases` puts the parts together. Of several names of a database the last
-in the log that was not taken back counts, so that entries of a renamed, emptied or removed
-database still get a name. A log without such entries costs one table look-up a row.
+`collect_names` is work for a scan: it picks the few entries that name databases; `resolve` and
+`resolve_databases` combine the parts. Of several names of a database the last in the log that was
+not taken back counts, so that entries of a renamed, emptied or removed database still get a name.
+A log without such entries costs one table look-up per row.
 
 Source: je-log.md "Databases of the engine"; DbTree, DatabaseImpl.writeToLog, JE 25.3.17.
 """
@@ -29,7 +29,7 @@ from je_tools.formats.je.types import ABORT_NO, BY_NAME, ENTRY_TYPES, Family, ma
 from je_tools.scan import Scanner
 
 FIXED_NAMES: Mapping[int, str] = {0: "_jeIdMap", 1: "_jeNameMap", -1: BEFORE_IMAGES_DB}
-"""Internal databases whose ids never change; all others are named by the log."""
+"""Internal databases whose ids never change; the log names all others."""
 
 _NAMING_NOS = [
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.NAME_LN, Family.MAP_LN)
@@ -40,32 +40,32 @@ _MAP_LN_NOS = (BY_NAME["MapLN"].no, BY_NAME["MapLN_TX"].no)
 
 _DELETED = 1
 INTERNAL_PREFIX = "_je"
-"""What names of the engine's own databases begin with."""
+"""Prefix of the names of the engine's own databases."""
 
 _OPERATION_REMOVE, _OPERATION_TRUNCATE = 2, 3
 
 
 class Event(IntEnum):
-    """What an entry says of a database."""
+    """An event of a database, as an entry records it."""
 
     NAMED = 0
-    """It has this name from here on."""
+    """The database has this name from here on."""
     UNNAMED = 1
-    """It loses this name: the first half of a renaming."""
+    """The database loses this name: the first half of a renaming."""
     REMOVED = 2
-    """It is gone."""
+    """The database is gone."""
 
 
 class NameRecord(Struct, frozen=True):
-    """One thing that an entry says of a database.
+    """One event of a database.
 
     Attributes:
-        lsn: of the entry.
-        db_id: of the database.
-        event: what happened.
-        name: its name; None where a removal does not tell.
-        txn_id: transaction of the entry, None outside transactions.
-        invisible: taken back by a rollback.
+        lsn: LSN of the entry.
+        db_id: id of the database.
+        event: the event.
+        name: its name; None if a removal does not record it.
+        txn_id: transaction of the entry; None outside transactions.
+        invisible: True if a rollback took the entry back.
     """
 
     lsn: int
@@ -77,7 +77,7 @@ class NameRecord(Struct, frozen=True):
 
 
 class NamePart(Struct, frozen=True):
-    """What some rows say of names: the records, and int64 ids of aborted transactions."""
+    """Name records of some rows, and int64 ids of aborted transactions."""
 
     records: tuple[NameRecord, ...]
     aborted: Ints
@@ -88,9 +88,9 @@ class Database(Struct):
 
     Attributes:
         db_id: its id.
-        name: the last name it had.
-        removed: whether the log says that it is gone.
-        names: every name it had, oldest first.
+        name: its last name.
+        removed: True if the log says that it is gone.
+        names: all its names, oldest first.
     """
 
     db_id: int
@@ -104,9 +104,9 @@ _NOTHING = NamePart((), _NO_IDS)
 
 
 def collect_names(rows: Rows) -> NamePart:
-    """What these rows say of database names; runs in any thread, keeps no view of the bytes.
+    """Return the name records of these rows; runs in any thread, keeps no view of the bytes.
 
-    Damaged and undecodable entries say nothing.
+    Damaged and undecodable entries are ignored.
 
     Args:
         rows: entries of one file, in log order.
@@ -120,7 +120,7 @@ def collect_names(rows: Rows) -> NamePart:
     aborted = _NO_IDS
     if len(aborts):
         decoded = decode(aborts, Family.TXN_END, wanted=frozenset({"txn_id"}))
-        # Before log version 6 none is decoded.
+        # Before log version 6 this field is not decoded.
         if decoded.fields.has("txn_id"):
             aborted = decoded.fields.number("txn_id")[~decoded.bad]
     records: list[NameRecord] = []
@@ -135,17 +135,17 @@ def collect_names(rows: Rows) -> NamePart:
 
 
 def resolve(parts: Iterable[NamePart]) -> dict[int, str]:
-    """Database names by id, from what `collect_names` gave for each range, in log order.
+    """Return database names by id from the results of `collect_names`, in log order.
 
-    Removed databases keep their last name; an id that the log never names is not in the result.
+    Removed databases keep their last name; ids that the log never names are absent.
     """
     return {db_id: database.name for db_id, database in resolve_databases(parts).items()}
 
 
 def resolve_databases(parts: Iterable[NamePart]) -> dict[int, Database]:
-    """As `resolve`, with the earlier names of each database and whether it is gone.
+    """Return databases by id: as `resolve`, with their earlier names and whether they are gone.
 
-    What an abort or a rollback took back counts only for a database that nothing else names.
+    Records that an abort or a rollback took back count only if nothing else names the database.
     """
     parts = list(parts)
     records = [record for part in parts for record in part.records]
@@ -159,16 +159,16 @@ def resolve_databases(parts: Iterable[NamePart]) -> dict[int, Database]:
             _apply(found, record)
     for record in taken_back:
         if record.event is Event.NAMED and record.name is not None:
-            # Its entries are in the log all the same, and nobody else had this id.
+            # Its entries are still in the log, and no other database had this id.
             gone = Database(record.db_id, record.name, True, [record.name])
             found.setdefault(record.db_id, gone)
     return found
 
 
 def names_within(environment: Environment, seconds: float) -> dict[int, str]:
-    """As `resolve`, from as much of the end of the log as is read in some time, unsummed.
+    """Return names as `resolve`, from as much of the log's end as can be read in some seconds.
 
-    In plain Python: there is no time to compile anything.
+    Checksums are not verified.
     """
     until = time.monotonic() + seconds
     scanner = Scanner(check=False, threads=1)
@@ -186,7 +186,7 @@ def names_within(environment: Environment, seconds: float) -> dict[int, str]:
 
 
 def settled_ids(parts: Iterable[NamePart]) -> set[int]:
-    """Databases whose names no earlier part of the log can change."""
+    """Return ids of databases whose names no earlier part of the log can change."""
     parts = list(parts)
     records = [record for part in parts for record in part.records]
     aborted = _aborted_ids(parts, records)
@@ -214,7 +214,7 @@ def _apply(found: dict[int, Database], record: NameRecord) -> None:
 
 
 def _aborted_ids(parts: list[NamePart], records: list[NameRecord]) -> set[int | None]:
-    """Those of the records' transactions that were aborted."""
+    """Return the transactions of the records that were aborted."""
     own = np.array([r.txn_id for r in records if r.txn_id is not None], np.int64)
     if not len(own):
         return set()
@@ -226,7 +226,7 @@ def _records(
     lsn: int, type_no: int, fields: Mapping[str, Any], invisible: bool
 ) -> list[NameRecord]:
     if "data" not in fields:
-        # Of log versions before 6 only user records are decoded.
+        # Before log version 6 only user records are decoded.
         return []
     txn_id = fields.get("txn_id")
     gone = bool(fields["data"] is None or fields["deleted"] & _DELETED)

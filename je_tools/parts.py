@@ -1,4 +1,4 @@
-"""A dump into a directory of files, each made of some log files by a process of its own."""
+"""A dump into a directory of part files, each made of some log files by a process of its own."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from je_tools.workers import open_workers, told
 
 PARTS_WANTED = 32
 PART_SIZES = (16 << 20, 64 << 20)
-"""Smallest and largest number of bytes of the log files that become one part.
+"""Smallest and largest size of the log files that become one part, in bytes.
 
-A part may be smaller, and where a log file is larger it is one by itself. In between the log is
-cut in PARTS_WANTED: enough that no process waits long for the last one.
+A part may be smaller, and a larger log file is a part by itself. In between, the log is cut into
+PARTS_WANTED parts: enough that no process waits long for the last one.
 """
 
 
 class PartDump(Struct, frozen=True):
-    """How parts are made.
+    """Writer of the parts of a dump.
 
     Attributes:
-        dump: which entries, read by one thread each part.
-        sink: the form of a part, whose `encode` is the dump's.
-        suffix: of the names of parts.
+        dump: the dump, read by one thread per part.
+        sink: format of a part, whose `encode` is the dump's.
+        suffix: suffix of the names of parts.
     """
 
     dump: Dump[Any]
@@ -56,11 +56,11 @@ class PartDump(Struct, frozen=True):
 
 
 class PartReport(Struct, frozen=True):
-    """What has been seen of the log by what wrote a part.
+    """Report on the log that was read for a part.
 
     Attributes:
-        states: of the files that were read to their end.
-        taken: the ranges without their results, and what the dump's `look` gave for each.
+        states: states of the files that were read to their end.
+        taken: the ranges without their results, with the results of the dump's `look` for each.
     """
 
     states: list[FileState] = field(default_factory=list)
@@ -75,14 +75,14 @@ def write_parts(
     threads: int,
     progress: Progress | None = None,
 ) -> list[PartReport]:
-    """Write part-00000…, in log order, to an existing directory; a report for each.
+    """Write part-00000…, in log order, to an existing directory; return a report for each.
 
     Args:
-        part_dump: what goes into them.
+        part_dump: writer of the parts.
         environment: the log.
-        directory: where they are written.
-        known: what the directory is called when all are there.
-        threads: how many are written at once, by processes.
+        directory: directory to write to.
+        known: name of the directory when all parts are there.
+        threads: number of processes that write at once.
         progress: called with the bytes of the log that have become a part.
 
     Raises:
@@ -102,7 +102,7 @@ def write_parts(
             for future in as_completed(running):
                 group, path = running[future]
                 reports[path] = future.result()
-                # Here, where nothing else is to be done, while others go on.
+                # Sync it in this process, which is idle while the workers go on.
                 settle(path)
                 if progress:
                     progress(sum(file.size for file in group.files))
@@ -115,7 +115,7 @@ def write_parts(
 
 
 def _groups(environment: Environment) -> Iterator[Environment]:
-    """The log cut between files; one group without files where there are none."""
+    """Yield the log cut between files; one group without files if there are none."""
     files = list(environment.files)
     wanted = min(max(environment.size // PARTS_WANTED, PART_SIZES[0]), PART_SIZES[1])
     for number in count():

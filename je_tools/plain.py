@@ -1,4 +1,4 @@
-"""Text of others, made safe for a terminal, a spreadsheet or a line of JSON; and names of fields.
+"""Escaping of untrusted text for terminals, spreadsheets and lines of JSON; names of fields.
 
 Names of files and databases are bytes that somebody else chose.
 """
@@ -10,20 +10,20 @@ import shlex
 
 _FORMULA = ("=", "+", "-", "@")
 
-# As `clean_text` spells a byte that is not UTF-8.
+# A byte that is not UTF-8, as `clean_text` escapes it.
 _BYTE = re.compile(r"\\x[89a-f][0-9a-f]")
 
 
 def clean_text(text: str) -> str:
-    """Text in which each byte that is not UTF-8 is spelled as a backslash, x and its digits."""
+    """Return text with each byte that is not UTF-8 escaped as a backslash, x and its digits."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def printable(text: str) -> str:
-    r"""Text on one line without anything that a terminal would obey.
+    r"""Return text on one line, without anything that a terminal would obey.
 
-    What does not print is spelled \n, \x1b and so on; bytes that are not UTF-8 as `clean_text`
-    spells them.
+    Unprintable characters become \n, \x1b and so on; bytes that are not UTF-8 are escaped as in
+    `clean_text`.
     """
     return text if text.isprintable() else "".join(map(_printable_character, text))
 
@@ -37,24 +37,24 @@ def _printable_character(character: str) -> str:
 
 
 def safe_cell(text: str) -> str:
-    """Text for a cell of CSV: printable, and nothing that a spreadsheet takes for a formula."""
+    """Return text for a cell of CSV: printable, and never a formula to a spreadsheet."""
     cell = printable(text)
-    # Spaces in front do not keep every spreadsheet from it.
+    # Some spreadsheets take a formula even after leading spaces.
     return "'" + cell if cell.lstrip().startswith(_FORMULA) else cell
 
 
 def is_lsn(name: str) -> bool:
-    """Whether a field of this name holds log sequence numbers."""
+    """Return whether a field of this name holds log sequence numbers."""
     return name == "lsn" or name.endswith("_lsn")
 
 
 def counted(number: int, word: str) -> str:
-    """`1 file`, `2 files`."""
+    """Return a number with its noun: `1 file`, `2 files`."""
     return f"{number:,} {word}{'s' * (number != 1)}"
 
 
 def quoted(path: str) -> str:
-    r"""A path as a word for bash; `$'…'` where it holds what does not print, or raw bytes."""
+    r"""Return a path as a word for bash: `$'…'` if it holds raw bytes or unprintable characters."""
     text = clean_text(path)
     if text.startswith("-"):
         text = f"./{text}"
@@ -70,7 +70,7 @@ def quoted(path: str) -> str:
 
 
 def _spelled(character: str) -> str:
-    """A character inside `$'…'`, where an escaped x would be a byte and not a character."""
+    """Escape a character for `$'…'`, in which an escaped x stands for a byte."""
     if character in "\\'":
         return f"\\{character}"
     if character.isprintable():

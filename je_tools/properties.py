@@ -1,7 +1,7 @@
-"""`je.properties` of an environment: what the engine takes from it, and its defaults.
+"""`je.properties` of an environment: the settings in it, and the engine's defaults.
 
-What a program sets is not in the log; this file overrides it. A value that the engine refuses is
-reported, and the default stands in its place.
+Settings made by a program are not in the log; this file overrides them. A value that the engine
+refuses is reported, and the default is used in its place.
 
 Source: DbConfigManager.applyFileConfig, EnvironmentParams, LongConfigParam.validateValue,
 BooleanConfigParam.validateValue, JE 7.5.11 and 25.3.17; java.util.Properties.load, Java 17.
@@ -21,7 +21,7 @@ from msgspec import Struct, field
 FILE_NAME = "je.properties"
 
 _SIZE_MAX, _DIGITS_MAX, _SHOWN = 1 << 20, 20, 60
-"""Bytes of the file, and digits of a number, that are believed; characters that are shown."""
+"""Limits: bytes of the file, digits of a number, characters of a value in a message."""
 
 FILE_MAX = "je.log.fileMax"
 DATA_DIRECTORIES = "je.log.nDataDirectories"
@@ -45,9 +45,9 @@ class Number(Struct, frozen=True):
     """A parameter that is a number.
 
     Attributes:
-        default: where it is not set.
-        least, most: what the engine takes; no bound above where `most` is None.
-        unit: of it.
+        default: value if it is not set.
+        least, most: bounds that the engine accepts; no upper bound if `most` is None.
+        unit: unit of the number.
     """
 
     default: int
@@ -66,7 +66,7 @@ NUMBERS = {
     RESERVED_DISK: Number(0, 0, None, "bytes"),
     MIN_UTILIZATION: Number(50, 0, 90, "percent"),
     MIN_FILE_UTILIZATION: Number(5, 0, 50, "percent"),
-    # The newer engines want 2 at least.
+    # Newer engines require at least 2.
     MIN_AGE: Number(2, 1, 1000, "files"),
     BIN_DELTA: Number(25, 0, 75, "percent"),
     VLSN_STRIDE: Number(10, 1, _INT_MAX, "VLSNs"),
@@ -75,7 +75,7 @@ NUMBERS = {
 }
 
 SWITCHES = {RUN_CLEANER: True, EXPUNGE: True, HALT: False, FORCE_NEW_FILE: False}
-"""Parameters that are on or off, and their defaults."""
+"""Parameters that are on or off, with their defaults."""
 
 _LONG_MAX = (1 << 63) - 1
 _NUMBER = re.compile(r"[+-]?[0-9]+")
@@ -85,16 +85,16 @@ _HEX_DIGITS = re.compile(r"[0-9a-fA-F]{4}")
 
 
 class PropertiesError(ValueError):
-    """Text that is no properties file."""
+    """Text that is not a properties file."""
 
 
 class Settings(Struct, frozen=True):
-    """What an environment's `je.properties` says.
+    """Settings in an environment's `je.properties`.
 
     Attributes:
-        texts: every property that is set, by name.
-        refused: what the engine does not take, each a sentence; it then does not open.
-        unreadable: why the file could not be read; None where it was, or is not there.
+        texts: all properties that are set, by name.
+        refused: settings that the engine refuses, each as a sentence; it then does not open.
+        unreadable: reason why the file could not be read; None if it was read or is absent.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -102,22 +102,22 @@ class Settings(Struct, frozen=True):
     unreadable: str | None = None
 
     def is_set(self, name: str) -> bool:
-        """Whether a parameter is in the file."""
+        """Return whether a parameter is in the file."""
         return name in self.texts
 
     def refusal(self, name: str) -> str | None:
-        """Why the engine does not take what a parameter is set to; None where it does."""
+        """Return the reason why the engine refuses the value of a parameter, or None."""
         return _refusal(name, self.texts[name]) if name in self.texts else None
 
     def number(self, name: str) -> int:
-        """A parameter of NUMBERS: as set, else its default."""
+        """Return a parameter of NUMBERS as set, or its default if unset or refused."""
         text = self.texts.get(name)
         if text is None or self.refusal(name) is not None:
             return NUMBERS[name].default
         return int(text)
 
     def switch(self, name: str) -> bool:
-        """A parameter of SWITCHES: as set, else its default."""
+        """Return a parameter of SWITCHES as set, or its default if unset or refused."""
         text = self.texts.get(name)
         if text is None or self.refusal(name) is not None:
             return SWITCHES[name]
@@ -125,7 +125,7 @@ class Settings(Struct, frozen=True):
 
 
 def read_settings(home: Path) -> Settings:
-    """What the `je.properties` of an environment says; the defaults where there is none."""
+    """Read the `je.properties` of an environment; without one, return the defaults."""
     try:
         data = _content(home / FILE_NAME)
     except FileNotFoundError:
@@ -141,10 +141,10 @@ def read_settings(home: Path) -> Settings:
 
 
 def _content(path: Path) -> bytes:
-    """What the file holds.
+    """Return the content of the file.
 
     Raises:
-        OSError: it cannot be read, or is none that an administrator would write: a pipe never ends.
+        OSError: it cannot be read, is too long, or is not a regular file: a pipe never ends.
     """
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -159,7 +159,7 @@ def _content(path: Path) -> bytes:
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    r"""Names and values of a properties file, in its order; of a name set twice the last value.
+    r"""Return names and values of a properties file, in its order; the last value of each name.
 
     Raises:
         PropertiesError: `\u` without four hexadecimal digits.
@@ -172,7 +172,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines with those that continue them, without comments and blank ones."""
+    """Yield lines joined with their continuations, without comments and blank lines."""
     line = ""
     for natural in re.split("\r\n|\r|\n", text):
         stripped = natural.lstrip(_BLANK)
@@ -190,7 +190,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _split(line: str) -> tuple[int, int]:
-    """Where the name ends, and where the value begins."""
+    """Return the end of the name and the start of the value."""
     at = 0
     while at < len(line) and line[at] not in "=:" + _BLANK:
         at += 2 if line[at] == "\\" else 1
@@ -230,15 +230,15 @@ def _unescaped(text: str) -> str:
 
 
 def _refusal(name: str, text: str) -> str | None:
-    """Why the engine does not take a value; None where it does, or the parameter is another."""
+    """Return the reason why the engine refuses a value, or None; unknown parameters pass."""
     said = f"{FILE_NAME} sets {name} to {text[:_SHOWN]!r}"
     if name in SWITCHES:
-        # Blanks around a number are refused, around a word they are not.
+        # The engine refuses blanks around a number, but not around a word.
         return None if text.strip().lower() in ("true", "false") else f"{said}, which is no boolean"
     if name not in NUMBERS:
         return None
     bounds = NUMBERS[name]
-    # Python converts no number that is very long.
+    # Python refuses to convert very long numbers.
     is_long = len(text.lstrip("+-0")) > _DIGITS_MAX
     if is_long or not _NUMBER.fullmatch(text) or not -_LONG_MAX <= int(text) <= _LONG_MAX:
         return f"{said}, which is no whole number"

@@ -1,4 +1,4 @@
-"""Records of a database as columns: what an application put there, and what the log knows of it."""
+"""Records of a database as columns: their keys and data, and their properties in the log."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.spans import Spans
 
 NO_VLSN = -1
-"""A record that carries no VLSN, or of which none is known."""
+"""VLSN of a record that has none, or whose VLSN is not known."""
 
 NO_TIME = 0
-"""A time that is not known, or an expiration that does not come."""
+"""An unknown time, or the expiration of a record that does not expire."""
 
 
 PIECE_ROWS = 1 << 13
 PIECE_BYTES = 2 << 20
-"""Most records that are read or encoded at once, and about how many bytes of keys and data they
-have: as much as a processor has at hand."""
+"""Largest number of records that are read or encoded at once, and about how many bytes of keys
+and data they have: as much as fits the cache of a processor."""
 
 
 class Records(Struct, frozen=True):
     """Some records of one database, in the order of its keys.
 
     Attributes:
-        key: never null; of a database with duplicates the key alone, without the data.
-        data: null where the record's data could not be had; the finding that says why is given
-            beside the records.
-        lsn: int64; of the LN that wrote the record, NULL_LSN where a slot no longer names one.
-        vlsn: int64; NO_VLSN where it has none.
-        modified_ms, created_ms: int64; NO_TIME where the log does not have them.
-        expires_ms: int64; NO_TIME where the record does not expire.
-        tombstone: bool; the application has marked it as one.
+        key: never null; without the data, in a database with duplicates.
+        data: null if the record's data could not be read; a finding beside the records says why.
+        lsn: int64; LSN of the LN that wrote the record, NULL_LSN if a slot no longer names one.
+        vlsn: int64; NO_VLSN if it has none.
+        modified_ms, created_ms: int64; NO_TIME if the log does not have them.
+        expires_ms: int64; NO_TIME if the record does not expire.
+        tombstone: bool; True if the application has marked it as one.
     """
 
     key: Spans
@@ -52,7 +51,7 @@ class Records(Struct, frozen=True):
         return len(self.lsn)
 
     def take(self, keep: npt.NDArray[Any] | slice) -> Records:
-        """The records of a mask, of an index array in its order, or of a slice."""
+        """Return the records of a mask, of an index array in its order, or of a slice."""
         return Records(
             self.key.take(keep),
             self.data.take(keep),
@@ -69,20 +68,20 @@ R = TypeVar("R", bound=Records, covariant=True)
 
 
 Note = Callable[[Any], None]
-"""Takes what was noted while records were read, whatever it is; it must pickle."""
+"""Callback for the notes made while records are read; a note must pickle."""
 
 
 def no_note(_: Any) -> None:
-    """Of what nobody wants to know."""
+    """Ignore a note."""
 
 
 class Coming(Struct, Generic[R], frozen=True):
     """Records that are not read yet.
 
     Attributes:
-        read_by: reads them, in any thread, and calls what it is given with what it notes.
-        rows, size: about how many they are, and how many bytes of keys and data they have; None
-            where that is not known yet.
+        read_by: reads them, in any thread, and passes its notes to the callback it is given.
+        rows, size: approximate number of records, and bytes of their keys and data; None if not
+            known yet.
     """
 
     read_by: Callable[[Note], R]
@@ -95,17 +94,17 @@ class Coming(Struct, Generic[R], frozen=True):
 
 
 Batch = Records | Coming[Records]
-"""Records, or such as whoever encodes them reads."""
+"""Records, or records that their encoder reads."""
 
 
 def cuts(
     sizes: npt.NDArray[Any], rows_max: int = PIECE_ROWS, bytes_max: int = PIECE_BYTES
 ) -> Iterator[slice]:
-    """Rows in runs of bounded size; a row that is larger than that is one by itself.
+    """Yield slices of rows of bounded size; a row larger than that is a slice by itself.
 
     Args:
         sizes: int64 or int32 (n,); bytes of each row.
-        rows_max, bytes_max: of a run.
+        rows_max, bytes_max: limits of a slice.
     """
     ends = np.cumsum(sizes, dtype=np.int64)
     first, count = 0, len(sizes)
@@ -118,7 +117,7 @@ def cuts(
 
 
 def no_records() -> Records:
-    """A batch of none."""
+    """Return an empty batch."""
     nothing = Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
     none = np.empty(0, np.int64)
     return Records(nothing, nothing, none, none, none, none, none, np.empty(0, np.bool_))

@@ -1,7 +1,7 @@
-"""What of a log is in use, counted anew: the entries that the trees name, and all the others.
+"""Recount of the bytes of a log that are in use: entries that trees name, and all others.
 
-One walk over the headers of all entries, and one over the trees as they are after recovery; no
-record is looked up by its key.
+It walks once over the headers of all entries, and once over the trees as they are after recovery;
+it looks up no record by its key.
 
 Source: je-log.md "Utilization"; UtilizationFileReader.processEntry, isLNActive, isINActive,
 JE 25.3.17.
@@ -36,12 +36,11 @@ class Recount(Struct):
     """Bytes of entries, by file number.
 
     Attributes:
-        total: all entries but file headers and invisible ones.
-        live_records: that slots of trees name.
-        live_nodes: that trees consist of, deltas left out, their full versions counted.
-        live_deltas: deltas that trees consist of. The engine's own recount takes them for
-            obsolete.
-        bases: of `live_nodes`, full versions that only deltas need.
+        total: all entries except file headers and invisible ones.
+        live_records: records that slots of trees name.
+        live_nodes: nodes of trees, without deltas but with their full versions.
+        live_deltas: deltas of trees. The engine's own recount counts them as obsolete.
+        bases: full versions among `live_nodes` that only deltas need.
     """
 
     total: Counter[int] = field(default_factory=Counter)
@@ -51,7 +50,7 @@ class Recount(Struct):
     bases: Counter[int] = field(default_factory=Counter)
 
     def take(self, part: Recount) -> None:
-        """Add what was counted in a part of a tree."""
+        """Add the counts of a part of a tree."""
         for mine, others in (
             (self.live_records, part.live_records),
             (self.live_nodes, part.live_nodes),
@@ -61,16 +60,16 @@ class Recount(Struct):
             mine.update(others)
 
     def obsolete_size(self, file_no: int) -> int:
-        """Bytes of a file that nothing needs, as the engine's recount has it."""
+        """Return the bytes of a file that nothing needs, as in the engine's recount."""
         live = self.live_records[file_no] + self.live_nodes[file_no]
         return max(self.total[file_no] - live, 0)
 
 
 def recount(snapshot: Snapshot) -> Recount:
-    """Count anew what of each file is in use; faults of trees are told in `snapshot.faults`."""
+    """Count the bytes of each file that are in use; add faults of trees to `snapshot.faults`."""
     counted = Recount()
     keep_freed_memory()
-    # Trees are read in steps of Python between those of machine code, which leaves cores free.
+    # Reading trees is Python between native calls and leaves cores idle: scan at the same time.
     total: Callable[[], Counter[int]] = partial(_total, snapshot)
     if snapshot.threads > 1:
         total = begin(total)
@@ -82,7 +81,7 @@ def recount(snapshot: Snapshot) -> Recount:
 
 
 def _total(snapshot: Snapshot) -> Counter[int]:
-    """Bytes of all entries but file headers and invisible ones, by file number."""
+    """Return the bytes of all entries except file headers and invisible ones, by file number."""
     end = snapshot.end.next_lsn
     total: Counter[int] = Counter()
 
@@ -104,11 +103,11 @@ def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> Non
 
 
 class Live(Struct, frozen=True):
-    """What a part of a tree consists of.
+    """Live entries of a part of a tree.
 
     Attributes:
-        records, nodes, bases, deltas: int64 LSNs; see `Recount`, `bases` apart from `nodes` here.
-        record_sizes: int64; bytes of each.
+        records, nodes, bases, deltas: int64 LSNs; as in `Recount`, but `nodes` without `bases`.
+        record_sizes: int64; bytes of each record.
     """
 
     records: Ints
@@ -122,12 +121,12 @@ T = TypeVar("T")
 
 
 def of_live(snapshot: Snapshot, database: Database, work: Callable[[Tree, Live], T]) -> Iterator[T]:
-    """What is made of the live parts of a tree; its faults are told in `snapshot.faults`.
+    """Yield results of `work` on the live parts of a tree; add its faults to `snapshot.faults`.
 
     Args:
         snapshot: the log.
-        database: one that has a root.
-        work: takes a part; in threads.
+        database: a database that has a root.
+        work: called with each part, in threads.
     """
     reading = snapshot.reading(database, with_data=False, show_expired=True)
     tree = reading.tree
@@ -139,7 +138,7 @@ def of_live(snapshot: Snapshot, database: Database, work: Callable[[Tree, Live],
     def measure(children: Children) -> tuple[T, list[Fault]]:
         leaves = tree.read(children)
         slots, alive, changes, faults = reading.alive(leaves)
-        # Data in slots, and that of duplicates, makes the record's entry obsolete at once.
+        # Embedded and duplicate data makes the record's own entry obsolete at once.
         outside = alive & (slots.data_size < 0) & (slots.lsn != NULL_LSN)
         if tree.two_part:
             outside[:] = False
@@ -169,7 +168,7 @@ _NONE = np.empty(0, np.int64)
 
 
 def _live(lsns: Ints, sizes: Ints, leaves: Leaves) -> Live:
-    """Records, and full nodes, full versions of deltas, and deltas."""
+    """Return records, full nodes, full versions of deltas, and deltas as one part."""
     nodes = leaves.logged[0]
     used = leaves.nodes.good & nodes.good
     deltas = used & nodes.is_delta
@@ -178,7 +177,7 @@ def _live(lsns: Ints, sizes: Ints, leaves: Leaves) -> Live:
 
 
 def _lns_of(reading: Reading, changes: Ints) -> Ints:
-    """LSNs of the entries that hold the records of changes, outside of slots."""
+    """Return the LSNs of the entries that hold the records of changes, outside of slots."""
     overlay = reading.overlay
     outcomes = overlay.outcome[changes]
     lsns = overlay.lsn[changes]
@@ -214,14 +213,14 @@ def _recounted(tree: Tree, live: Live) -> Recount:
 
 
 def _sizes(tree: Tree, lsns: Ints) -> Ints:
-    """Bytes of the entries at LSNs; 0 where there is none."""
+    """Return the sizes of the entries at LSNs; 0 if there is none."""
     found = fetch(tree.image, lsns, check=False)
     sizes: Ints = np.where(found.good, found.size, 0)
     return sizes
 
 
 def _by_file(tree: Tree, lsns: Ints, sizes: Ints) -> Counter[int]:
-    """Sizes summed up for each file of the log."""
+    """Return the sum of the sizes for each file of the log."""
     file_nos = tree.image.file_nos
     wanted = lsns >> 32 & 0xFFFFFFFF
     at = np.minimum(np.searchsorted(file_nos, wanted), len(file_nos) - 1)

@@ -1,4 +1,4 @@
-"""What recovery would do to a log, told and not done.
+"""Recovery plan: the changes that recovery would make to a log, without making them.
 
 Source: je-log.md "Recovery"; RecoveryManager.recover, RecoveryInfo, JE 18.3.12.
 """
@@ -41,9 +41,9 @@ class Pass(Struct, frozen=True):
     """One of the engine's passes over the interval.
 
     Attributes:
-        name: what it does.
-        entry_count: entries that it reads and that count.
-        applied_count: of them, how many change something; None where that is not counted.
+        name: description of the pass.
+        entry_count: number of entries that it reads and that count.
+        applied_count: number of those that change something; None if not counted.
     """
 
     name: str
@@ -55,12 +55,12 @@ class OpenTransaction(Struct, frozen=True):
     """A transaction of the interval without an end.
 
     Attributes:
-        txn_id: negative when it is replicated.
-        ln_count: its LNs in the interval.
-        first_lsn, last_lsn: of these.
-        replicated: a node of a group keeps it, until its master says how it ends; elsewhere it
-            is undone.
-        in_doubt: it is prepared, and its records stay locked until somebody says how it ends.
+        txn_id: negative if it is replicated.
+        ln_count: number of its LNs in the interval.
+        first_lsn, last_lsn: of these LNs.
+        replicated: True if a node of a group keeps it until its master ends it; elsewhere it is
+            undone.
+        in_doubt: True if it is prepared: its records stay locked until somebody decides its end.
     """
 
     txn_id: int
@@ -72,19 +72,19 @@ class OpenTransaction(Struct, frozen=True):
 
     @property
     def outcome(self) -> str:
-        """What becomes of it, in words."""
+        """Outcome in words."""
         if self.in_doubt:
             return "in doubt"
         return "kept by a node of a group" if self.replicated else "undone"
 
 
 class DatabaseChange(Struct, frozen=True):
-    """A name that recovery gives or takes.
+    """A name that recovery adds or removes.
 
     Attributes:
-        name: of the database.
-        db_id: of it; None where the name goes and nothing tells.
-        what: created, renamed, removed and their like, or undone.
+        name: name of the database.
+        db_id: its id; None if the name goes and nothing records the id.
+        what: the change: created, renamed, removed and so on, or undone.
     """
 
     name: str
@@ -93,12 +93,12 @@ class DatabaseChange(Struct, frozen=True):
 
 
 class LostTransaction(Struct, frozen=True):
-    """A committed transaction behind the end of the log.
+    """A committed transaction after the end of the log.
 
     Attributes:
-        txn_id, time_ms: of its Commit.
-        lsn: of its Commit.
-        ln_count: its LNs behind the end.
+        txn_id, time_ms: id and time in its Commit.
+        lsn: LSN of its Commit.
+        ln_count: number of its LNs after the end.
     """
 
     txn_id: int
@@ -108,14 +108,14 @@ class LostTransaction(Struct, frozen=True):
 
 
 class LostKeys(Struct, frozen=True):
-    """Records of one database behind the end of the log.
+    """Records of one database after the end of the log.
 
     Attributes:
-        db_id: of the database.
-        name: of it, by what is left, else by what is lost; None where neither tells.
-        is_lost: the database itself would be lost, since it was created behind the end.
-        ln_count: LNs that write its records.
-        keys: that they write, each once.
+        db_id: id of the database.
+        name: its name in the log up to the end, else in the lost part; None if neither has it.
+        is_lost: True if the database itself would be lost, since it was created after the end.
+        ln_count: number of LNs that write its records.
+        keys: keys that they write, each once.
     """
 
     db_id: int
@@ -126,17 +126,17 @@ class LostKeys(Struct, frozen=True):
 
     @property
     def key_count(self) -> int:
-        """How many keys are written."""
+        """Number of different keys that are written."""
         return len(self.keys)
 
 
 class Lost(Struct, frozen=True):
-    """What lies behind the end of a log and would be cut off.
+    """Content after the end of a log, which recovery would cut off.
 
     Attributes:
-        transactions: with a whole Commit, in the order of the log.
-        databases: that were written to.
-        size: bytes.
+        transactions: transactions with a whole Commit, in log order.
+        databases: databases that were written to.
+        size: bytes after the end.
     """
 
     transactions: tuple[LostTransaction, ...]
@@ -148,18 +148,18 @@ NOTHING_LOST = Lost((), (), 0)
 
 
 class Plan(Struct, frozen=True):
-    """What recovery would do.
+    """Changes that recovery would make.
 
     Attributes:
-        snapshot: the outcome.
-        passes: in the engine's order.
-        committed_count, aborted_count: ends of transactions in the interval.
-        open_transactions: those without an end, in the order of the log.
+        snapshot: the log after recovery.
+        passes: passes in the engine's order.
+        committed_count, aborted_count: number of Commits and Aborts in the interval.
+        open_transactions: transactions without an end, in log order.
         database_changes: names that change.
         unfinished_removals: ids of databases that no name leads to any more.
         files_needed: first and last number of the files that recovery reads.
-        lost: what is behind the end.
-        is_clean: the log ends with its checkpoint, so that nothing is written.
+        lost: content after the end.
+        is_clean: True if the log ends with its checkpoint, so that nothing is written.
     """
 
     snapshot: Snapshot
@@ -180,7 +180,7 @@ class Plan(Struct, frozen=True):
 
 
 def plan_recovery(snapshot: Snapshot) -> Plan:
-    """Undo and redo all databases, in memory, and say what came of it."""
+    """Undo and redo all databases in memory, and return the result as a plan."""
     interval, checkpoint = snapshot.interval, snapshot.checkpoint
     for db_id in snapshot.databases:
         snapshot.overlay(db_id)
@@ -296,13 +296,13 @@ def _database_changes(snapshot: Snapshot) -> tuple[DatabaseChange, ...]:
 def lost_behind(
     environment: Environment, end: LogEnd, scanner: Scanner, names: Mapping[int, str | None]
 ) -> Lost:
-    """What lies behind the end of a log.
+    """Return the content after the end of a log.
 
     Args:
         environment: the log.
-        end: where it ends.
-        scanner: how it is read.
-        names: of databases, by id.
+        end: end of the log.
+        scanner: options of the scan.
+        names: names of databases, by id.
     """
     skipped = {each.file.file_no for each in end.skipped}
     files = [
@@ -371,7 +371,7 @@ def _lost_keys(
 
 
 def _names_of(image: Image, lsns: Ints) -> dict[int, str]:
-    """Names of databases by id, as some entries give them."""
+    """Return names of databases by id from some NameLN entries."""
     found = {}
     for lsn in lsns.tolist():
         entry = fetch_entry(image, lsn)

@@ -1,6 +1,6 @@
-"""Which database and which transaction each entry names, in columns.
+"""References: the database and the transaction of each entry, in columns.
 
-Unlike `entries`, which decodes whole payloads, only what stands in front of them is read.
+Unlike `entries`, which decodes whole payloads, this reads only a few fields.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class References(Struct, frozen=True):
 
     Attributes:
         numbers: int64 columns of numbers, 0 where absent.
-        present: bool columns, whether the entry has that field.
-        sizes: int64 columns with the lengths of byte fields, -1 where null or absent.
+        present: bool columns; True if the entry has the field.
+        sizes: int64 columns with the lengths of byte fields, -1 if null or absent.
     """
 
     numbers: dict[str, Ints]
@@ -45,7 +45,7 @@ def read_references(
 
     Args:
         rows: entries of one file; damaged ones are left out.
-        types: bool (256,), the entry types to look at.
+        types: bool (256,); the entry types to read.
         numbers: names of fields that hold numbers.
         sizes: names of byte fields; only of records of the families LN and DEL_DUP_LN.
     """
@@ -73,7 +73,7 @@ def read_references(
 
 @functools.cache
 def _names_of(family: Family, version: int) -> frozenset[str]:
-    """What an entry of a family can name in this log version, lists and groups not looked into."""
+    """Return the fields of a family in this log version, without those of lists and groups."""
     return frozenset(
         declared.name
         for entry_type in ENTRY_TYPES.values()
@@ -98,7 +98,7 @@ def _read_columns(
 
 
 def _read_singles(found: References, rows: Rows, index: Ints, wanted: frozenset[str]) -> None:
-    """Entries whose fields lie behind what only single entries know: rare, or of old versions."""
+    """Read entries one by one whose fields have no columns: rare types, or old versions."""
     for row in index.tolist():
         fields = rows.fields(row)
         for name in wanted & found.numbers.keys() & fields.keys():

@@ -1,4 +1,4 @@
-"""Why the engine would not open a log, and what to do then.
+"""Refusals: the reasons why the engine would not open a log, and what to do then.
 
 Source: je-log.md "Recovery"; RecoveryManager, FileManager, JE 7.5.11 and 18.3.12.
 """
@@ -82,4 +82,4 @@ _TEXTS = {
 REFUSALS: Mapping[str, Code] = {
     str(refusal): Code(str(refusal), Severity.ERROR, *texts) for refusal, texts in _TEXTS.items()
 }
-"""What each refusal stands for, by its spelling."""
+"""Description of each refusal, by its name."""

@@ -1,9 +1,9 @@
-"""Runs work over all entries of a log: ranges in parallel, results in the order of the log.
+"""Scan: work over all entries of a log, ranges in parallel, results in log order.
 
 Each file is cut into ranges, each range is read by a thread or process of its own, and the results
-are joined here: a range counts only where its first entry is the one at which the range before it
-ended. Where that is not so (an entry longer than a range, damage across a border, an image of a
-log inside a record) the range is read again from where it must begin.
+are joined here: a range counts only if its first entry is the one at which the range before it
+ended. Otherwise (an entry longer than a range, damage across a border, an image of a log inside a
+record) the range is read again from the right offset.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.formats.source import Source, SourceChangedError, SourceError
 
 ONE_THREAD_MAX = 1 << 20
-"""Up to so many bytes of log are read by one thread: to start more takes longer."""
+"""Largest log that one thread reads, in bytes: to start more threads takes longer."""
 
 AHEAD = 2
-"""Ranges that are read or wait beyond one a thread, so that no thread idles; each costs memory."""
+"""Ranges read or waiting beyond one per thread, so that no thread idles; each costs memory."""
 
 T = TypeVar("T")
 Work = Callable[[Rows], T]
@@ -48,30 +48,30 @@ Progress = Callable[[int], None]
 Stage = Callable[[str, int], None]
 
 WIDE_RANGE = 16 << 20
-"""Bytes of a wide range."""
+"""Size of a wide range in bytes."""
 
 READ_MEMORY, RANGE_MIN = 128 << 20, 1 << 20
-"""The most bytes that the ranges of all threads have together, and the least that one has."""
+"""Largest total size of the ranges of all threads, and smallest size of one, in bytes."""
 
 NARROW_RANGE = 512 << 10
-"""What a worker process reads at once: each makes many times that of it."""
+"""Bytes that a worker process reads at once: its results take many times as much memory."""
 
 ENCODERS_MAX = 4
-"""Threads or processes that encode entries unless more are asked for: each takes up to 90 MB."""
+"""Default maximum of threads or processes that encode entries: each takes up to 90 MB."""
 
 
 class FileState(Struct):
-    """What reading one whole file has shown, besides its entries.
+    """State of a file that has been read, besides its entries.
 
     Attributes:
-        file: which one.
+        file: the file.
         size: bytes that were read.
-        gaps: damaged ranges in the middle, the first KEPT of them: the parts have all.
-        chain_breaks: where the chain of prevOffsets is broken, kept the same way.
-        bad: half-open byte ranges of entries with a wrong checksum, kept the same way.
-        tail: where the last good entry ends and nothing follows; equals `size` at a clean end.
-        last: offset of the last good entry, NO_OFFSET when there is none.
-        shift: how far behind its place in the chain that entry lies; see `reader.Place`.
+        gaps: damaged ranges in the middle; only the first KEPT, the parts have all.
+        chain_breaks: breaks in the chain of prevOffsets, limited likewise.
+        bad: half-open byte ranges of entries with a wrong checksum, limited likewise.
+        tail: end of the last good entry, after which nothing follows; `size` at a clean end.
+        last: offset of the last good entry, NO_OFFSET if there is none.
+        shift: distance of that entry from its place in the chain; see `reader.Place`.
         unreadable: byte ranges that the device did not deliver.
     """
 
@@ -87,9 +87,9 @@ class FileState(Struct):
 
 
 class Part(Struct, Generic[T], frozen=True):
-    """The results of one range, and the damage in it; the file's state behind its last range.
+    """Results and damage of one range; `end` is the file's state after its last range.
 
-    A gap comes with the part in which it is closed, which may be one behind that of its start.
+    A gap belongs to the part in which it ends, which may be a later one than that of its start.
     """
 
     file: LogFile
@@ -100,15 +100,15 @@ class Part(Struct, Generic[T], frozen=True):
 
 
 class Piece(Struct, frozen=True):
-    """A stretch of a file that is read by itself, by a process that knows nothing of the others.
+    """A section of a file that a process can read without the others.
 
-    The pieces of a file hold each of its entries once, in the order of the log.
+    The pieces of a file hold each of its entries once, in log order.
 
     Attributes:
-        file: with the size that counts, though the file may have grown since.
-        place: how reading stands where the piece begins.
-        stop: where no entry of the piece begins any more; None for the end of the file.
-        behind: how reading stands then, as it must when the piece has been read.
+        file: the file, with the size to read even if the file has grown since.
+        place: state of reading at the start of the piece.
+        stop: offset at and after which no entry of the piece begins; None for the end of the file.
+        behind: state of reading at the end, which reading the piece must reach; None if unknown.
     """
 
     file: LogFile
@@ -118,7 +118,7 @@ class Piece(Struct, frozen=True):
 
 
 class _Range(Struct, frozen=True):
-    """Entries that begin in [start, stop), and the place to read on from where it is known."""
+    """Entries that begin in [start, stop), and the place to continue from, if known."""
 
     start: int
     stop: int
@@ -126,7 +126,7 @@ class _Range(Struct, frozen=True):
 
 
 class Outcome(Struct, Generic[T], frozen=True):
-    """What reading one range on its own has shown; only this module looks into it."""
+    """Result of reading one range on its own; its fields are private to this module."""
 
     results: list[T]
     state: RangeState
@@ -134,28 +134,28 @@ class Outcome(Struct, Generic[T], frozen=True):
 
 
 STEPPING_THREADS = 2
-"""See `Scanner.stepping`."""
+"""Largest number of threads of `Scanner.stepping`."""
 
 
 class Scanner(Struct, frozen=True, dict=True):
-    """How a log is read.
+    """Options of a scan.
 
     Attributes:
-        check: sum every entry.
-        threads: how many read at once; 0 for as many as this process may use.
+        check: verify the checksum of every entry.
+        threads: number of threads; 0 for as many as this process may use.
         progress: called with the bytes of each finished range.
-        stage: called where something else begins that is not short, with what it is and how many
-            bytes `progress` will be told of, 0 where nobody knows. See `staged`.
-        start: offset at which an entry begins and reading does, in a log of one file.
-        wide: the work keeps no array of its rows, so lend them, and read long ranges, which cost
-            less each.
+        stage: called at the start of a long step, with its name and the number of bytes that
+            `progress` will report, 0 if unknown. See `staged`.
+        start: offset of the entry at which to start, in a log of one file.
+        wide: `work` keeps no array of its rows, so lend them, and read long ranges, which have
+            less overhead.
         processes: run the work in processes instead of threads, since it is mostly Python: it and
             its results must pickle.
-        cuts: into how many ranges a file is cut, where not by `range_size`; see `read_cut`.
-        readings: as many as a thread has at once make a range, about.
-        asked: gives the entries of a file that the work wants as rows, and takes of all others only
-            the survey (`reader.Asked`); None for all.
-        pack: makes the results of a range of what the work gives for its rows, where it is read.
+        cuts: number of ranges per file; 0 to use `range_size`. See `read_cut`.
+        readings: approximate number of windows of `range_size` per range.
+        asked: returns the entries of a file that the work needs as rows; the others only appear
+            in the survey (`reader.Asked`). None for all.
+        pack: builds the results of a range from those of its rows, where the range is read.
     """
 
     check: bool = True
@@ -171,19 +171,19 @@ class Scanner(Struct, frozen=True, dict=True):
     pack: Callable[[Iterator[Any]], list[Any]] = list
 
     def thread_count(self) -> int:
-        """How many threads, or processes, read a log that is not small."""
+        """Return the number of threads, or processes, for a log that is not small."""
         return self.threads or (min(self._cores, ENCODERS_MAX) if self.processes else self._cores)
 
     def threads_for(self, size: int) -> int:
-        """How many threads, or processes, read a log of `size` bytes: one where it is small."""
+        """Return the number of threads, or processes, for a log of `size` bytes."""
         return self.thread_count() if size > ONE_THREAD_MAX else 1
 
     def staged(self, label: str, size: int) -> Scanner:
-        """The same for what begins now; in silence where nobody can be told what that is.
+        """Return the scanner for a step that begins now; silent if there is no `stage`.
 
         Args:
-            label: what it is, in a word or two.
-            size: bytes that it takes; 0 where nobody knows.
+            label: name of the step, a word or two.
+            size: bytes that it processes; 0 if unknown.
         """
         if self.stage is None:
             return replace(self, progress=None)
@@ -191,14 +191,15 @@ class Scanner(Struct, frozen=True, dict=True):
         return self
 
     def advance(self, size: int) -> None:
-        """Tell of bytes that are done."""
+        """Report bytes as done."""
         if self.progress is not None:
             self.progress(size)
 
     def stepping(self) -> Scanner:
-        """The same for work that goes back to Python many times a range, over short ranges.
+        """Return the scanner for work that returns to Python many times per range.
 
-        Threads take turns at that, and more than two cost more than they give.
+        It reads short ranges in few threads: they take turns in Python, and more than two cost
+        more than they gain.
         """
         return replace(self, wide=False, threads=min(self.thread_count(), STEPPING_THREADS))
 
@@ -207,14 +208,14 @@ class Scanner(Struct, frozen=True, dict=True):
         return len(os.sched_getaffinity(0))
 
     def range_size(self) -> int:
-        """Bytes that a thread reads at once."""
+        """Return the number of bytes that a thread reads at once."""
         if self.processes and self.readings == 1:
             return min(reader.RANGE_SIZE, NARROW_RANGE)
         wanted = max(reader.RANGE_SIZE, WIDE_RANGE) if self.wide else reader.RANGE_SIZE
         return min(wanted, max(READ_MEMORY // self.thread_count(), RANGE_MIN))
 
     def scan(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
-        """Call `work` with the rows of every range, and give the results in log order.
+        """Call `work` with the rows of every range, and yield the results in log order.
 
         `work` runs in several threads (or processes) at once and must not keep views of
         `Rows.data`.
@@ -225,7 +226,7 @@ class Scanner(Struct, frozen=True, dict=True):
         """
         threads = self.threads_for(environment.size)
         with self._open_pool(threads, work) as pool:
-            # Open files are bounded by the ranges in flight: each is closed with its last one.
+            # Ranges in flight bound the number of open files: each closes with its last range.
             try:
                 for is_short, neighbours in groupby(environment.files, self._is_short):
                     files = list(neighbours)
@@ -242,11 +243,11 @@ class Scanner(Struct, frozen=True, dict=True):
                 raise StoppedError(f"{environment.name}: {reason}; try --threads 1") from error
 
     def _is_short(self, file: LogFile) -> bool:
-        """Whether one thread reads the whole file: its results are small, and one range has it."""
+        """Return whether one thread reads the whole file as one range, with small results."""
         return self.wide and not self.cuts and file.size <= self.range_size()
 
     def _open_pool(self, threads: int, work: Work[Any]) -> AbstractContextManager[Executor | None]:
-        """What reads ranges ahead; None where there is nothing to run beside each other."""
+        """Return a pool that reads ranges ahead, or None if nothing can run in parallel."""
         if threads == 1:
             return nullcontext()
         if not self.processes:
@@ -257,18 +258,18 @@ class Scanner(Struct, frozen=True, dict=True):
         return open_workers(threads, _Told(alone, work))
 
     def scan_piece(self, piece: Piece, work: Work[T]) -> Iterator[Part[T]]:
-        """As `scan`, of one piece and in this thread.
+        """Scan one piece in this thread; see `scan`.
 
         Raises:
-            StoppedError: the file is not the one any more that was cut.
+            StoppedError: the file has changed since it was cut.
             InputError: it cannot be read.
         """
         return _in_turn([_FileScan(self, piece.file, work, piece)])
 
     def cut(self, file: LogFile, size: int) -> list[Piece]:
-        """Pieces of a file of about `size` bytes each, by one walk over the headers.
+        """Cut a file into pieces of about `size` bytes, by one walk over the headers.
 
-        Where the way from entry to entry is lost a piece goes on until it is found again.
+        No piece ends inside damage: it extends to the entry at which reading goes on.
         """
         if file.size <= size:
             return [Piece(file)]
@@ -285,9 +286,9 @@ class Scanner(Struct, frozen=True, dict=True):
         return [*pieces, Piece(file, place)]
 
     def scan_backward(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
-        """As `scan`, ranges from the last to the first; rows inside each are in log order.
+        """Scan ranges from the last to the first; rows inside each range are in log order.
 
-        A file is walked forward once before, since only then its entries are known for certain.
+        Each file is first walked forward: only then are its entries certain.
         """
         for file in reversed(environment.files):
             scan = _FileScan(self, file, lambda _: None)
@@ -301,7 +302,7 @@ class Scanner(Struct, frozen=True, dict=True):
 
 
 class _FileScan(Generic[T]):
-    """One file: its ranges, and how their outcomes are joined."""
+    """Scan of one file: cuts its ranges and joins their outcomes."""
 
     def __init__(
         self,
@@ -317,17 +318,17 @@ class _FileScan(Generic[T]):
         with _explained():
             self.source = Source(file.path)
             if scanner.cuts or piece is not None:
-                # All that read a range of it must mean the same bytes.
+                # All readers of its ranges must see the same bytes.
                 self.source.limit(file.size)
         self.state = FileState(file, self.source.size)
 
     def ranges(self, place: Place) -> list[_Range]:
-        """Ranges that cover the file behind `place`, where only the first begins."""
+        """Return ranges that cover the rest of the file; only the first has the known `place`."""
         size = min(self.source.size, FILE_SIZE_MAX)
         if self.piece is not None and self.piece.stop is not None:
             size = min(size, self.piece.stop)
         first = max(place.at, place.lost_from + 1)
-        # Ranges of one size: a short one at the end costs as much Python as a long one.
+        # Ranges of equal size: a short one at the end costs as much Python as a long one.
         wanted = self.scanner.range_size() * self.scanner.readings
         count = self.scanner.cuts or max(-(-(size - first) // wanted), 1)
         step = max(-(-(size - first) // count), 1)
@@ -342,7 +343,7 @@ class _FileScan(Generic[T]):
         return _read(self.scanner, self.file, self.source, self.work, wanted)
 
     def submit(self, pool: Executor, wanted: _Range) -> Future[Outcome[T]]:
-        """Have one range read by the pool."""
+        """Submit one range to the pool."""
         if self.scanner.processes:
             return pool.submit(_read_in_worker, self.file, self.source, wanted)
         return pool.submit(self.read, wanted)
@@ -350,9 +351,9 @@ class _FileScan(Generic[T]):
     def join(
         self, outcome_of: Callable[[_Range], Outcome[T]]
     ) -> Iterator[tuple[_Range, Outcome[T]]]:
-        """Ranges that together hold each entry once, with their outcomes, in order.
+        """Yield ranges that together hold each entry once, with their outcomes, in order.
 
-        `outcome_of` gives what a range of `ranges` has shown when it was read on its own.
+        `outcome_of` returns the outcome of a range of `ranges`, read on its own.
         """
         place = Place(self.scanner.start) if self.piece is None else self.piece.place
         for planned in self.ranges(place):
@@ -376,9 +377,9 @@ class _FileScan(Generic[T]):
         self._finish()
 
     def _join_relaxed(self, place: Place) -> Generator[tuple[_Range, Outcome[T]], None, Place]:
-        """Read from a gap to which nothing behind it refers once more, on weaker evidence.
+        """Read again, on weaker evidence, from a gap to which no later entry refers.
 
-        That is where bytes are missing, so that the entries behind lie too low.
+        Bytes are missing there, so the entries after it lie too low.
         """
         place = replace(place, relaxed=True)
         for planned in self.ranges(place):
@@ -410,12 +411,12 @@ class _FileScan(Generic[T]):
 
 
 def read_cut(file: LogFile, cut: int, scanner: Scanner, work: Work[T]) -> Outcome[T]:
-    """Read one range of a file on its own, in any process; `join_cuts` puts them together.
+    """Read one range of a file on its own, in any process; `join_cuts` combines the outcomes.
 
     Args:
-        file: as it was when it was listed; what was written to it since is not read.
-        cut: which of the ranges, from 0.
-        scanner: its `cuts` tells how many ranges there are.
+        file: as it was when it was listed; bytes written to it since are not read.
+        cut: index of the range, from 0.
+        scanner: its `cuts` is the number of ranges.
         work: called with the rows of the range.
 
     Raises:
@@ -430,15 +431,15 @@ def read_cut(file: LogFile, cut: int, scanner: Scanner, work: Work[T]) -> Outcom
 def join_cuts(
     file: LogFile, outcomes: Sequence[Outcome[T]], scanner: Scanner, work: Work[T]
 ) -> Iterator[tuple[int | None, Part[T]]]:
-    """The parts of a file whose ranges were read on their own, in order.
+    """Yield the parts of a file whose ranges were read on their own, in order.
 
-    With each part comes the number of the range that it is, or None where a range did not begin
-    where the one before it ended, so that it was read again here. What does not come counts for
-    nothing. The last part, without results, is the file's end.
+    Each part comes with the index of its range, or None if the range did not begin where the one
+    before it ended, so that it was read again here. Outcomes that are not yielded do not count.
+    The last part, without results, is the file's end.
 
     Args:
         file, scanner, work: as for `read_cut`.
-        outcomes: what `read_cut` gave for the ranges, in order.
+        outcomes: outcomes of `read_cut` for the ranges, in order.
 
     Raises:
         StoppedError: the file shrank, vanished or was replaced.
@@ -454,7 +455,7 @@ def join_cuts(
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """What keeps a file from being read, as an error of ours."""
+    """Turn errors of a source into `StoppedError` and `InputError`."""
     try:
         yield
     except SourceChangedError as error:
@@ -484,7 +485,7 @@ def _read(
 
 
 class _Told(Struct, frozen=True):
-    """What a worker process is told once."""
+    """Setup that a worker process receives once."""
 
     scanner: Scanner
     work: Work[Any]
@@ -500,7 +501,7 @@ def _read_in_worker(file: LogFile, source: Source, wanted: _Range) -> Outcome[An
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Half-open spans in order, those that touch made one."""
+    """Return half-open spans in order, with adjacent ones merged."""
     merged: list[tuple[int, int]] = []
     for start, stop in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -516,13 +517,13 @@ def _part(scan: _FileScan[Any], outcome: Outcome[T], end: FileState | None = Non
 
 
 def _continues(found: RangeState, place: Place) -> bool:
-    """Whether a range that was read on its own begins where the one before it has ended."""
+    """Return whether a range read on its own begins where the one before it ended."""
     in_step = place.lost_from == NO_OFFSET and place.shift == 0
     return in_step and (found.first, found.first_prev) == (place.at, place.last)
 
 
 def _in_turn(scans: Iterable[_FileScan[T]]) -> Iterator[Part[T]]:
-    """Read each range when it is wanted, so that results of no two are held at once."""
+    """Read each range on request, so that the results of two are never held at once."""
     for scan in scans:
         for used, outcome in scan.join(scan.read):
             if scan.scanner.progress:
@@ -542,9 +543,10 @@ def _by_file(
     most: int,
     progress: Progress | None,
 ) -> Iterator[Part[T]]:
-    """Have short files read ahead, at most so many, so that little is left to do here.
+    """Read short files ahead in the pool, at most `most` at a time.
 
-    This thread would wait for Python's lock at each call of the system, and the others for it.
+    If this thread did more of it, it would wait for Python's lock at each system call, and the
+    others for it.
     """
     ahead: deque[tuple[LogFile, Future[list[Part[T]]]]] = deque()
 
@@ -567,7 +569,7 @@ def _by_file(
 
 
 def _in_order(scans: Iterable[_FileScan[T]], pool: Executor, most: int) -> Iterator[Part[T]]:
-    """Submit ranges ahead of the one that is joined, no more than keeps the threads busy."""
+    """Submit ranges ahead of the one that is joined, just enough to keep the threads busy."""
     ahead: deque[tuple[_FileScan[T], _Range, Future[Outcome[T]]]] = deque()
     coming = (
         (scan, planned) for scan in scans for planned in scan.ranges(Place(scan.scanner.start))

@@ -1,7 +1,7 @@
-"""Which entries of a log are wanted: filters on headers first, on payloads where they must be.
+"""Selection of entries: filters on headers first, then on payloads if needed.
 
-A filter that needs payloads decodes only the fields it looks at, and only of entries that the
-header filters left.
+A filter on payloads decodes only the fields it needs, and only of entries that pass the filters
+on headers.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from je_tools.times import TIME_COLUMNS, TimeIndex, Window
 
 _KEY_FIELDS = TIME_COLUMNS | {"key", "data"}
 _EARLIER_FIELDS = ("abort_key", "abort_data", "data_as_key")
-"""What a record was before, or a duplicate's value; bytes searched for are in them too."""
+"""Fields with an earlier version of a record or a duplicate's value; searches include them."""
 
 NAMED = 12
-"""Databases that an error names at most."""
+"""Largest number of databases that an error names."""
 
 _LSN = re.compile(r"0[xX]([0-9a-fA-F]{1,8})/0[xX]([0-9a-fA-F]{1,8})")
 _NUMBER_KEYS: dict[str, tuple[Callable[[int], bytes], int]] = {
@@ -37,26 +37,26 @@ _NUMBER_KEYS: dict[str, tuple[Callable[[int], bytes], int]] = {
 
 
 class KeyPattern(Struct, frozen=True):
-    """Bytes that a key must be equal to, or begin with."""
+    """Bytes that a key must equal, or begin with."""
 
     needle: bytes
     whole: bool
 
     def found_in(self, table: EntryTable) -> Mask:
-        """Which entries have such a key."""
+        """Return a mask of the entries that have such a key."""
         spans = (table.key_start, table.key_size)
         return starts_with(table.rows.data, *spans, self.needle, whole=self.whole)
 
 
 def parse_key(text: str, option: str = "--key") -> KeyPattern:
-    """A key as users write it: text, `hex:…`, `hex:…*` for a prefix, or in the form of a binding.
+    """Parse a key as users write it: text, `hex:…`, `hex:…*` for a prefix, or a binding's form.
 
     `long:N` and `int:N` are LongBinding and IntegerBinding, big endian with the sign bit flipped,
     as StarRocks and Doris key their journals; `str:…` is StringBinding, Java's UTF-8 and a zero
-    byte. Text is taken as the bytes that the shell passed, be they UTF-8 or not.
+    byte. Text stands for the bytes that the shell passed, whether UTF-8 or not.
 
     Raises:
-        UsageError: not a number, or not hexadecimal; the text begins with `option`.
+        UsageError: not a number, or not hexadecimal; the message begins with `option`.
     """
     kind, colon, rest = text.partition(":")
     if colon and kind in _NUMBER_KEYS:
@@ -71,10 +71,10 @@ def parse_key(text: str, option: str = "--key") -> KeyPattern:
 
 
 def parse_bytes(text: str) -> bytes:
-    """Bytes to search for: text, or `hex:…`.
+    """Parse bytes to search for: text, or `hex:…`.
 
     Raises:
-        UsageError: nothing to search for, or not hexadecimal.
+        UsageError: empty, or not hexadecimal.
     """
     is_hex = text.startswith("hex:")
     needle = _hex("--grep", text, text.removeprefix("hex:")) if is_hex else _bytes(text)
@@ -94,7 +94,7 @@ def _whole_number(option: str, text: str, digits: str, bits: int) -> int:
 
 
 def _bytes(text: str) -> bytes:
-    """What the shell passed; an argument that is not UTF-8 holds surrogates."""
+    """Return the bytes that the shell passed; an argument that is not UTF-8 holds surrogates."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -108,7 +108,7 @@ def _hex(option: str, text: str, digits: str) -> bytes:
 
 
 def parse_lsn(text: str) -> int:
-    """An LSN as the engine spells it, `0x3/0x1a2f`.
+    """Parse an LSN as the engine writes it, `0x3/0x1a2f`.
 
     Raises:
         UsageError: not two hexadecimal numbers of at most 8 digits.
@@ -120,12 +120,12 @@ def parse_lsn(text: str) -> int:
 
 
 def parse_types(names: Iterable[str]) -> frozenset[int]:
-    """Entry type numbers by the engine's names or by group: LN, IN, TXN, CKPT, REP.
+    """Return the entry type numbers of type names and of groups: LN, IN, TXN, CKPT, REP.
 
-    `LN` and `IN` are also names of types; as filters they are the groups, which hold these.
+    `LN` and `IN` are also names of types; here they are the groups, which hold these types.
 
     Raises:
-        UsageError: no such type or group; the text names near ones.
+        UsageError: no such type or group; the message names similar ones.
     """
     chosen: set[int] = set()
     by_name = {t.name.lower(): t for t in ENTRY_TYPES.values()}
@@ -158,11 +158,11 @@ class Selection(Struct, frozen=True):
         from_lsn, to_lsn, from_vlsn, to_vlsn: inclusive bounds.
         replicated: only entries of the replication stream.
         db_ids, txn_ids: databases and transactions.
-        keys: what an LN's key may be.
-        greps: bytes, of which some must be in an LN's key or data, present or earlier; of others
-            anywhere in the item.
-        window: when entries were written, which needs `times`.
-        times: what the whole log tells of that.
+        keys: patterns of which an LN's key must match one.
+        greps: byte strings of which one must be in an LN's key or data, current or earlier; in
+            other entries, anywhere in the item.
+        window: time of writing, which needs `times`.
+        times: times of the whole log.
     """
 
     types: frozenset[int] | None = None
@@ -180,28 +180,28 @@ class Selection(Struct, frozen=True):
 
     @property
     def needs_times(self) -> bool:
-        """Whether `times` must be given."""
+        """True if `times` must be given."""
         return self.window is not None
 
     @property
     def bounds_lsns(self) -> bool:
-        """Whether some files may hold nothing that is wanted."""
+        """True if some files may hold nothing that is selected."""
         return self.from_lsn is not None or self.to_lsn is not None
 
     @property
     def needs_payloads(self) -> bool:
-        """Whether headers alone cannot decide."""
+        """True if headers alone cannot decide."""
         has_ids = self.db_ids is not None or self.txn_ids is not None
         return has_ids or self.needs_times or bool(self.keys or self.greps)
 
     def file_is_wanted(self, file_no: int) -> bool:
-        """Whether any LSN of a file can pass."""
+        """Return whether any LSN of a file can pass."""
         first, last = file_no << 32, file_no << 32 | 0xFFFFFFFF
         too_early = self.from_lsn is not None and last < self.from_lsn
         return not too_early and (self.to_lsn is None or first <= self.to_lsn)
 
     def of_headers(self, rows: Rows) -> Rows:
-        """The rows that pass the filters on headers."""
+        """Return the rows that pass the filters on headers."""
         mask = np.ones(len(rows), np.bool_)
         if self.types is not None:
             mask &= mask_of(self.types)[rows.type]
@@ -220,7 +220,7 @@ class Selection(Struct, frozen=True):
         return rows if mask.all() else rows.take(np.flatnonzero(mask))
 
     def of_payloads(self, rows: Rows) -> Rows:
-        """The rows that pass the filters on payloads."""
+        """Return the rows that pass the filters on payloads."""
         if not self.needs_payloads or not len(rows):
             return rows
         wanted = _KEY_FIELDS.union(_EARLIER_FIELDS) if self.greps else _KEY_FIELDS
@@ -262,7 +262,7 @@ def _grep(table: EntryTable, needle: bytes) -> Mask:
 
 
 def _grep_earlier(table: EntryTable, needle: bytes) -> Mask:
-    """Where `needle` is in what a record was before, or in the value a duplicate had."""
+    """Return a mask of the entries with `needle` in an earlier version or a duplicate's value."""
     found = np.zeros(len(table), np.bool_)
     for part in table.parts:
         columns = part.decoded.fields
@@ -276,11 +276,11 @@ def _grep_earlier(table: EntryTable, needle: bytes) -> Mask:
 def database_ids(
     wanted: Iterable[str], names: Mapping[int, str], *, must_exist: bool = True
 ) -> frozenset[int]:
-    """Ids of databases given by name, by id, or as `id:7` where a name is a number too.
+    """Return ids of databases given by name, by id, or as `id:7` if a name is a number too.
 
     Raises:
-        UsageError: the log knows no such database, and one `must_exist`; the text names those
-            that it knows.
+        UsageError: the log has no such database, and one `must_exist`; the message names those
+            that it has.
     """
     ids: set[int] = set()
     for text in wanted:

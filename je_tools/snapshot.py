@@ -1,4 +1,4 @@
-"""An environment as the engine would have it after recovery, computed in memory, read-only.
+"""Snapshots: environments as the engine has them after recovery, in memory and read-only.
 
 Source: je-log.md "Recovery" and "Reading the current content"; RecoveryManager.recover,
 JE 7.5.11 and 18.3.12.
@@ -52,23 +52,23 @@ from je_tools.recovery.reading import Reading
 from je_tools.scan import Scanner
 
 REPLICATED_ENV, CONVERTED = 1, 2
-"""Bits of a DbTree's flags; the second: it was not at first. Source: DbTree, JE 7.5.11."""
+"""Bits of a DbTree's flags; CONVERTED: not replicated at first. Source: DbTree, JE 7.5.11."""
 
 ID_DB, NAME_DB = 0, 1
-"""The databases of all databases' descriptors and names."""
+"""Ids of the databases that hold the descriptors and the names of all databases."""
 
 DUPLICATES, TEMPORARY, REPLICATED_DB, PREFIXING = 0x01, 0x02, 0x04, 0x10
 """Bits of a database's flags. Source: DatabaseImpl, JE 7.5.11."""
 
 _TEMPORARY_UNTIL = 17
-"""The newest log version whose engine is known to remove temporary databases.
+"""Newest log version whose engine is known to remove temporary databases.
 
-That of version 26 has none any more, and takes one that it finds for any other. Source:
+The engine of version 26 has none any more, and treats one that it finds like any other. Source:
 DatabaseImpl, JE 18.3.12 and that of Oracle NoSQL with log version 26.
 """
 
 _REPLAYED_TWICE = 8
-"""The newest log version whose engine goes over nodes twice; JE 7.5 (version 15) does not."""
+"""Newest log version whose engine replays nodes twice; JE 7.5 (version 15) does not."""
 
 _CHECKS_CHAINS = 17
 """Log version of the engine that checks prevOffsets before it recovers."""
@@ -84,11 +84,11 @@ class Database(Struct, frozen=True):
 
     Attributes:
         db_id: its id.
-        name: None where no name leads to it, as after a removal that is not finished. Where the
-            entry is lost that leads from a name to its id, it is what the descriptor says.
+        name: None if no name leads to it, as after an unfinished removal. If the entry that maps
+            its name to its id is lost, the name in its descriptor.
         record: its descriptor as the log has it, of log version `record_version`.
-        root_lsn: of its tree's root after recovery; NULL_LSN where it has none.
-        map_ln_lsn: of its descriptor's entry; NULL_LSN for the two that the DbTree describes.
+        root_lsn: LSN of its tree's root after recovery; NULL_LSN without one.
+        map_ln_lsn: LSN of its descriptor's entry; NULL_LSN for the two that the DbTree describes.
     """
 
     db_id: int
@@ -100,27 +100,27 @@ class Database(Struct, frozen=True):
 
     @property
     def flags(self) -> int:
-        """Bits, as stored."""
+        """Flag bits, as stored."""
         return int(self.record["db_flags"])
 
     @property
     def has_duplicates(self) -> bool:
-        """Whether a key may have several records."""
+        """True if a key may have several records."""
         return bool(self.flags & DUPLICATES)
 
     @property
     def old_duplicates(self) -> bool:
-        """Whether duplicates are in the form of log versions before 8."""
+        """True if duplicates have the form of log versions before 8."""
         return self.has_duplicates and self.record_version < _TWO_PART_SINCE
 
     @property
     def is_internal(self) -> bool:
-        """Whether it is one of the engine's own."""
+        """True if it is one of the engine's own."""
         return self.db_id in (ID_DB, NAME_DB) or (self.name or "").startswith(INTERNAL_PREFIX)
 
     @property
     def comparators(self) -> tuple[bytes, ...]:
-        """Serialized comparators of the application, for keys and duplicates; mostly none."""
+        """Serialized comparators of the application, for keys and duplicates; usually none."""
         both = (self.record["btree_comparator"], self.record["dup_comparator"])
         return tuple(one for one in both if one)
 
@@ -130,21 +130,21 @@ class Snapshot(Struct, dict=True):
 
     Attributes:
         environment: the log.
-        end: where it ends.
-        checkpoint: from which recovery begins.
-        refusals: why the engine would not open it; mostly none.
-        image: the files.
-        interval: what recovery replays.
-        rules: by which it undoes and redoes.
-        now_ms: when records are taken to be read, for those that expire.
-        scanner: how the log is read.
-        databases: by id; the two of the DbTree and all that have a descriptor.
-        names: of databases by id; also such as have no descriptor.
-        lost_names: that are in use, though nobody knows of which database.
-        temporary: names that temporary databases had by id, which recovery removes.
-        faults: what is wrong with trees, as far as they have been read.
+        end: end of the log.
+        checkpoint: checkpoint at which recovery begins.
+        refusals: reasons why the engine would not open it; usually none.
+        image: image of the files.
+        interval: entries that recovery replays.
+        rules: rules by which it undoes and redoes.
+        now_ms: time at which records are read, for those that expire.
+        scanner: options of the scan.
+        databases: databases by id: the two of the DbTree and all that have a descriptor.
+        names: names of databases by id, including databases without a descriptor.
+        lost_names: names in use, of unknown databases.
+        temporary: former names by id of temporary databases, which recovery removes.
+        faults: faults of trees, as far as they have been read.
         kept_txns: ids of transactions without an end that count as committed; see `take_snapshot`.
-        to_lsn: of the entry with which the log was asked to be taken to end; None for its end.
+        to_lsn: LSN of the entry requested as the last one of the log; None for its real end.
     """
 
     environment: Environment
@@ -168,19 +168,19 @@ class Snapshot(Struct, dict=True):
 
     @property
     def threads(self) -> int:
-        """In how many threads BINs are read."""
+        """Number of threads that read BINs."""
         return self.scanner.threads_for(self.environment.size)
 
     @property
     def first_lsn(self) -> int:
-        """Of the first entry that recovery reads."""
+        """LSN of the first entry that recovery reads."""
         return _first_lsn(self.end, self.checkpoint)
 
     @functools.cached_property
     def was_crashed(self) -> bool:
-        """Whether recovery has something to do, or was the last to write a checkpoint.
+        """True if recovery has something to do, or has written the last checkpoint.
 
-        A crash can leave slots outside of what their node is given, and later closing keeps them.
+        A crash can leave slots outside of their node's range, and a later close keeps them.
         """
         if self.checkpoint.end_lsn != self.end.last_lsn:
             return True
@@ -196,12 +196,12 @@ class Snapshot(Struct, dict=True):
 
     @functools.cached_property
     def _lns_by_db(self) -> dict[int, npt.NDArray[np.int32]]:
-        """Rows of the interval's LNs, in the order of the log, by database."""
+        """Rows of the interval's LNs, in log order, by database."""
         by_db = rows_by(self.interval.lns.db_id)
         return {db_id: rows.astype(np.int32) for db_id, rows in by_db.items()}
 
     def tree(self, database: Database) -> Tree:
-        """How a database's tree is read."""
+        """Return the tree of a database."""
         order = KeyOrder(
             ordered=not database.comparators,
             two_part=database.has_duplicates and not database.old_duplicates,
@@ -225,7 +225,7 @@ class Snapshot(Struct, dict=True):
         columns = [nodes.node_id, nodes.level.astype(np.int64), nodes.key_position, key_size]
         old = np.flatnonzero(nodes.is_old_delta)
         if len(old):
-            # They have the id, the level and the key of the full version that they name.
+            # An old delta has the id, the level and the key of the full version that it names.
             entries = fetch(self.image, nodes.node_id[old])
             fulls = read_nodes(entries)
             key, level = fulls.identifier_key, fulls.level & LEVEL_MASK
@@ -239,7 +239,7 @@ class Snapshot(Struct, dict=True):
         return Replayed(nodes.lsn, node_id, level, key, order, is_twice)
 
     def root_of(self, db_id: int, record: Mapping[str, Any]) -> int:
-        """The root of a tree: what its descriptor names, or one that was logged later."""
+        """Return the root of a tree: the one in its descriptor, or one that was logged later."""
         root = int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
         nodes = self._nodes_by_db.get(db_id)
         if nodes is None or not nodes.is_root.any():
@@ -247,27 +247,27 @@ class Snapshot(Struct, dict=True):
         return max(root, int(nodes.lsn[nodes.is_root].max()))
 
     def overlay(self, db_id: int) -> Overlay:
-        """What undo and redo change in a database."""
+        """Return the changes that undo and redo make in a database."""
         if db_id not in self._overlays:
             self._overlays[db_id] = self._decide(db_id)
         return self._overlays[db_id]
 
     def change_count(self, db_id: int) -> int:
-        """How many times records of a database were written since the first that is active."""
+        """Return the number of writes to records of a database in the recovery interval."""
         return len(self.changes(db_id))
 
     def is_changed(self, db_id: int) -> bool:
-        """Whether recovery changes a record of a database, or a node was logged of it."""
+        """Return whether recovery changes a record of a database, or replays one of its nodes."""
         return db_id in self._nodes_by_db or len(self.overlay(db_id)) > 0
 
     def changes(self, db_id: int) -> npt.NDArray[np.int32]:
-        """Rows of the interval's LNs that are of a database, ascending."""
+        """Return the rows of the interval's LNs of a database, ascending."""
         return self._lns_by_db.get(db_id, np.empty(0, np.int32))
 
     def _decide(self, db_id: int) -> Overlay:
         rows = self.changes(db_id)
         database = self.databases[db_id]
-        # The engine that knows how to replay old duplicates is too old for all else here.
+        # Engines that can replay old duplicates are too old for all else here.
         if database.root_lsn == NULL_LSN or database.old_duplicates:
             rows = rows[:0]
         tree = self.tree(database)
@@ -279,7 +279,7 @@ class Snapshot(Struct, dict=True):
         return overlay
 
     def entry(self, lsn: int) -> Entry | None:
-        """One entry of the log; None where there is none that is good."""
+        """Return the entry at an LSN, or None if there is no good one."""
         return fetch_entry(self.image, lsn)
 
     def records(
@@ -290,13 +290,13 @@ class Snapshot(Struct, dict=True):
         show_expired: bool = False,
         inside: KeyRange | None = None,
     ) -> Iterator[Records]:
-        """The records of a database in the order of its keys, in batches of some thousands.
+        """Yield the records of a database in key order, in batches of some thousands.
 
         Args:
-            database: one of this snapshot.
-            with_data: else data, and what only an LN tells, is left out.
-            show_expired: also those that have expired at `now_ms`.
-            inside: only keys of this range, which only the order of bytes can tell.
+            database: a database of this snapshot.
+            with_data: include data, and properties that only an LN holds.
+            show_expired: include records that have expired at `now_ms`.
+            inside: range of keys, which requires that keys are in byte order.
         """
         reading = self.reading(database, with_data, show_expired, inside)
         for records, faults in self.in_order(reading.children(), reading.read):
@@ -312,9 +312,9 @@ class Snapshot(Struct, dict=True):
     def batches(
         self, database: Database, *, show_expired: bool = False, inside: KeyRange | None = None
     ) -> Iterator[Batch]:
-        """As `records` with data, but read by whoever gets them, who notes what is wrong with them.
+        """Yield the records of a database as `records`, in batches that the caller reads.
 
-        That is what `faults` is to be extended with, in the order of the batches.
+        Reading a batch notes its faults, with which the caller extends `faults` in batch order.
         """
         reading = self.reading(database, True, show_expired, inside)
         if not reading.is_apart:
@@ -322,13 +322,9 @@ class Snapshot(Struct, dict=True):
             return
         for children in reading.children():
             yield Coming(partial(self._read, reading, children))
-        # What is gone may have been an upper node.
+        # A page that is gone may have held an upper node.
         self._check_torn()
         self.faults.extend(reading.tree.faults)
-
-    def is_read_apart(self, database: Database) -> bool:
-        """Whether what is read of some BINs does not depend on what was read of others."""
-        return self.reading(database, True, show_expired=False).is_apart
 
     def _read(self, reading: Reading, children: Children, note: Note) -> Records:
         records, faults = reading.read(children)
@@ -337,7 +333,7 @@ class Snapshot(Struct, dict=True):
         return records
 
     def count(self, database: Database, *, show_expired: bool = False) -> int:
-        """How many records `records` gives, without making them."""
+        """Return the number of records that `records` yields, without building them."""
         reading = self.reading(database, False, show_expired)
         total = 0
         for counted, faults in self.in_order(reading.children(BINS_AT_ONCE), reading.count):
@@ -351,14 +347,14 @@ class Snapshot(Struct, dict=True):
         return total
 
     def read_upper_nodes(self, database: Database) -> None:
-        """Read all nodes of a database but its BINs, for what is wrong with them."""
+        """Read all nodes of a database except its BINs, to find their faults."""
         tree = self.tree(database)
         for _ in tree.leaf_children():
             self._check_torn()
         self.faults.extend(tree.faults)
 
     def _check_torn(self) -> None:
-        """As `check_files`, where a page could not be read."""
+        """Call `check_files` if a page could not be read."""
         if self.image.is_torn:
             self.check_files()
 
@@ -369,7 +365,7 @@ class Snapshot(Struct, dict=True):
         show_expired: bool,
         inside: KeyRange | None = None,
     ) -> Reading:
-        """How the records of a database are read; see `records`."""
+        """Return the reader of a database's records; see `records`."""
         tree = self.tree(database)
         if inside is not None and tree.two_part:
             inside = inside.of_two_parts()
@@ -382,7 +378,7 @@ class Snapshot(Struct, dict=True):
         )
 
     def in_order(self, children: Iterator[Children], work: Callable[[Children], T]) -> Iterator[T]:
-        """What BINs give, in their order, read ahead in threads.
+        """Yield the results of `work` on BINs, in their order, read ahead in threads.
 
         Raises:
             StoppedError: a file became shorter, or its device failed.
@@ -390,24 +386,24 @@ class Snapshot(Struct, dict=True):
         for each in ahead(work, children, self.threads):
             self._check_torn()
             yield each
-        # What is gone may have been an upper node.
+        # A page that is gone may have held an upper node.
         self._check_torn()
 
     def map_files(self, parts: Sequence[Part]) -> Image:
-        """Files of the log as another array, which `check_files` looks at too.
+        """Map files of the log as another image, which `check_files` checks too.
 
         Raises:
-            StoppedError: one cannot be mapped any more, or is shorter than it is said to be.
+            StoppedError: one cannot be mapped any more, or is shorter than stated.
         """
         image = map_files(parts)
         self._others.append(image)
         return image
 
     def check_files(self) -> None:
-        """Make sure that all files are as long as they were.
+        """Check that all files still have their length.
 
         Raises:
-            StoppedError: one is not, or its device failed, so that what was told may be wrong.
+            StoppedError: one is shorter, or its device failed, so results may be wrong.
         """
         for image in (self.image, *self._others):
             check_image(image)
@@ -422,9 +418,9 @@ def held_snapshot(
     to_lsn: int | None = None,
     as_member: bool = False,
 ) -> Iterator[Snapshot]:
-    """A snapshot of files that must stay what they are while it is in use; see `take_snapshot`.
+    """Take a snapshot whose files must not change while it is in use; see `take_snapshot`.
 
-    Whatever gets a name because of it gets it behind one more `check_files`.
+    Call `check_files` once more before an output made from it gets its name.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
@@ -444,19 +440,19 @@ def take_snapshot(
     to_lsn: int | None = None,
     as_member: bool = False,
 ) -> Snapshot:
-    """Compute what the engine would see; `held_snapshot` is for whoever tells others of it.
+    """Return the log as the engine would see it; for results to publish, use `held_snapshot`.
 
     Args:
         environment: the log, a whole directory.
-        scanner: how it is read.
-        now_ms: when records are taken to be read.
-        to_lsn: take the log to end with the entry there.
-        as_member: as a member of a replication group sees it, which goes on with transactions of
-            the group that have no end.
+        scanner: options of the scan.
+        now_ms: time at which records are read.
+        to_lsn: treat the entry at this LSN as the end of the log.
+        as_member: see the log as a member of a replication group, which goes on with transactions
+            of the group that have no end.
 
     Raises:
-        InputError: there is no root in what the log holds, so that there is nothing to show; or
-            file numbers are higher than any log's, or two files have one.
+        InputError: the log has no root, so that there is nothing to show; or a file number is
+            higher than any log's, or two files have the same number.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     check_numbers(environment)
@@ -530,7 +526,7 @@ def _snapshot_of(
 
 
 def _keep_open(interval: Interval, rules: Rules) -> frozenset[int]:
-    """Let transactions of the group without an end count as committed; which these are.
+    """Let transactions of the group without an end count as committed, and return their ids.
 
     Source: RecoveryManager.resurrect, Replay, JE 18.3.12.
     """
@@ -542,7 +538,7 @@ def _keep_open(interval: Interval, rules: Rules) -> frozenset[int]:
 
 
 def _check_highest(environment: Environment) -> None:
-    """LSNs are compared as signed numbers, in the order of the log up to here."""
+    """Refuse files above _FILE_NO_MAX: LSNs are compared as signed numbers."""
     if environment.files and environment.files[-1].file_no > _FILE_NO_MAX:
         path = environment.files[-1].path
         raise InputError(
@@ -552,7 +548,7 @@ def _check_highest(environment: Environment) -> None:
 
 
 def _first_lsn(end: LogEnd, checkpoint: Checkpoint) -> int:
-    """Of the first entry that recovery reads."""
+    """Return the LSN of the first entry that recovery reads."""
     begin = end.files[0].file_no << 32
     if checkpoint.end_lsn == NULL_LSN:
         return begin
@@ -560,7 +556,7 @@ def _first_lsn(end: LogEnd, checkpoint: Checkpoint) -> int:
 
 
 def _is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
-    """Whether no file is missing between the first active entry and the end of the log."""
+    """Return whether no file is missing between the first active entry and the log's end."""
     if checkpoint.end_lsn == NULL_LSN:
         return True
     first = min(checkpoint.start_lsn, checkpoint.first_active_lsn) >> 32
@@ -571,8 +567,8 @@ def _is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
 def _is_chain_fatal(end: LogEnd, interval: Interval) -> bool:
     """Return whether prevOffsets keep the engine from opening the log.
 
-    JE 18.3 checks them in whole files beforehand, up to the one before the last, and in the last
-    too where that has the number 0. Source: RecoveryManager.recover, DbVerifyLog.verify,
+    JE 18.3 checks them in whole files beforehand, up to the one before the last, and also in the
+    last if its number is 0. Source: RecoveryManager.recover, DbVerifyLog.verify,
     JE 18.3.12.
     """
     if interval.backward.failed_lsn != NULL_LSN:
@@ -584,7 +580,7 @@ def _is_chain_fatal(end: LogEnd, interval: Interval) -> bool:
 
 
 def _is_to_halt(environment: Environment, end: LogEnd) -> bool:
-    """Whether the engine was told not to cut Commits off."""
+    """Return whether the engine was told to halt instead of cutting off Commits."""
     if end.reason is not EndReason.DAMAGED or not len(end.commits_behind):
         return False
     return environment.is_directory and read_settings(Path(environment.name)).switch(HALT)
@@ -610,7 +606,7 @@ def _no_tree(environment: Environment, why: Refusal) -> InputError:
 
 
 def _find_databases(snapshot: Snapshot) -> None:
-    """The databases, by the tree of their descriptors and that of their names."""
+    """Find the databases by the tree of their descriptors and that of their names."""
     tree = snapshot.entry(snapshot.checkpoint.root_lsn)
     if tree is None or "id_database" not in tree.fields:
         raise InputError(
@@ -626,7 +622,7 @@ def _find_databases(snapshot: Snapshot) -> None:
         root = snapshot.root_of(db_id, record)
         snapshot.databases[db_id] = Database(db_id, name, record, root, NULL_LSN, tree.version)
     names = _names(snapshot)
-    # No more faults are kept than are told.
+    # Computed from the names: `faults` keeps only a limited number.
     lacks_own = any(name.startswith(INTERNAL_PREFIX) for name in snapshot.lost_names)
     for key, lsn in _lsns_of(snapshot, ID_DB):
         entry = snapshot.entry(lsn)
@@ -648,7 +644,7 @@ def _find_databases(snapshot: Snapshot) -> None:
 
 
 def _names(snapshot: Snapshot) -> dict[int, str]:
-    """Names of databases by id."""
+    """Return names of databases by id."""
     names = {}
     for key, lsn in _lsns_of(snapshot, NAME_DB):
         entry = snapshot.entry(lsn)
@@ -662,7 +658,7 @@ def _names(snapshot: Snapshot) -> dict[int, str]:
 
 
 def _names_by_descriptors(snapshot: Snapshot) -> dict[int, str]:
-    """Names in use, of which the entry with the id is lost, by what descriptors say."""
+    """Name databases by their descriptors if the name's entry is lost; return names by id."""
     unnamed = [each for each in snapshot.databases.values() if each.name is None]
     said = Counter(each.record.get("name") for each in unnamed)
     found = {}
@@ -676,13 +672,13 @@ def _names_by_descriptors(snapshot: Snapshot) -> dict[int, str]:
 
 
 def _take_temporary(snapshot: Snapshot) -> bool:
-    """Take their names from databases that were to last until they are closed.
+    """Remove the names of temporary databases, which last only until they are closed.
 
     Each checkpoint logs the descriptors of all that are open, and recovery removes those that it
     meets. Source: RecoveryManager.redoOneLN and removeTempDbs, JE 7.5.11 and 18.3.12.
 
     Returns:
-        Whether one has no name, so that the engine fails to remove it.
+        True if one has no name, so that the engine fails to remove it.
     """
     is_nameless = False
     if snapshot.end.files[-1].version > _TEMPORARY_UNTIL:
@@ -701,7 +697,7 @@ def _take_temporary(snapshot: Snapshot) -> bool:
 
 
 def _has_unlogged_root(snapshot: Snapshot) -> bool:
-    """Return whether a root was logged of a database whose descriptor names none, but has one.
+    """Return whether a descriptor lacks the LSN of its root, although a root was logged.
 
     Source: RecoveryManager.RootUpdater.doWork, DbLsn.compareTo, JE 18.3.12.
     """
@@ -714,7 +710,7 @@ def _has_unlogged_root(snapshot: Snapshot) -> bool:
 
 
 def _lacks_own(snapshot: Snapshot) -> bool:
-    """Whether the engine cannot find a database of its own, which it does when it opens the log."""
+    """Return whether the engine cannot find one of its own databases when it opens the log."""
     if any(
         name.startswith(INTERNAL_PREFIX) and db_id not in snapshot.databases
         for db_id, name in snapshot.names.items()
@@ -731,7 +727,7 @@ def _lacks_own(snapshot: Snapshot) -> bool:
 
 
 def _lacks_expirations(snapshot: Snapshot) -> bool:
-    """Whether what the engine counts of expirations is not all there: it reads that at each open.
+    """Return whether records of expirations are lost, which the engine reads at each open.
 
     Source: ExpirationProfile.populateCache, JE 7.5.11 and 18.3.12.
     """
@@ -739,7 +735,7 @@ def _lacks_expirations(snapshot: Snapshot) -> bool:
     for database in list(snapshot.databases.values()):
         if database.name != EXPIRATION_DB:
             continue
-        # Without data: what lies in the slots is there, and no entry has to be decoded.
+        # Without data no entry is decoded; data in slots is there in any case.
         for batch in snapshot.records(database, with_data=False):
             rows = np.flatnonzero(batch.data.sizes < 0)
             found = fetch(snapshot.image, batch.lsn[rows]).found
@@ -751,7 +747,7 @@ def _lacks_expirations(snapshot: Snapshot) -> bool:
 
 
 def _lacking(snapshot: Snapshot, db_id: int, key: bytes, lsn: int) -> Fault:
-    """A descriptor or a name that a slot tells of, and that cannot be had."""
+    """Return the fault of a descriptor or a name that a slot names and that cannot be read."""
     found = fetch(snapshot.image, np.array([lsn], np.int64)).found[0]
     kind = FaultKind.MISSING if found < Found.BAD else FaultKind.DAMAGED
     if found == Found.GOOD:
@@ -760,7 +756,7 @@ def _lacking(snapshot: Snapshot, db_id: int, key: bytes, lsn: int) -> Fault:
 
 
 def _lsns_of(snapshot: Snapshot, db_id: int) -> list[tuple[bytes, int]]:
-    """Key and LSN of each record of an internal database."""
+    """Return key and LSN of each record of an internal database."""
     database = snapshot.databases[db_id]
     return [
         (batch.key[row] or b"", int(batch.lsn[row]))

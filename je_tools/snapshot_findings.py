@@ -1,4 +1,4 @@
-"""What a snapshot has to say besides its records: damage that it met, and what the engine will do.
+"""Findings of a snapshot: the damage in it, and the trouble that the engine would have with it.
 
 Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
 """
@@ -25,7 +25,7 @@ from je_tools.snapshot import Snapshot
 
 _NAME_DB = 1
 _WAITS_SINCE = 19
-"""Log version of the first engine that creates databases so that it may wait for itself."""
+"""Log version of the first engine that can wait for itself when it creates a database."""
 
 _WHY = {
     Refusal.NO_FILES: "no file holds an entry",
@@ -61,35 +61,35 @@ _CODES = {
     FaultKind.WRONG_ROOT_MARK: "tree-level",
     FaultKind.OTHER_RANGE: "tree-identifier",
 }
-"""Findings of what is not `tree-damage`."""
+"""Codes of faults other than `tree-damage`."""
 
 _FORETOLD = {
     FaultKind.STRAY_SLOTS: "stray-slots",
     FaultKind.SPLIT_CUT_SHORT: "root-split-cut-short",
     FaultKind.EXPIRATION_UNIT: "expiration-unit",
 }
-"""What is no damage, but makes the engine go wrong."""
+"""Codes of faults that are no damage, but make the engine go wrong."""
 
 
 def snapshot_findings(snapshot: Snapshot, masking: Masking = SHOWN) -> list[Finding]:
-    """Findings about a snapshot, those about trees as far as these have been read.
+    """Return the findings of a snapshot, including those of trees that have been read.
 
     Args:
-        snapshot: it.
-        masking: what is shown of keys.
+        snapshot: the snapshot.
+        masking: masking of keys.
     """
     return [*log_findings(snapshot), *_of_trees(snapshot, masking)]
 
 
 def log_findings(snapshot: Snapshot) -> list[Finding]:
-    """Findings about a snapshot, without those about damage in trees."""
+    """Return the findings of a snapshot, without those of damage in trees."""
     return [*_of_log(snapshot), *_of_creations(snapshot), *_of_databases(snapshot)]
 
 
 def missing_findings(snapshot: Snapshot) -> list[Finding]:
-    """Files that are not there, and of which the engine's own counts say that they are in use.
+    """Return findings of missing files that the engine's own counts show as in use.
 
-    For what looks at no record's data, and so would not notice.
+    For callers that read no data of records, and so would not notice.
     """
     if not snapshot.environment.missing:
         return []
@@ -176,7 +176,7 @@ def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:
-    """Names of the engine's own databases that were not committed, and have no descriptor."""
+    """Yield findings of the engine's own databases whose uncommitted creation has no descriptor."""
     lns = snapshot.interval.lns
     if snapshot.end.files[-1].version < _WAITS_SINCE:
         return
@@ -208,7 +208,7 @@ def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
             code = "tree-bounds"
         for fault in faults.foretold.values():
             if fault.kind is kind:
-                # Of a database with nodes that the engine reads in another way.
+                # One finding per kind and database; it counts the nodes.
                 count = faults.foretold_count(kind, fault.db_id)
                 found = f"{count} nodes of {_name(snapshot, fault.db_id)}, this one first"
                 yield _make(snapshot, code, fault.lsn, found=found)

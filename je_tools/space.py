@@ -1,7 +1,7 @@
-"""Where the disk space of an environment goes: what each file holds, and why it is still there.
+"""Disk space of an environment: the content of each file, and the reasons why it still exists.
 
-Utilization is what the engine has counted itself, or counted anew (`recount`). The disk limits are
-those of `je.properties`; what a program sets is not known here.
+Utilization is as the engine has counted it, or as counted anew (`recount`). The disk limits are
+those of `je.properties`; settings made by a program are not known here.
 
 Source: je-log.md "Utilization"; DbSpace, DbDeleteReservedFiles, Cleaner.recalcLogSizeStats,
 FileProtector.getLogSizeStats, JE 25.3.17.
@@ -41,23 +41,23 @@ from je_tools.utilization import (
 )
 
 ADJUSTED_ABOVE = 10 << 30
-"""A larger `je.maxDisk` is lowered by `je.freeDisk`. Source: Cleaner, JE 25.3.17."""
+"""Size above which `je.maxDisk` is lowered by `je.freeDisk`. Source: Cleaner, JE 25.3.17."""
 
 
 class State(StrEnum):
-    """What a file is to the engine."""
+    """Role of a file for the engine."""
 
     ACTIVE = "active"
     LAST = "last"
-    """The one that is written to."""
+    """The file that is written to."""
     RESERVED = "reserved"
-    """Cleaned; it goes when space is needed."""
+    """Cleaned; it is deleted when space is needed."""
     BEHIND = "behind-end"
     """Not part of the log that recovery would leave."""
 
 
 class Reason(StrEnum):
-    """Why a file is still there."""
+    """Reason why a file still exists."""
 
     LAST = "last-file"
     INTERVAL = "recovery-interval"
@@ -72,21 +72,21 @@ class Reason(StrEnum):
     UNCOUNTED = "no-summary"
     """The engine has not counted it yet, or its counts are lost."""
     BEHIND = "behind-end"
-    """The log, as recovery would leave it, ends before."""
+    """The log, as recovery would leave it, ends before this file."""
 
 
 class FileSpace(Struct, frozen=True):
-    """One file.
+    """Space of one file.
 
     Attributes:
-        file: it.
-        state: what it is to the engine.
-        counted: as the engine has counted it; None where it has no summary.
-        recounted: counted anew; None where that was not asked for.
-        pending_size: bytes that will expire later; None where the engine has noted nothing of it,
-            as of the last file, and then what has expired is not known either.
-        reasons: why it is still there; of a file that is not reserved, none means that the cleaner
-            will take it.
+        file: the file.
+        state: its role for the engine.
+        counted: as counted by the engine; None without a summary.
+        recounted: as counted anew; None if not requested.
+        pending_size: bytes that will expire later; None if the engine has noted no expirations,
+            as for the last file. The expired bytes are then not known either.
+        reasons: reasons why it still exists; a file that is not reserved and has none will be
+            cleaned.
     """
 
     file: LogFile
@@ -98,14 +98,14 @@ class FileSpace(Struct, frozen=True):
 
 
 class Disk(Struct, frozen=True):
-    """What the disk limits say when an engine opens the environment next.
+    """Disk limits, as they apply when an engine next opens the environment.
 
     Attributes:
         max_disk, free_disk, reserved_disk: the limits, in bytes; 0 for none.
-        adjusted_max_disk: of `max_disk`, what the engine goes by.
-        free_size: bytes of the file system that are free; None where it cannot be told.
+        adjusted_max_disk: limit that the engine derives from `max_disk`.
+        free_size: free bytes of the file system; None if unknown.
         active_size, reserved_size: bytes of files of the log.
-        behind_size: bytes of files behind its end, which recovery takes away.
+        behind_size: bytes of files after its end, which recovery removes.
     """
 
     max_disk: int
@@ -119,21 +119,21 @@ class Disk(Struct, frozen=True):
 
     @property
     def over_max_size(self) -> int:
-        """Bytes by which the log is larger than it may be; 0 where it is not."""
+        """Bytes by which the log exceeds its limit; 0 if it does not."""
         if self.adjusted_max_disk <= 0:
             return 0
         return max(self.active_size + self.reserved_size - self.adjusted_max_disk, 0)
 
     @property
     def lacking_free_size(self) -> int | None:
-        """Bytes that should be free and are not; None where it is not known what is free."""
+        """Bytes that should be free and are not; None if the free space is unknown."""
         return None if self.free_size is None else max(self.free_disk - self.free_size, 0)
 
     @property
     def available_size(self) -> int | None:
-        """Bytes that may still be written, reserved files gone; at 0 or below the engine refuses.
+        """Bytes that can be written if reserved files are deleted; the engine refuses at 0 or less.
 
-        None where it is not known what is free.
+        None if the free space is unknown.
         """
         if self.free_size is None:
             return None
@@ -144,20 +144,20 @@ class Disk(Struct, frozen=True):
 
     @property
     def prohibits_writes(self) -> bool:
-        """Whether the engine would meet a disk limit, and allow reads only."""
+        """True if the engine would hit a disk limit, and allow reads only."""
         return self.available_size is not None and self.available_size <= 0
 
 
 class Space(Struct, frozen=True):
-    """Where the space of an environment goes.
+    """Disk space of an environment.
 
     Attributes:
-        files: in the order of the log.
-        total: of the files that are not reserved, as the engine has counted them.
-        recounted_total: counted anew; None where that was not asked for.
-        disk: the limits.
-        settings: of `je.properties`.
-        has_counts: whether there is a database of the engine's counts.
+        files: files in log order.
+        total: utilization of files that are not reserved, as counted by the engine.
+        recounted_total: the same, counted anew; None if not requested.
+        disk: disk limits.
+        settings: settings in `je.properties`.
+        has_counts: True if there is a database of the engine's counts.
     """
 
     files: tuple[FileSpace, ...]
@@ -169,17 +169,17 @@ class Space(Struct, frozen=True):
 
     @property
     def uncounted_size(self) -> int:
-        """Bytes of files in use that the engine has not counted, but for their headers."""
+        """Bytes of files in use that the engine has not counted, file headers among them."""
         return max(self.disk.active_size - self.total.total_size, 0)
 
     @property
     def reserved(self) -> tuple[FileSpace, ...]:
-        """Files that may be deleted, the oldest first."""
+        """Files that may be deleted, oldest first."""
         return tuple(each for each in self.files if each.state is State.RESERVED)
 
 
 def deletable(space: Space, wanted: int) -> tuple[FileSpace, ...]:
-    """The oldest reserved files, as many as it takes to free `wanted` bytes, or all."""
+    """Return the oldest reserved files that together free `wanted` bytes, or all of them."""
     chosen: list[FileSpace] = []
     for each in space.reserved:
         if sum(one.file.size for one in chosen) >= wanted:
@@ -189,11 +189,11 @@ def deletable(space: Space, wanted: int) -> tuple[FileSpace, ...]:
 
 
 def measure_space(snapshot: Snapshot, recounted: Recount | None = None) -> Space:
-    """Where the space of an environment goes.
+    """Return the disk space of an environment.
 
     Args:
-        snapshot: its log after recovery; `now_ms` decides what has expired.
-        recounted: what a recount gave, where one was made.
+        snapshot: its log after recovery; `now_ms` decides which records have expired.
+        recounted: result of a recount, if one was made.
     """
     home = Path(snapshot.environment.name)
     settings = read_settings(home)
@@ -225,7 +225,7 @@ def _sum(parts: list[Utilization]) -> Utilization:
 
 
 class _Known(Struct, frozen=True):
-    """What the files are judged by."""
+    """Data by which files are judged."""
 
     snapshot: Snapshot
     summaries: Mapping[int, FileSummary]
@@ -290,14 +290,14 @@ def _utilization(total: int, obsolete: int, expired: int) -> Utilization:
 
 
 def _open_files(snapshot: Snapshot) -> frozenset[int]:
-    """Files with records of transactions that have no end."""
+    """Return the files with records of transactions that have no end."""
     lns, ends = snapshot.interval.lns, snapshot.interval.ends
     opened = snapshot.rules.is_undone(lns) & ~np.isin(lns.txn_id, ends.txn_id)
     return frozenset(np.unique(lns.lsn[opened] >> 32 & 0xFFFFFFFF).tolist())
 
 
 def _indexed_files(snapshot: Snapshot) -> frozenset[int]:
-    """Files to which the VLSN index leads."""
+    """Return the files to which the VLSN index refers."""
     records = internal_records(snapshot, VLSN_MAP_DB)
     return frozenset(each.file_no for each in records if isinstance(each, VlsnBucket))
 
@@ -310,7 +310,7 @@ def _link_count(path: Path) -> int:
 
 
 def _disk(home: Path, settings: Settings, files: tuple[FileSpace, ...], end_offset: int) -> Disk:
-    """The limits, of a log that ends in the last of its files at an offset."""
+    """Return the limits for a log that ends at an offset in its last file."""
     max_disk, free_disk = settings.number(MAX_DISK), settings.number(FREE_DISK)
     is_lowered = max_disk > ADJUSTED_ABOVE or settings.is_set(FREE_DISK)
     sizes: Counter[State] = Counter()
@@ -331,7 +331,7 @@ def _disk(home: Path, settings: Settings, files: tuple[FileSpace, ...], end_offs
 
 
 def _free_size(home: Path) -> int | None:
-    """Bytes that a program without privileges may still write to the file system."""
+    """Return the bytes that an unprivileged program may still write, or None if unknown."""
     try:
         found = os.statvfs(home)
     except OSError:

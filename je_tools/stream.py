@@ -1,9 +1,9 @@
-"""The replication stream of one log: its VLSNs must ascend, but for what rollbacks took back.
+"""VLSN sequence check: the VLSNs of a log must ascend, unless a rollback took some back.
 
-The stream is made of the entries with the replicated flag that no rollback has marked invisible.
-Each takes the next VLSN. A RollbackStart gives back every VLSN above its matchpoint, also those of
-entries whose invisible bit is missing, as it stays in a rollback that had already ended. An entry
-that the cleaner moved keeps its VLSN in some releases, but not the flag, and does not count.
+The stream consists of the entries with the replicated flag that no rollback has marked invisible.
+Each takes the next VLSN. A RollbackStart gives back every VLSN above its matchpoint, including
+those of entries without the invisible bit, as a rollback that had already ended leaves them. An
+entry that the cleaner moved keeps its VLSN in some releases, but not the flag, and does not count.
 
 Source: LNFileReader and RollbackTracker, JE 18.3.12 and 25.3.17.
 """
@@ -26,16 +26,16 @@ from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ROLLBACK_START_NO, mask_of
 
 SPANS_MAX = 4096
-"""Separate spans of VLSNs that are remembered; a log made of nothing else is hostile."""
+"""Largest number of separate VLSN spans that are kept; a log with more is hostile."""
 
 
 class Runs(Struct, frozen=True):
     """VLSNs of some entries as runs of consecutive ones, in log order.
 
     Attributes:
-        offset: int64 (n,); of the first entry of each run.
-        first, last: int64 (n,); VLSNs. Of a rollback `first` is ROLLBACK and `last` the VLSN up
-            to which it goes back.
+        offset: int64 (n,); offset of the first entry of each run.
+        first, last: int64 (n,); VLSNs. For a rollback `first` is ROLLBACK and `last` the VLSN to
+            which it goes back.
     """
 
     offset: Ints
@@ -46,11 +46,11 @@ class Runs(Struct, frozen=True):
 ROLLBACK = -1
 
 STREAM_TYPES = mask_of((ROLLBACK_START_NO,))
-"""What `runs_of` looks at besides replicated entries."""
+"""Types that `runs_of` reads besides replicated entries."""
 
 
 def runs_of(rows: Rows) -> Runs | None:
-    """The runs and rollbacks in `rows`; None when there are none. Damaged entries do not count."""
+    """Return the runs and rollbacks in `rows`, or None; damaged entries do not count."""
     survey = rows.survey
     if not survey.counts[ROLLBACK_START_NO] and not survey.flags & REPLICATED:
         return None
@@ -58,7 +58,7 @@ def runs_of(rows: Rows) -> Runs | None:
     visible = rows.replicated & ~rows.invisible & rows.good
     index = np.flatnonzero(visible & (rows.vlsn > 0))
     vlsns = rows.vlsn[index]
-    # A run ends where a VLSN is not the next one, and where a rollback lies between.
+    # A run ends before a VLSN that is not the next one, and at a rollback.
     goes_on = vlsns[1:] == vlsns[:-1] + 1
     rollbacks_before = np.searchsorted(rollbacks, index)
     goes_on &= rollbacks_before[1:] == rollbacks_before[:-1]
@@ -74,17 +74,17 @@ def runs_of(rows: Rows) -> Runs | None:
 
 
 def _matchpoint(rows: Rows, row: int) -> int:
-    """The VLSN that a RollbackStart goes back to; NULL (-1) and damage count as the beginning."""
+    """Return the VLSN to which a RollbackStart goes back; 0 for NULL (-1) and damage."""
     return max(int(rows.fields(row).get("matchpoint_vlsn", 0)), 0)
 
 
 class Stream(Struct):
-    """Follows the stream through a log.
+    """Check of the VLSN sequence through a log.
 
     Attributes:
         environment: the log, for findings.
-        last: VLSN at which the stream stands; None before the first.
-        is_broken: entries may be missing since the last one, so a gap needs no other reason.
+        last: last VLSN of the stream; None before the first.
+        is_broken: True if entries may be missing since the last one, which explains a gap.
     """
 
     environment: Environment
@@ -94,9 +94,9 @@ class Stream(Struct):
     _ends: list[int] = field(default_factory=list)
 
     def take(self, file_no: int, runs: Runs, lost: deque[int]) -> Iterator[Finding]:
-        """Follow runs of a file; `lost` holds ascending offsets where entries are lost.
+        """Follow the runs of a file; `lost` holds the ascending offsets of lost entries.
 
-        Those in front of a run are taken out of `lost`; what is left lies behind.
+        Offsets before a run are removed from `lost`; the rest lie after the last run.
         """
         columns = (runs.offset.tolist(), runs.first.tolist(), runs.last.tolist())
         for offset, first, last in zip(*columns, strict=True):
@@ -112,7 +112,7 @@ class Stream(Struct):
         if self.last is not None and first != self.last + 1:
             code = self._code(first)
             if code:
-                # Where the run ends is not told: it may go on behind what was read at once.
+                # The end of the run is not reported: it may go on in the next rows.
                 yield finding(
                     self.environment,
                     code,
@@ -126,7 +126,7 @@ class Stream(Struct):
         self._remember(first, last)
 
     def _code(self, first: int) -> str | None:
-        """What is wrong with a run that does not go on where the one before it ended."""
+        """Return the code of a run that does not continue the one before it; None if explained."""
         if self.last is not None and first > self.last:
             return None if self.is_broken else "vlsn-gap"
         i = bisect_right(self._starts, first) - 1
@@ -142,7 +142,7 @@ class Stream(Struct):
             self._ends[-1] = min(self._ends[-1], matchpoint)
 
     def _remember(self, first: int, last: int) -> None:
-        """Add a span to the ascending disjoint spans of VLSNs that were seen."""
+        """Add a span to the ascending disjoint spans of VLSNs seen so far."""
         starts, ends = self._starts, self._ends
         low = bisect_right(ends, first - 2)
         high = bisect_right(starts, last + 1)

@@ -1,4 +1,4 @@
-"""What a log holds, added up: by entry type, file, database, checkpoint and transaction.
+"""Summary: totals of a log by entry type, file, database, checkpoint and transaction.
 
 Ranges are tallied in parallel and in columns, and their parts are added in log order.
 
@@ -30,14 +30,14 @@ from je_tools.transactions import TransactionPart, Transactions, collect_transac
 from je_tools.verify import Damage, Judge, Seen, Totals
 
 ENTRIES, BYTES, LNS, LN_BYTES, INS, IN_BYTES, KEY_BYTES, DATA_BYTES = range(8)
-"""Columns of a database's totals; keys and values are those of user records."""
+"""Columns of a database's totals; the bytes of keys and data are those of user records."""
 
 NO_DATABASE = None
-"""Stands for the entries that belong to no database: commits, checkpoints, traces and others."""
+"""Key of entries that belong to no database: commits, checkpoints, traces and others."""
 
 
 def types_of(group: Group) -> Mask:
-    """Bool (256,): the entry types of a group."""
+    """Return the entry types of a group: bool (256,)."""
     return mask_of(each.no for each in ENTRY_TYPES.values() if group in each.groups)
 
 
@@ -47,11 +47,11 @@ _USER_TYPES = mask_of(each.no for each in ENTRY_TYPES.values() if each.user_ln)
 
 
 class Wanted(Struct, frozen=True):
-    """What is added up besides types and files.
+    """Totals to compute besides those of types and files.
 
     Attributes:
-        databases, vlsns, checkpoints: by database; VLSNs of each file; checkpoint intervals.
-        largest: how many of the largest transactions, and all without an end; None for neither.
+        databases, vlsns, checkpoints: totals by database; VLSNs of each file; checkpoint intervals.
+        largest: number of largest transactions, besides all without an end; None for neither.
     """
 
     databases: bool = False
@@ -61,9 +61,9 @@ class Wanted(Struct, frozen=True):
 
 
 class Vlsns(Struct):
-    """Entries of the replication stream: how many, the first VLSN and the last in log order.
+    """Replicated entries: their number, and the first and last VLSN in log order.
 
-    Entries that a rollback took back are counted, as the engine's tool does.
+    Entries that a rollback took back are counted, as in the engine's tool.
     """
 
     count: int = 0
@@ -71,14 +71,14 @@ class Vlsns(Struct):
     last: int | None = None
 
     def add(self, other: Vlsns) -> None:
-        """Add what lies behind."""
+        """Add later entries."""
         self.count += other.count
         self.first = other.first if self.first is None else self.first
         self.last = self.last if other.last is None else other.last
 
 
 class RangePart(Struct, frozen=True):
-    """What one `Rows` adds; what is not wanted is None."""
+    """Results for one `Rows`; None for those that are not wanted."""
 
     tally: Tally
     judged: Seen
@@ -92,7 +92,7 @@ class RangePart(Struct, frozen=True):
 
 
 class FileSummary(Struct):
-    """One file: its tally, LSNs of its first and last good entry, and its VLSNs."""
+    """One file: its tally, the LSNs of its first and last good entry, and its VLSNs."""
 
     file: LogFile
     tally: Tally = field(default_factory=Tally)
@@ -106,13 +106,13 @@ class Summary(Struct):
 
     Attributes:
         tally: by type, and of keys and values.
-        files: in the order of the log.
-        databases: int64 (8,) by database id, columns ENTRIES and following; together they hold
-            every entry. Empty where not wanted.
+        files: in log order.
+        databases: int64 (8,) by database id, columns from ENTRIES on; together they hold every
+            entry. Empty if not wanted.
         names: database names by id.
-        intervals: of checkpoints, the last up to the end of the log.
-        transactions: None where not wanted.
-        totals: of a verification: what could not be counted, and what else is wrong.
+        intervals: checkpoint intervals, the last up to the end of the log.
+        transactions: None if not wanted.
+        totals: counts of a verification: damage, and other findings.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -125,12 +125,12 @@ class Summary(Struct):
 
     @property
     def damage(self) -> Damage:
-        """The errors that `verify` finds."""
+        """Errors that `verify` finds."""
         return self.totals.damage
 
     @property
     def undecoded(self) -> int:
-        """User records that end inside a field, and so have no key and value to count."""
+        """Number of user records that end inside a field: their keys and data are not counted."""
         return int(self.tally.sizes[BROKEN, COUNT])
 
     @property
@@ -140,12 +140,12 @@ class Summary(Struct):
 
     @property
     def size(self) -> int:
-        """Bytes of all entries, headers counted."""
+        """Bytes of all entries, including headers."""
         return int(self.tally.types[:, TOTAL].sum())
 
 
 def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Summary:
-    """Read a log once and add up what is wanted.
+    """Read a log once and return the wanted totals.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -173,7 +173,7 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
 
 
 def _asked(judge: Judge, file: LogFile) -> Asked | None:
-    """Return which entries must be seen where only types and files are wanted; None for all."""
+    """Return the entries to read as rows if only types and files are wanted; None for all."""
     asked = judge.look.asked(file)
     return None if asked is None else replace(asked, programs=programs(file.version, of_users))
 
@@ -197,7 +197,7 @@ def _collect(rows: Rows, wanted: Wanted, judge: Judge) -> RangePart:
 
 
 def _ends(rows: Rows) -> tuple[int | None, int | None]:
-    """The LSNs of the first and the last good row."""
+    """Return the LSNs of the first and the last good row, or None."""
     first, last = rows.survey.first, rows.survey.last
     if first == NO_OFFSET:
         return None, None
@@ -213,7 +213,7 @@ def _vlsns(rows: Rows) -> Vlsns:
 
 
 def _by_database(rows: Rows) -> dict[int | None, Ints]:
-    """Totals of these rows by database; int64 (8,) each."""
+    """Return the totals of these rows by database, int64 (8,) each."""
     found = read_references(rows, _OF_DATABASE, ("db_id",), ("key", "data"))
     rows_with_db = found.present["db_id"]
     ids, place = np.unique(found.numbers["db_id"][rows_with_db], return_inverse=True)

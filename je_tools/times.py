@@ -1,9 +1,9 @@
-"""Which entries were written in a span of time, though most do not tell when they were.
+"""Time filter: entries that were written in a span of time, though most entries hold no time.
 
 An entry's time is its own, else that of its transaction's end, which comes later, else the last
-one before it in the log. A pass in advance keeps of all times only on which side of the bounds
-they are, and of that only where it changes: little, since times and transaction ids go up
-together, however long the log is.
+one before it in the log. A pass in advance keeps only the side of the bounds on which each time
+lies, and only the places where the side changes. These are few, however long the log is, since
+times and transaction ids ascend together.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _SINCE_1970 = re.compile(r"([0-9]{1,20})(s|ms)|([0-9]{9,20})")
-"""A number with its unit, or one without that is longer than 20261120, a date."""
+"""A number with its unit, or one without that is longer than a date such as 20261120."""
 
 _EARLIEST, _LATEST = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // _MS for year in (2000, 2500))
-"""Between them a number without a unit is one of ms; others were meant otherwise."""
+"""Range in which a number without a unit is taken as ms; others were meant otherwise."""
 
 _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
 
 Sides = npt.NDArray[np.int8]
 
 UNKNOWN, OUTSIDE, INSIDE = 0, 1, 2
-"""Where a time is."""
+"""Side of the bounds on which a time lies."""
 
 TIME_COLUMNS = frozenset({"db_id", "txn_id", "time_ms", "modified_ms", "created_ms"})
-"""Fields that must be decoded for it."""
+"""Fields that must be decoded for the time filter."""
 
 _IS_END = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.TXN_END)
 _NONE = np.empty(0, np.int64)
 
 
 def parse_time(text: str) -> int:
-    """A time as ms since 1970 (UTC): ISO 8601, or a number with its unit, `1795168800s` or `…ms`.
+    """Parse a time as ms since 1970 (UTC): ISO 8601, or a number as `1795168800s` or `…ms`.
 
-    A number without a unit is one of ms.
+    A number without a unit is in ms.
 
     Raises:
-        UsageError: neither of these, or a number without a unit that makes no sense in ms.
+        UsageError: neither of these, or a number without a unit that is implausible in ms.
     """
     number = _SINCE_1970.fullmatch(text)
     if number is not None:
@@ -88,7 +88,7 @@ class Window(Struct, frozen=True):
     until_ms: int | None
 
     def sides(self, times: Ints) -> Sides:
-        """INSIDE, OUTSIDE, or UNKNOWN where there is no time."""
+        """Return INSIDE or OUTSIDE, or UNKNOWN for no time."""
         inside = times != NO_TIME
         if self.since_ms is not None:
             inside &= times >= self.since_ms
@@ -100,9 +100,9 @@ class Window(Struct, frozen=True):
 
 
 class Steps(Struct, frozen=True):
-    """A side for every number: that of the last of `starts` (int64, ascending) at or before it.
+    """A step function: a number has the side of the last of `starts` (int64, ascending) up to it.
 
-    `last` is the largest number that was given.
+    `last` is the largest number that was added.
     """
 
     starts: Ints = field(default_factory=_NONE.copy)
@@ -110,14 +110,14 @@ class Steps(Struct, frozen=True):
     last: int = -1
 
     def of(self, numbers: Ints) -> Sides:
-        """The sides of some numbers; UNKNOWN before the first start."""
+        """Return the sides of some numbers; UNKNOWN before the first start."""
         at = np.searchsorted(self.starts, numbers, side="right") - 1
         return np.append(self.sides, np.int8(UNKNOWN))[at]
 
     def with_points(self, numbers: Ints, sides: Sides) -> Steps:
-        """The same but for some numbers, none below 0, unique and ascending, and their sides.
+        """Return a copy with the given sides for some numbers: unique, ascending, not negative.
 
-        Numbers in between that were never given take any side: nobody asks for them.
+        Numbers in between that were never added get any side, which is never read.
         """
         if not len(numbers):
             return self
@@ -135,12 +135,12 @@ class Steps(Struct, frozen=True):
 
 
 class TimeMarks(Struct, frozen=True):
-    """What the entries of one range tell of times; see `collect_times`.
+    """Times in the entries of one range; see `collect_times`.
 
     Attributes:
         ended, ended_sides: transactions that ended, int64 ascending, and the side of their end.
-        open: int64, ascending; those that have entries without a time behind their last end.
-        lsns, sides: int64, in log order; where the side of the last time changes.
+        open: int64, ascending; transactions with entries without a time after their last end.
+        lsns, sides: int64, in log order; LSNs at which the side of the last time changes.
     """
 
     ended: Ints
@@ -151,10 +151,10 @@ class TimeMarks(Struct, frozen=True):
 
 
 def collect_times(rows: Rows, window: Window) -> TimeMarks:
-    """The times of a range, for `time_index`; keeps no view of the bytes."""
+    """Return the times of a range, for `time_index`; keeps no view of the bytes."""
     table = build_table(rows, wanted=TIME_COLUMNS)
     lacks = table.time_ms == NO_TIME
-    # What a damaged entry says of the time would move all those behind it.
+    # The time of a damaged entry would move all entries after it.
     told = np.flatnonzero(~lacks & rows.good)
     sides = window.sides(table.time_ms[told])
     is_end = _IS_END[rows.type[told]]
@@ -174,17 +174,17 @@ def collect_times(rows: Rows, window: Window) -> TimeMarks:
 
 
 def _last_of_each(ids: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """The ids that occur at some ascending rows, sorted, and the last row of each."""
+    """Return the ids at some ascending rows, sorted, and the last row of each."""
     unique, first = np.unique(ids[rows][::-1], return_index=True)
     return unique, rows[::-1][first]
 
 
 class TimeIndex(Struct, frozen=True):
-    """On which side of the bounds entries without a time of their own are.
+    """Sides of the bounds for entries without a time of their own.
 
     Attributes:
         window: the bounds.
-        local, replicated: by transaction id, and by that of replicated ones, which count down.
+        local, replicated: by transaction id; ids of replicated ones, which count down, are negated.
         open: int64, ascending; transactions whose end is not in the log.
         marks: by LSN; the side of the last time.
     """
@@ -196,7 +196,7 @@ class TimeIndex(Struct, frozen=True):
     marks: Steps
 
     def is_inside(self, table: EntryTable) -> Mask:
-        """Which entries were written in the window; not those before the first time."""
+        """Return a mask of the entries written in the window; none before the first time."""
         sides = self.window.sides(table.time_ms)
         ids = table.txn_id
         ended = np.where(ids < 0, self.replicated.of(-ids), self.local.of(ids))
@@ -208,14 +208,14 @@ class TimeIndex(Struct, frozen=True):
         return inside
 
     def behind(self, before: TimeIndex) -> TimeIndex:
-        """The same, with the last time that the log told before these."""
+        """Return the index, continued from the last time in an earlier one."""
         starts = np.concatenate((before.marks.starts[-1:], self.marks.starts))
         sides = np.concatenate((before.marks.sides[-1:], self.marks.sides))
         return replace(self, marks=Steps(starts, sides))
 
 
 def time_index(marks: Iterable[TimeMarks], window: Window) -> TimeIndex:
-    """Join the times of all ranges, in log order; of several ends of a transaction the last."""
+    """Combine the times of all ranges, in log order; a transaction's last end counts."""
     local, replicated, still_open = Steps(), Steps(), _NONE
     lsns, sides = [_NONE], [np.empty(0, np.int8)]
     for one in marks:

@@ -1,9 +1,9 @@
-"""Transactions of a log: which have no end, and which are the largest.
+"""Transactions of a log: those without an end, and the largest.
 
-`collect_transactions` is work for a scan: it adds up each transaction's entries in columns. One
-that begins and ends in the same range is settled there, and only the largest of them are kept;
-`Transactions` joins the others. Memory grows with the transactions that are open at once, not
-with the log.
+`collect_transactions` is work for a scan: it adds up each transaction's entries in columns. A
+transaction that begins and ends in the same range is finished there, and only the largest of them
+are kept; `Transactions` joins the others. Memory grows with the number of transactions that are
+open at once, not with the log.
 
 Source: je-log.md "Records"; TxnEnd, RollbackStart and RollbackTracker, JE 7.5.11 and 25.3.17.
 """
@@ -40,30 +40,30 @@ _MARKS = mask_of((ROLLBACK_START_NO, CKPT_END_NO))
 
 
 class Outcome(StrEnum):
-    """What became of a transaction."""
+    """Outcome of a transaction."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNFINISHED = "unfinished"
     """No end in the log: recovery would undo it, or it goes on at the master."""
     PREPARED = "prepared"
-    """As unfinished, and an XA manager has to say."""
+    """As UNFINISHED, but an XA manager decides its end."""
     UNDONE = "undone"
-    """No end in the log, and a checkpoint behind it knows nothing of it: a recovery undid it."""
+    """No end in the log, and a later checkpoint does not know it: a recovery undid it."""
     ROLLED_BACK = "rolled back"
-    """A replica took all its entries back."""
+    """A replica took back all its entries."""
 
 
 class Transaction(Struct):
     """One transaction.
 
     Attributes:
-        txn_id: its id; negative when replicated. After a rollback an id can come again.
-        first_lsn, last_lsn: of its entries, Commit or Abort included.
+        txn_id: its id; negative if replicated. An id can be reused after a rollback.
+        first_lsn, last_lsn: of its entries, including Commit or Abort.
         entries, size: number and bytes of its entries.
-        invisible: how many of them a rollback took back.
+        invisible: number of entries that a rollback took back.
         databases: ids of the databases that it wrote to.
-        outcome: what became of it.
+        outcome: its outcome.
         end_ms: time of its Commit or Abort; None without one.
     """
 
@@ -78,19 +78,19 @@ class Transaction(Struct):
     end_ms: int | None = None
 
     def rank(self) -> tuple[int, int]:
-        """Sorts the largest first."""
+        """Return a sort key that puts the largest first."""
         return -self.size, self.first_lsn
 
 
 class Piece(Struct, frozen=True):
-    """What a range holds of a transaction; `begins` says that nothing of it lies before."""
+    """A transaction's entries in a range; `begins` is True if none lie before the range."""
 
     begins: bool
     transaction: Transaction
 
 
 class Rollback(Struct, frozen=True):
-    """A RollbackStart: entries of these transactions behind the matchpoint are taken back."""
+    """A RollbackStart, which takes back entries of some transactions after the matchpoint."""
 
     lsn: int
     matchpoint_lsn: int
@@ -101,11 +101,11 @@ class TransactionPart(Struct, frozen=True):
     """The transactions of some rows.
 
     Attributes:
-        pieces: of those that reach beyond the rows, in log order.
-        largest: of those that lie in them whole.
-        counts: how many of these were committed and aborted.
+        pieces: transactions that reach beyond the rows, in log order.
+        largest: the largest transactions that lie in the rows completely.
+        counts: number of committed and of aborted transactions that lie in the rows completely.
         rollbacks: the RollbackStarts.
-        first_active_lsn: what the last CkptEnd says of the oldest transaction then active.
+        first_active_lsn: firstActiveLsn of the last CkptEnd; None without one.
     """
 
     pieces: tuple[Piece, ...]
@@ -116,20 +116,20 @@ class TransactionPart(Struct, frozen=True):
 
 
 def collect_transactions(rows: Rows, largest: int) -> TransactionPart:
-    """The transactions of these rows; runs in any thread, keeps no view of the bytes.
+    """Return the transactions of these rows; runs in any thread, keeps no view of the bytes.
 
     Damaged entries do not count.
 
     Args:
         rows: entries of one file, in log order.
-        largest: how many of the largest to keep.
+        largest: number of largest transactions to keep.
     """
     segments = Segments.of(rows)
     whole = segments.begins & (segments.end_type != 0)
     committed = int(np.count_nonzero(segments.end_type[whole] == COMMIT_NO))
     counts = committed, int(np.count_nonzero(whole)) - committed
     inside = np.flatnonzero(whole)
-    # Stable, and segments of one size lie in log order only after the second key.
+    # Segments are in order of transactions; the second key sorts those of one size by LSN.
     best = np.lexsort((segments.first_lsn[inside], -segments.size[inside]))[:largest]
     beyond = np.flatnonzero(~whole)
     beyond = beyond[np.argsort(segments.first_lsn[beyond], kind="stable")]
@@ -141,7 +141,7 @@ def collect_transactions(rows: Rows, largest: int) -> TransactionPart:
 
 
 def collect_marks(rows: Rows) -> tuple[tuple[Rollback, ...], int | None]:
-    """The RollbackStarts of these rows, and what their last CkptEnd says; see TransactionPart."""
+    """Return the RollbackStarts of these rows, and the firstActiveLsn of their last CkptEnd."""
     rollbacks = []
     first_active_lsn = None
     for row in np.flatnonzero(_MARKS[rows.type] & rows.good).tolist():
@@ -159,12 +159,12 @@ class Segments(Struct, frozen=True):
 
     Attributes:
         txn_id, first_lsn, last_lsn, entries, size, invisible: int64, as in Transaction.
-        begins: bool; the transaction's first entry is in it.
+        begins: bool; True if it holds the transaction's first entry.
         end_type: uint8; type of its end, 0 without one.
-        end_ms: int64; time of that.
-        prepared: bool.
+        end_ms: int64; time of that end.
+        prepared: bool; True if it holds a Prepare.
         db_first: int64 (segments + 1,); databases of segment i are [db_first[i], db_first[i + 1]).
-        db_id: int64.
+        db_id: int64; ids of databases, by segment.
     """
 
     txn_id: Ints
@@ -182,7 +182,7 @@ class Segments(Struct, frozen=True):
 
     @classmethod
     def of(cls, rows: Rows) -> Segments:
-        """The segments of these rows, by transaction, each in log order; damage does not count."""
+        """Return the undamaged segments of these rows, by transaction, each in log order."""
         names = ("txn_id", "db_id", "txn_prev_lsn", "last_lsn", "time_ms")
         found = read_references(rows, _OF_TXN, names)
         index = np.flatnonzero(found.present["txn_id"])
@@ -191,14 +191,14 @@ class Segments(Struct, frozen=True):
         has = {name: found.present[name][index] for name in names}
         types = rows.type[index]
         is_end = _IS_END[types]
-        # A Commit or Abort that names no last entry is all that there is.
+        # A Commit or Abort without a last LSN is the whole transaction.
         begins = has["txn_prev_lsn"] & (columns["txn_prev_lsn"] == NULL_LSN)
         begins |= is_end & (columns["last_lsn"] == NULL_LSN)
         new = _changes(columns["txn_id"]) | begins
         new[1:] |= is_end[:-1]
         starts = np.flatnonzero(new)
         lsn = rows.lsn[index]
-        # Where there are no entries of transactions there is no stop either.
+        # Without entries of transactions there must be no stop either.
         stops = np.append(starts[1:], len(index))[: len(starts)]
         ended = is_end[stops - 1]
         return cls(
@@ -216,7 +216,7 @@ class Segments(Struct, frozen=True):
         )
 
     def transaction(self, i: int) -> Transaction:
-        """One segment as an object."""
+        """Return one segment as an object."""
         ended = bool(self.end_type[i])
         return Transaction(
             int(self.txn_id[i]),
@@ -237,7 +237,7 @@ class Segments(Struct, frozen=True):
 
 
 def _changes(values: Ints) -> Mask:
-    """Where a value differs from the one before; true at the first."""
+    """Return a mask of the values that differ from the one before; True for the first."""
     changes = np.ones(len(values), np.bool_)
     changes[1:] = values[1:] != values[:-1]
     return changes
@@ -251,9 +251,9 @@ def _sums(values: npt.NDArray[Any], starts: Ints) -> Ints:
 
 
 def _databases(segment: Ints, db_id: Ints, has_db: Mask, segments: int) -> tuple[Ints, Ints]:
-    """The different databases of each segment: where they begin, and their ids."""
+    """Return the different databases of each segment: their start indexes, and their ids."""
     segment, db_id = segment[has_db], db_id[has_db]
-    # Most transactions write to one database, or go through them in turn.
+    # Most transactions write to one database, or to several in turn: drop repeats before sorting.
     once = _changes(segment) | _changes(db_id)
     segment, db_id = segment[once], db_id[once]
     order = np.lexsort((db_id, segment))
@@ -264,11 +264,11 @@ def _databases(segment: Ints, db_id: Ints, has_db: Mask, segments: int) -> tuple
 
 
 class Transactions(Struct):
-    """Joins the parts of a log.
+    """Transactions of a whole log, merged from its parts.
 
     Attributes:
-        largest_count: how many of the largest to keep.
-        committed, aborted: how many transactions of the log were.
+        largest_count: number of largest transactions to keep.
+        committed, aborted: number of transactions.
     """
 
     largest_count: int
@@ -295,7 +295,7 @@ class Transactions(Struct):
         new = piece.transaction
         known = self._open.pop(new.txn_id, None)
         if known is not None and piece.begins:
-            # The id came again behind a rollback or a recovery.
+            # The id was reused after a rollback or a recovery.
             self._without_end.append(known)
         elif known is not None:
             new = _joined(known, new)
@@ -313,7 +313,7 @@ class Transactions(Struct):
         self._largest = heapq.nsmallest(self.largest_count, candidates, key=Transaction.rank)
 
     def without_end(self) -> list[Transaction]:
-        """Transactions without Commit or Abort, in log order, each with its outcome."""
+        """Return the transactions without Commit or Abort, in log order, with their outcomes."""
         found = [*self._without_end, *self._open.values()]
         for transaction in found:
             transaction.outcome = self._outcome(transaction)
@@ -330,7 +330,7 @@ class Transactions(Struct):
         return transaction.outcome
 
     def largest(self) -> list[Transaction]:
-        """The largest transactions of the log by bytes, ended or not, the largest first."""
+        """Return the largest transactions by bytes, ended or not, the largest first."""
         candidates = [*self._largest, *self.without_end()]
         return heapq.nsmallest(self.largest_count, candidates, key=Transaction.rank)
 

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain, islice
 from typing import Generic, TypeVar
 
 from msgspec import Struct, field
 
-from je_tools.forks import CAN_FORK, Step, Task, forked
 from je_tools.formats.rows import Room
 from je_tools.formats.source import Bytes
 
 AHEAD = 2
 """Tasks in work or waiting beyond one a thread."""
 
-FORKED_FROM = 4
-"""Tasks a process from which on processes are worth their start."""
-
-FORKS_MAX = 4
-"""Processes at most: each takes memory, and one writes what all of them make."""
-
 _DONE_AHEAD = 16 << 20
 """Bytes that steps of one task may have come to, for the next to be done ahead too."""
 
 T = TypeVar("T")
+
+Step = Callable[[Room], tuple[Bytes, T]]
+"""Makes bytes, in a room or elsewhere, and what is known of them."""
+
+Task = Callable[[], Iterator[Step[T]]]
+"""Work of one thread: some steps, one after the other."""
 
 
 class Hands(Struct, frozen=True):
@@ -35,38 +33,25 @@ class Hands(Struct, frozen=True):
     Attributes:
         count: how many at once.
         room_max: a room that is larger, for a record that is, is not kept.
-        forks: whether they may be processes; else they are threads.
         rooms: that no thread uses.
     """
 
     count: int
     room_max: int
-    forks: bool = False
     rooms: deque[Room] = field(default_factory=deque)
 
-    def in_order(
-        self, tasks: Iterable[Task[T]], *, forkable: bool = False
-    ) -> Iterator[tuple[T, Bytes]]:
+    def in_order(self, tasks: Iterable[Task[T]]) -> Iterator[tuple[T, Bytes]]:
         """What the steps of tasks give, in their order, each with its bytes.
 
         The bytes last until the next are asked for.
 
         Args:
             tasks: of which some run ahead.
-            forkable: whether processes may go through them, see `forked`.
         """
-        coming = iter(tasks)
-        if self.count > 1 and forkable and self.forks and CAN_FORK:
-            processes = min(self.count, FORKS_MAX)
-            begin = list(islice(coming, FORKED_FROM * processes))
-            coming = chain(begin, coming)
-            if len(begin) == FORKED_FROM * processes:
-                yield from forked(coming, processes)
-                return
         if self.count > 1:
-            yield from self._by_threads(coming)
+            yield from self._by_threads(iter(tasks))
             return
-        for task in coming:
+        for task in tasks:
             for step in task():
                 yield from self._made(step)
 

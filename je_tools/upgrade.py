@@ -1,4 +1,4 @@
-"""What keeps JE 5.0 and later from a log of an older form: duplicates and deltas to be replayed.
+"""Old-form entries that JE 5.0 and later cannot replay: duplicates and BIN-deltas before v8.
 
 Those engines convert databases with duplicates when they open a log of a version before 8, but
 cannot replay entries of the old form. The tool DbPreUpgrade_4_1 ends a log so that none is left.
@@ -46,13 +46,13 @@ _DUPLICATES, _DELETED = 1, 1
 
 
 class OldForm(Struct, frozen=True):
-    """What some rows say of it.
+    """Old-form entries in some rows, and the facts that decide whether they matter.
 
     Attributes:
         nodes: LSN of the last record or node of each database, of a version before 8.
         delta: LSN of the last BIN-delta of such a version; None without one.
-        duplicates: of databases that are described here, whether they have duplicates; one that
-            is removed has none.
+        duplicates: for each database described here, True if it has duplicates; False if it is
+            removed.
         start: LSN at which recovery begins by the last checkpoint in these rows; None without one.
     """
 
@@ -63,9 +63,9 @@ class OldForm(Struct, frozen=True):
 
 
 def collect_old_form(rows: Rows) -> OldForm | None:
-    """What these rows say; None where that is nothing. Runs in any thread, keeps no view.
+    """Return the old-form entries of these rows, or None; runs in any thread, keeps no view.
 
-    Damaged and undecodable entries say nothing, nor does what has no decoded payload.
+    Damaged and undecodable entries are ignored, as are versions whose payloads are not decoded.
     """
     if rows.version < PAYLOAD_VERSION_MIN:
         return None
@@ -91,7 +91,7 @@ def collect_old_form(rows: Rows) -> OldForm | None:
 
 
 def _described(fields: Mapping[str, Any]) -> dict[int, bool]:
-    """The database of a MapLN, and whether it has duplicates."""
+    """Return the database of a MapLN, with True if it has duplicates."""
     database = fields.get("database")
     if database is None:
         return {}
@@ -100,7 +100,7 @@ def _described(fields: Mapping[str, Any]) -> dict[int, bool]:
 
 
 class Upgrade(Struct, dict=True):
-    """What a log says of being opened by JE 5.0 and later; its parts are given in log order.
+    """Check that JE 5.0 and later can open a log; add its parts in log order.
 
     Attributes:
         environment: the log.
@@ -114,14 +114,14 @@ class Upgrade(Struct, dict=True):
 
     @cached_property
     def is_asked(self) -> bool:
-        """Whether there is anything to look for: of some files alone nobody recovers."""
+        """True if there is anything to look for: single files of a log are never recovered."""
         environment = self.environment
         return environment.is_directory and any(
             PAYLOAD_VERSION_MIN <= file.version < NEW_FORM for file in environment.files
         )
 
     def take(self, part: OldForm) -> None:
-        """Add what some rows say."""
+        """Add the facts of some rows."""
         for db_id, lsn in part.nodes.items():
             self._nodes[lsn >> 32, db_id] = lsn
         if part.delta is not None:
@@ -131,11 +131,11 @@ class Upgrade(Struct, dict=True):
 
     @property
     def files(self) -> frozenset[int]:
-        """Numbers of the files in which recovery would meet such entries."""
+        """Numbers of the files in which recovery would meet old-form entries."""
         return frozenset(lsn >> 32 for lsn in (*self._met_nodes(), *self._met_deltas()))
 
     def _met_nodes(self) -> list[int]:
-        """LSNs of the last nodes of databases with duplicates that recovery would meet."""
+        """Return LSNs of the last nodes of databases with duplicates that recovery would meet."""
         return [
             lsn
             for (_, db_id), lsn in self._nodes.items()
@@ -146,7 +146,7 @@ class Upgrade(Struct, dict=True):
         return [lsn for lsn in self._deltas.values() if lsn >= self._start]
 
     def findings(self) -> Iterator[Finding]:
-        """The finding of a log that such engines refuse, at the last of those entries."""
+        """Yield the finding of a log that such engines refuse, at the last of those entries."""
         nodes, deltas = self._met_nodes(), self._met_deltas()
         if not nodes and not deltas:
             return

@@ -1,8 +1,8 @@
-"""How much of each file is obsolete, as the engine has it in its utilization database.
+"""Utilization: the obsolete bytes of each file, as in the engine's utilization database.
 
-The engine counts what becomes obsolete as it happens, and logs the counts with each checkpoint; of
-some records it does not know the size, and takes the average. Sizes are computed in 32-bit floats,
-as there.
+The engine counts entries as they become obsolete, and logs the counts with each checkpoint. If it
+does not know the size of a record, it takes the average. Sizes are computed in 32-bit floats, as
+in the engine.
 
 Source: je-log.md "Utilization"; FileSummary.getObsoleteSize and utilization,
 UtilizationProfile.populateCache, JE 7.5.11 and 25.3.17.
@@ -44,16 +44,16 @@ _IS_IN = mask_of(
 
 
 class FileSummary(Struct, frozen=True):
-    """What the engine has counted in a file, in the order of SUMMARY_TOTALS.
+    """The engine's counts of a file, in the order of SUMMARY_TOTALS.
 
     Attributes:
-        total_count, total_size: of all entries but the file header.
-        total_in_count, total_in_size: of nodes, deltas among them.
-        total_ln_count, total_ln_size: of records, those of internal databases among them.
-        max_ln_size: of the largest record; 0 where it is not known.
-        obsolete_in_count, obsolete_ln_count: of them, what nothing needs any more.
-        obsolete_ln_size: of the obsolete records whose size is known.
-        obsolete_ln_size_counted: how many these are.
+        total_count, total_size: all entries except the file header.
+        total_in_count, total_in_size: nodes, including deltas.
+        total_ln_count, total_ln_size: records, including those of internal databases.
+        max_ln_size: size of the largest record; 0 if unknown.
+        obsolete_in_count, obsolete_ln_count: nodes and records that nothing needs any more.
+        obsolete_ln_size: bytes of the obsolete records whose size is known.
+        obsolete_ln_size_counted: number of these records.
     """
 
     total_count: int = 0
@@ -70,11 +70,11 @@ class FileSummary(Struct, frozen=True):
 
     @classmethod
     def of_entries(cls, types: npt.NDArray[np.uint8], sizes: Ints) -> FileSummary:
-        """Of entries of which none is known to be obsolete.
+        """Return the counts of entries of which none is known to be obsolete.
 
         Args:
-            types: uint8; numbers of their types.
-            sizes: int64; bytes of each.
+            types: uint8; type number of each entry.
+            sizes: int64; bytes of each entry.
         """
         is_in, is_ln = _IS_IN[types], _IS_LN[types]
         return cls(
@@ -88,19 +88,19 @@ class FileSummary(Struct, frozen=True):
         )
 
     def __add__(self, other: FileSummary) -> FileSummary:
-        """Of the entries of both."""
+        """Return the counts of the entries of both."""
         mine, others = asdict(self), asdict(other)
         sums = {name: mine[name] + others[name] for name in mine}
         return FileSummary(**sums | {"max_ln_size": max(self.max_ln_size, other.max_ln_size)})
 
     @property
     def counted(self) -> int:
-        """Entries, and once more those that are obsolete: what never becomes less."""
+        """Number of entries plus number of obsolete entries, which never decreases."""
         return self.total_count + self.obsolete_in_count + self.obsolete_ln_count
 
     @property
     def obsolete_size(self) -> int:
-        """Bytes that nothing needs, about; what is neither node nor record is always obsolete."""
+        """Approximate bytes that nothing needs; entries other than nodes and records count."""
         if self.total_size <= 0:
             return 0
         others = self.total_size - self.total_in_size - self.total_ln_size
@@ -126,12 +126,12 @@ class FileSummary(Struct, frozen=True):
 
 
 class Utilization(Struct, frozen=True):
-    """How much of some bytes is in use, in percent.
+    """Utilization of some bytes, in percent.
 
     Attributes:
-        total_size: the bytes.
-        obsolete_size: of them, what nothing needs.
-        expired_size: of them, what has expired, some of it obsolete too.
+        total_size: number of bytes.
+        obsolete_size: bytes of these that nothing needs.
+        expired_size: bytes of these that have expired; some of them are obsolete too.
     """
 
     total_size: int
@@ -140,17 +140,17 @@ class Utilization(Struct, frozen=True):
 
     @property
     def least(self) -> int:
-        """Where nothing that has expired is obsolete."""
+        """Utilization if no expired bytes are obsolete."""
         return _percent(min(self.obsolete_size + self.expired_size, self.total_size), self)
 
     @property
     def most(self) -> int:
-        """Where all of it is."""
+        """Utilization if all expired bytes are obsolete."""
         return _percent(max(self.obsolete_size, self.expired_size), self)
 
     @property
     def average(self) -> int:
-        """Between the two."""
+        """Mean of `least` and `most`."""
         return (self.least + self.most) // 2
 
 
@@ -162,12 +162,12 @@ def _percent(unused: int, of: Utilization) -> int:
 
 
 class Stored(Struct, frozen=True):
-    """The summaries that the utilization database names.
+    """Summaries in the utilization database.
 
     Attributes:
-        key: of each record.
-        lsn: int64; of its entry.
-        summaries: those that can be read; `row` is that of `key` and `lsn`.
+        key: key of each record.
+        lsn: int64; LSN of each record's entry.
+        summaries: summaries that can be read; `row` indexes `key` and `lsn`.
     """
 
     key: list[bytes]
@@ -175,7 +175,7 @@ class Stored(Struct, frozen=True):
     summaries: Summaries
 
     def newest(self) -> Iterator[tuple[int, int, FileSummary]]:
-        """Number, LSN and summary of each file that has one: its first, by the order of keys."""
+        """Yield number, LSN and newest summary of each file: its first one in key order."""
         known = set()
         for row, totals in zip(self.summaries.row, self.summaries.totals, strict=True):
             try:
@@ -188,7 +188,7 @@ class Stored(Struct, frozen=True):
 
 
 def stored_summaries(snapshot: Snapshot) -> Stored:
-    """What the utilization database has; `snapshot.faults` tells of damaged entries."""
+    """Read the utilization database; damaged entries are added to `snapshot.faults`."""
     records = list(record_places(snapshot, UTILIZATION_DB))
     lsns = np.array([lsn for _, lsn in records], np.int64)
     summaries = read_summaries(snapshot.image, lsns)
@@ -196,27 +196,27 @@ def stored_summaries(snapshot: Snapshot) -> Stored:
 
 
 def file_summaries(snapshot: Snapshot) -> dict[int, FileSummary]:
-    """The newest summary of each file that has one, by the file's number.
+    """Return the newest summary of each file that has one, by file number.
 
-    What cannot be read is left out; `snapshot.faults` tells of damaged entries.
+    Unreadable summaries are left out; damaged entries are added to `snapshot.faults`.
     """
     return {file_no: summary for file_no, _, summary in stored_summaries(snapshot).newest()}
 
 
 def reserved_files(snapshot: Snapshot) -> dict[int, ReservedFile]:
-    """Files that have been cleaned and wait for their deletion, by number, ascending."""
+    """Return files that have been cleaned and wait for deletion, by number, ascending."""
     typed = internal_records(snapshot, RESERVED_FILES_DB)
     return {each.file_no: each for each in typed if isinstance(each, ReservedFile)}
 
 
 def expirations(snapshot: Snapshot) -> dict[int, Expirations]:
-    """What expires when, by the number of the file."""
+    """Return the expirations of each file, by file number."""
     typed = internal_records(snapshot, EXPIRATION_DB)
     return {each.file_no: each for each in typed if isinstance(each, Expirations)}
 
 
 def internal_records(snapshot: Snapshot, name: str) -> Iterator[InternalRecord | Unreadable]:
-    """The records of an internal database, in the order of their keys; none where it is absent."""
+    """Yield the records of an internal database in key order; none if it is absent."""
     for database in snapshot.databases.values():
         if database.name != name:
             continue
@@ -228,7 +228,7 @@ def internal_records(snapshot: Snapshot, name: str) -> Iterator[InternalRecord |
 
 
 def record_places(snapshot: Snapshot, name: str) -> Iterator[tuple[bytes, int]]:
-    """Keys of an internal database's records, ascending, and the LSNs of their entries."""
+    """Yield keys of an internal database's records, ascending, and the LSNs of their entries."""
     for database in snapshot.databases.values():
         if database.name == name:
             for batch in snapshot.records(database, with_data=False):

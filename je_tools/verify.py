@@ -1,7 +1,7 @@
-"""Verification of a whole log: every damaged range, and what the files say of each other.
+"""Verification of a whole log: damaged ranges, and consistency across files.
 
-What counts as damage is defined here alone, by `Judge`: a command that reads a log for another
-purpose has it look at what it reads, and says in the end what `verify` would.
+`Judge` alone defines damage: a command that reads a log for another purpose shows it all rows, and
+reports in the end the same as `verify`.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ if TYPE_CHECKING:
 LOCK_NAME = "je.lck"
 
 _TAILS = ("torn-tail", "zero-tail")
-"""Behind the end of an intact log, where they are notes: what was never complete."""
+"""Codes of tails that, as notes, follow the end of an intact log: they were never complete."""
 
 FIRST = 20
-"""Errors that are kept, for commands that tell some of them."""
+"""Largest number of errors that are kept, for commands that report some of them."""
 
 UNKNOWN_PROCESS = 0
-"""Holder of a lock that cannot be named: of another pid namespace, or not one process alone."""
+"""Holder of a lock that cannot be named: in another pid namespace, or several processes."""
 
 
 class Damage(Struct):
-    """The errors of a log, counted, for commands that do not list them.
+    """Number of errors of a log, for commands that do not list them.
 
     Attributes:
-        codes: how many of each code.
+        codes: number of errors of each code.
     """
 
     codes: Counter[str] = field(default_factory=Counter)
@@ -76,23 +76,23 @@ class Damage(Struct):
         return bool(self.codes)
 
     def text(self) -> str:
-        """The errors in words."""
+        """Return the errors in words."""
         codes = ", ".join(f"{count:,} {code}" for code, count in sorted(self.codes.items()))
         return f"damaged, {counted(self.codes.total(), 'error')}: {codes}"
 
 
 class Totals(Struct):
-    """What a verification has read, and what it has found.
+    """Counts of a verification.
 
     Attributes:
         env: name of the environment.
-        files, size: log files and their bytes.
-        entries: good ones.
-        damaged_size: bytes in damaged entries, gaps and ends of files; a tail behind the end of an
-            intact log is none.
-        findings: how many of each severity.
-        codes: how many of each code.
-        damage: the errors.
+        files, size: number of log files, and their bytes.
+        entries: number of good entries.
+        damaged_size: bytes in damaged entries, gaps and ends of files, without a tail after the
+            end of an intact log.
+        findings: number of findings of each severity.
+        codes: number of findings of each code.
+        damage: errors by code.
         first: the first FIRST errors.
     """
 
@@ -108,11 +108,11 @@ class Totals(Struct):
 
     @property
     def errors(self) -> int:
-        """Findings that are damage."""
+        """Number of findings that are errors."""
         return self.findings[Severity.ERROR]
 
     def count(self, found: Finding) -> None:
-        """Take a finding into account."""
+        """Count a finding."""
         self.findings[found.severity] += 1
         self.codes[found.code] += 1
         if found.severity is Severity.ERROR:
@@ -121,7 +121,7 @@ class Totals(Struct):
                 self.first.append(found)
 
     def count_unlisted(self, codes: Counter[str]) -> None:
-        """Take findings into account of which only the codes are known."""
+        """Count findings of which only the codes are known."""
         self.codes += codes
         for code, count in codes.items():
             severity = CODES[code].severity
@@ -130,7 +130,7 @@ class Totals(Struct):
                 self.damage.codes[code] += count
 
     def row(self) -> dict[str, Any]:
-        """The totals as plain values, for JSON."""
+        """Return the totals as plain values, for JSON."""
         return {
             "env": self.env,
             "files": self.files,
@@ -142,7 +142,7 @@ class Totals(Struct):
         }
 
     def verdict(self) -> str:
-        """The outcome in one line."""
+        """Return the outcome in one line."""
         read = ", ".join(
             (
                 counted(self.files, "file"),
@@ -160,13 +160,13 @@ class Totals(Struct):
 
 
 class Seen(Struct, frozen=True):
-    """What some rows have shown, in plain numbers, so that the rows can go.
+    """Summary of some rows in plain numbers, so that the rows can be freed.
 
     Attributes:
-        entries: good ones.
-        old_deltas: those that make modern engines cut the file off.
-        old_form: what keeps JE 5.0 and later from a log that was written before.
-        prints: fingerprints of records; None where nobody asks.
+        entries: number of good entries.
+        old_deltas: old BIN-deltas at which modern engines truncate the file.
+        old_form: entries that JE 5.0 and later cannot replay.
+        prints: fingerprints of records; None if not requested.
     """
 
     entries: int
@@ -186,17 +186,17 @@ def verify(
     everything: bool = False,
     prints: Fingerprints | None = None,
 ) -> Iterator[Finding]:
-    """Read a whole log and give its findings in log order, those of the directory last.
+    """Read a whole log and yield its findings in log order, those of the directory last.
 
-    Of a file those of its header come first, then the others in the order of their offsets; old
-    BIN-deltas are told when all have been counted.
+    The findings of a file's header come first, then the others by offset; old BIN-deltas are
+    reported after all have been counted.
 
     Args:
         environment: the log.
-        scanner: how it is read; it must check sums.
-        totals: filled on the way.
-        everything: also give what is in order, as `clean-end`.
-        prints: filled on the way.
+        scanner: options of the scan, which must check checksums.
+        totals: filled during the scan.
+        everything: also yield `clean-end` for ends without damage.
+        prints: filled during the scan.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -220,12 +220,12 @@ def verify(
 
 
 class Look(Struct, frozen=True):
-    """Looks at the rows of a range, in any thread or process; keeps no view of them.
+    """Inspector of the rows of a range, in any thread or process; keeps no view of them.
 
     Attributes:
-        missing: of the environment: what to look for evidence of.
-        is_upgrade_asked: whether the form of its duplicates matters.
-        printing: how fingerprints of records are made; None for none.
+        missing: ranges of missing files, for which to look for evidence.
+        is_upgrade_asked: True if old-form entries matter.
+        printing: makes fingerprints of records; None for none.
     """
 
     missing: Ranges
@@ -234,11 +234,11 @@ class Look(Struct, frozen=True):
 
     @classmethod
     def of(cls, environment: Environment) -> Look:
-        """How the rows of an environment are looked at."""
+        """Return the inspector for an environment."""
         return cls(environment.missing, Upgrade(environment).is_asked)
 
     def asked(self, file: LogFile) -> Asked | None:
-        """Return which entries of a file it must see; None for all. Of most the survey will do."""
+        """Return the entries of a file to read as rows, or None for all; most are surveyed only."""
         if self.is_upgrade_asked or self.printing is not None:
             return None
         types = types_to_look_at(file.version) | STREAM_TYPES
@@ -247,7 +247,7 @@ class Look(Struct, frozen=True):
         return Asked(types, REPLICATED)
 
     def __call__(self, rows: Rows) -> Seen:
-        """What the rows show."""
+        """Return a summary of the rows."""
         return Seen(
             rows.survey.good,
             row_damage(rows),
@@ -260,13 +260,13 @@ class Look(Struct, frozen=True):
 
 
 class Judge:
-    """Turns what a scan shows of a log into findings.
+    """Converter of the summaries of a scan into findings.
 
     Attributes:
-        totals: what has been read and found.
-        everything: also give what is in order, as `clean-end`.
-        upgrade: whether JE 5.0 and later open the log, when all of it has been taken.
-        look: gives what `take` wants to be told of rows.
+        totals: counts so far.
+        everything: also report `clean-end` for ends without damage.
+        upgrade: check for JE 5.0 and later, complete when all parts are merged.
+        look: work for the scan, with results for `take`.
     """
 
     def __init__(self, environment: Environment, totals: Totals) -> None:
@@ -285,11 +285,11 @@ class Judge:
         totals.files, totals.size = len(environment.files), environment.size
 
     def take(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
-        """The findings of a part; all parts of the log are to be given, in log order.
+        """Merge a part and return its findings; call for all parts of the log, in log order.
 
         Args:
-            part: what the scan gave.
-            seen: what `look` gave for the rows of the part, in their order.
+            part: part of the scan.
+            seen: results of `look` for the rows of the part, in their order.
 
         Raises:
             StoppedError: the file vanished or shrank since it was scanned.
@@ -298,7 +298,7 @@ class Judge:
         found: list[Finding] = []
         if not self._is_begun:
             found += self._files.of_file(self._index)
-            # Where files are missing, so are VLSNs.
+            # Missing files take VLSNs with them.
             self._stream.is_broken |= self._is_apart(part.file)
             self._is_begun = True
         found += self._of_part(part, seen)
@@ -308,7 +308,7 @@ class Judge:
         return self._counted(found)
 
     def pass_over(self) -> None:
-        """Go on behind a file of which nothing, or not all, could be read."""
+        """Go on after a file of which nothing, or not all, could be read."""
         self._stream.is_broken = True
         self._begin_next()
 
@@ -317,7 +317,7 @@ class Judge:
         self._listed, self._unlisted = 0, Unlisted()
 
     def finish(self) -> list[Finding]:
-        """The findings of the directory, when all parts have been taken."""
+        """Return the findings of the directory, after all parts are merged."""
         files = self._files
         return self._counted([*files.of_missing(), *files.of_marker(), *self.upgrade.findings()])
 
@@ -367,7 +367,7 @@ class Judge:
         follower = self._files.follower(self._index)
         named_last = follower.header.last_entry_in_prev_file_offset if follower else None
         link = list(self._files.of_link(self._index, state))
-        # Where the end of a file is missing, so are VLSNs.
+        # A missing end of a file takes VLSNs with it.
         self._stream.is_broken |= state.tail < state.size or bool(link)
         damage = self._damage(state.file)
         old = damage.of_old_deltas(self._old_deltas)
@@ -379,10 +379,10 @@ class Judge:
 
 
 def file_findings(environment: Environment, state: FileState) -> list[Finding]:
-    """What is wrong with one file, as far as its state tells: what `Judge` says without rows.
+    """Return the findings of one file by its state alone: those of `Judge` without rows.
 
-    For a log that is followed, whose files are read in pieces. Nothing is said of the end of a
-    file that has grown since, nor of one that the cleaner has deleted.
+    For a log that is tailed, whose files are read in pieces. The link from the next file is not
+    checked if the file has grown since. A file that the cleaner has deleted has no findings.
     """
     files = Files(environment)
     index = environment.places.get(state.file.path)
@@ -404,11 +404,11 @@ def file_findings(environment: Environment, state: FileState) -> list[Finding]:
 
 
 def of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
-    """Whether an engine is writing to the log.
+    """Yield a finding if an engine is writing to the log.
 
     Args:
         environment: the log.
-        size_read: how many bytes of its last file were read.
+        size_read: number of bytes of its last file that were read.
     """
     if not environment.is_directory:
         return
@@ -417,7 +417,7 @@ def of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
     try:
         grown = last.path.stat().st_size - size_read
     except OSError:
-        # It was there a moment ago, and has been read.
+        # The file has vanished since it was read.
         grown = 0
     if holder is None and grown <= 0:
         return
@@ -437,9 +437,9 @@ def of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
 
 
 def lock_holder(path: Path) -> int | None:
-    """The process that holds a write lock on a lock file, None for none; takes no lock itself.
+    """Return the process with a write lock on a lock file, None for none; take no lock itself.
 
-    UNKNOWN_PROCESS where the system does not name it. What is no regular file is not opened.
+    Return UNKNOWN_PROCESS if the system does not name it. Only a regular file is opened.
     Source: FileManager, JE 7.5.11, which locks byte 0 for the life of a writable environment.
     """
     flock = struct.Struct("hhqqi")
@@ -447,7 +447,7 @@ def lock_holder(path: Path) -> int | None:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return None
-        # What lies there may have become a pipe since, and opening that would wait.
+        # It may have become a pipe since, and opening that would wait.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         asked = flock.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0)
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)

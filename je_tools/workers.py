@@ -23,7 +23,6 @@ PROCESSES_FROM = 64 << 20
 """Bytes of a log from which on workers are worth their start."""
 
 _PRELOADED = [
-    "je_tools.formats.machine",
     "je_tools.sinks.batches",
     "je_tools.sinks.csvs",
     "pyarrow.compute",
@@ -121,6 +120,9 @@ class _Workers(ProcessPoolExecutor):
 def _begin(what: Any) -> None:
     # Where workers are not forked, Ctrl-C can come as early as here; see _without_ctrl_c.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A pool of which one worker was killed ends the others by SIGTERM, and waits for them. They
+    # would ignore it where the parent of all does.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # The parent has said it once.
     warnings.simplefilter("ignore")

@@ -1,5 +1,5 @@
-# Sourced: `apt_install PACKAGE…` installs with apt where that can be done without a question,
-# `apt_update` reads the package lists.
+# Sourced. `apt_install PACKAGE…` installs with apt if that needs no question, `apt_update` reads
+# the package lists.
 apt_install() {
     echo "installing $* with apt" >&2
     # A fresh machine has no package lists; an old one may have stale ones.

@@ -1,6 +1,6 @@
-# Sourced: `find_cargo` puts a cargo of at least rust-version (formats/native/Cargo.toml) on PATH,
-# with apt where there is none and apt can; `find_cargo_tool fmt|clippy` what `make lint` needs.
-# Where that fails they say how to get it, and return 1.
+# Sourced. `find_cargo` puts a cargo of at least rust-version (formats/native/Cargo.toml) on PATH,
+# and installs one with apt if there is none; `find_cargo_tool fmt|clippy` finds the tools of `make
+# lint`. If that fails, they print how to install it and return 1.
 MIN_RUST=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' formats/native/Cargo.toml)
 
 _has_cargo() {
@@ -12,10 +12,10 @@ _has_cargo() {
 find_cargo() {
     local packages
     _has_cargo && return 0
-    # rustup's folder, which only a new login shell has on its PATH.
+    # The folder of rustup, which only a new login shell has on its PATH.
     export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
     _has_cargo && return 0
-    # Debian 12 has a recent Rust under the name of what it is kept for, the build of browsers.
+    # Debian 12 has a recent Rust in packages for the build of browsers.
     for packages in "rustc-web cargo-web" "rustc cargo"; do
         # shellcheck disable=SC2086
         _is_recent_in_apt $packages && apt_install $packages && _has_cargo && return 0
@@ -24,7 +24,7 @@ find_cargo() {
     return 1
 }
 
-# Whether apt's candidate of a package is recent enough; lists are read when there are none.
+# Checks that apt's candidate of a package is recent enough; reads the lists if there are none.
 _is_recent_in_apt() {
     local version
     command -v apt-cache >/dev/null || return 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job over the shipped environments: which are intact, what do they hold, where to look?
+# Runs the main commands on the shipped environments: verify, summary, dump and audit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
@@ -7,7 +7,7 @@ export PATH="$PWD/.venv/bin:$PATH"
 say() { printf '\n\033[1m$ %s\033[0m\n' "$*"; }
 run() { say "$@"; "$@"; }
 
-# The audit runs on Spark; without a JDK it says what is missing, when the rest has been shown.
+# The audit runs on Spark. Without a JDK it reports what is missing, after the other commands.
 command -v "${JAVA_HOME:+$JAVA_HOME/bin/}java" >/dev/null || scripts/jdk.sh || true
 
 sample=fixtures/v17-crash-txn/env

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# je-tools as users have it, for the bench: built and installed anew into build/installed.
+# Builds je-tools and installs it into build/installed, as users have it, for the bench.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

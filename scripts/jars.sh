@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests ask releases of the engine: fetches their jars, or says why it cannot (exit 1).
-# Before the tests begin, since what apt installs for it may replace the Java that they run on.
+# Downloads the releases of the engine that the tests run, or prints why it cannot (exit 1).
+# Runs before the tests: what apt installs for it may replace the Java that they run on.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests and the bench run the real engine, which needs a JDK 17 or newer: installs one with
-# apt where none is found and apt can, and otherwise says what to install (exit 1).
+# Installs a JDK 17 or newer with apt if there is none: the tests and the bench run the real engine.
+# If apt cannot, prints what to install (exit 1).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/apt.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the extension in place, for an editable install: `scripts/native.sh [release|checked]`.
-# cargo sees by itself if nothing has changed.
+# cargo itself detects that nothing has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/apt.sh
@@ -12,7 +12,7 @@ cargo build --quiet --locked --profile "$profile" --manifest-path formats/native
 built=${CARGO_TARGET_DIR:-build/native}/$profile/lib_native.so
 extension=formats/_native.abi3.so
 if ! cmp -s "$built" "$extension"; then
-    # Replaced and not overwritten: a process may have it loaded.
+    # A process may have the file loaded, so it is replaced, not overwritten.
     cp "$built" "$extension.new"
     mv "$extension.new" "$extension"
 fi

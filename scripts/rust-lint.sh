@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rustfmt and clippy on the crates of formats/native.
+# Runs rustfmt and clippy on the crates of formats/native.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/apt.sh

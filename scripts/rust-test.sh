@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The unit tests of the core crate: `scripts/rust-test.sh [cargo's options]`.
+# Runs the unit tests of the core crate: `scripts/rust-test.sh [cargo's options]`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/apt.sh

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# mypy on a copy laid out as installed: at the root it would take `formats` for a second package.
+# Runs mypy on a copy laid out as installed: at the root it would take `formats` for a second
+# package.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rm -rf build/types

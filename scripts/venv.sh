@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Makes .venv and installs the project into it, editable: `scripts/venv.sh base|dev`.
-# base: what a user needs, Spark included, and what makes a wheel of it; dev: with the extras test
-# and lint as well.
-# A .venv is used again as long as pyproject.toml, this script and the Python are the same; the
-# extension is built anew when its sources have changed.
+# Creates .venv and installs the project into it, editable: `scripts/venv.sh base|dev`.
+# base: what a user needs, including Spark, and the extra that makes a wheel; dev: also the extras
+# test and lint.
+# A .venv is reused as long as pyproject.toml, this script and the Python are the same. The
+# extension is rebuilt if its sources have changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/apt.sh
 . scripts/cargo.sh
 
 what=${1:-base}
-# .venv must not be made by the Python that is in it, where somebody has activated it.
+# An activated .venv must not be recreated by its own Python.
 PATH=$(printf '%s' "$PATH" | tr ':' '\n' | grep -vxF -- "$PWD/.venv/bin" | paste -sd: -)
 python=""
 for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
@@ -41,7 +41,7 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     fi
 fi
 
-# An unfinished or outdated environment is made anew: what left pyproject.toml must go.
+# An unfinished or outdated environment is recreated, to drop what left pyproject.toml.
 if [ "$(cat .venv/stamp-base 2>/dev/null)" != "$stamp" ]; then
     rm -rf .venv
     "$python" -m venv .venv
@@ -52,7 +52,7 @@ dev) target='.[spark,dist,test,lint]' ;;
 *) echo "usage: scripts/venv.sh base|dev" >&2; exit 2 ;;
 esac
 echo "installing $target into .venv" >&2
-# pip runs cargo, which leaves what it built for the next time; scripts/native.sh puts that in place.
+# pip runs cargo, which keeps its build for the next time; scripts/native.sh puts it in place.
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable "$target"
 echo "$stamp" >.venv/stamp-base
 echo "$stamp" >".venv/stamp-$what"

@@ -1,4 +1,4 @@
-"""Columns to payloads: what `columns` reads, written by the same programs."""
+"""Columns encoded as payloads, by the same programs that `columns` reads with."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from je_tools.formats.spans import Spans
 
 
 class Part(Struct, frozen=True):
-    """Fields of entries: those in front of the slots, those of the slots, or those behind them.
+    """Fields of entries: those before the slots, those of the slots, or those after them.
 
     Attributes:
-        program: which columns there are.
+        program: names and encodings of the columns.
         data: the bytes of byte columns.
         values: int64 (columns, rows); numbers, and offsets in `data` of byte strings.
-        sizes: int64 (byte columns, rows); lengths, -1 null.
-        counts, firsts: int64 (n,); how many items each entry has, and the row of its first.
+        sizes: int64 (byte columns, rows); lengths, -1 for null.
+        counts, firsts: int64 (n,); number of items of each entry, and row of its first item.
     """
 
     program: Program
@@ -37,7 +37,7 @@ class Part(Struct, frozen=True):
     def of(
         cls, program: Program, columns: Mapping[str, Ints | Spans], counts: Ints, firsts: Ints
     ) -> Part:
-        """Of columns by name; byte columns lie in one array."""
+        """Build a part from columns by name; all byte columns must share one array."""
         values = np.zeros((len(program.names), int(counts.sum())), np.int64)
         sizes = np.full((max(program.sized, default=-1) + 1, values.shape[1]), -1, np.int64)
         data: Bytes = np.frombuffer(b"", np.uint8)
@@ -52,12 +52,12 @@ class Part(Struct, frozen=True):
 
 
 def encode_parts(types: npt.NDArray[np.uint8], head: Part, slots: Part, tail: Part) -> Spans:
-    """The payloads of entries, behind each other in an array of their own.
+    """Return the payloads of entries, one after the other in a new array.
 
     Args:
-        types: uint8 (n,); of the entries.
-        head: one item an entry.
-        slots: what follows it.
-        tail: what follows these, one item an entry; maybe of no bytes.
+        types: uint8 (n,); types of the entries.
+        head: one item per entry.
+        slots: items after the head.
+        tail: one item per entry after the slots; it may have no bytes.
     """
     return Spans(*_native.encode_parts(types, head, slots, tail))

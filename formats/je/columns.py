@@ -1,6 +1,6 @@
-"""Payloads in columns: the declared fields of many entries as arrays.
+"""Payloads as columns: the declared fields of many entries as arrays.
 
-The extension runs a `Program` over every entry. No Python object is made per entry: byte strings
+The extension runs a `Program` over every entry. No Python object is created per entry: byte strings
 stay spans of the source buffer.
 """
 
@@ -30,23 +30,23 @@ COLUMN_FAMILIES = (
     Family.IN_DELETE,
     Family.IN_DUP_DELETE,
 )
-"""Families that are decoded in columns; entries of the others are few."""
+"""Families that are decoded as columns; entries of other families are few."""
 
 _WITH_SLOTS = (Family.NODE, Family.OLD_DELTA)
 
 MAX_ROWS = 1 << 15
-"""Entries decoded at once, so that the columns of a chunk stay within some 30 MB."""
+"""Largest number of entries decoded at once, which limits a chunk's columns to about 30 MB."""
 
 
 class Columns(Struct, frozen=True, dict=True):
-    """Decoded fields of some entries, or of the items of their lists.
+    """Decoded fields of entries, or of the items of their lists.
 
     Attributes:
-        program: what the columns are.
-        data: the bytes that spans point into.
+        program: names of the columns.
+        data: the buffer of the spans.
         values: int64 (columns, rows).
         sizes: int64 (byte columns, rows).
-        present: int64 (rows,), a bit for each column.
+        present: int64 (rows,), one bit per column.
     """
 
     program: Program
@@ -56,7 +56,7 @@ class Columns(Struct, frozen=True, dict=True):
     present: Ints
 
     def number(self, name: str) -> Ints:
-        """The values of a column; where it is absent, anything."""
+        """Return the values of a column; they are arbitrary in rows without the field."""
         values: Ints = self.values[self.program.names.index(name)]
         return values
 
@@ -69,21 +69,21 @@ class Columns(Struct, frozen=True, dict=True):
         return int(np.bitwise_and.reduce(self.present))
 
     def is_present(self, name: str) -> Mask:
-        """Where a column holds a value; of a byte column also null counts as one."""
+        """Return a mask of the rows that have a field; a null byte string counts as present."""
         if self.is_complete(name):
             return np.ones(len(self.present), np.bool_)
         return (self.present >> self.program.names.index(name) & 1).astype(np.bool_)
 
     def is_empty(self, name: str) -> bool:
-        """Whether a column holds no value at all."""
+        """Return True if no row has the field."""
         return not self._present_somewhere >> self.program.names.index(name) & 1
 
     def is_complete(self, name: str) -> bool:
-        """Whether a column holds a value in every row."""
+        """Return True if every row has the field."""
         return bool(self._present_everywhere >> self.program.names.index(name) & 1)
 
     def span(self, name: str) -> tuple[Ints, Ints]:
-        """Offsets into `data` and lengths of a byte column; length -1 where null or absent."""
+        """Return offsets into `data` and lengths of a byte column; length -1 if null or absent."""
         column = self.program.names.index(name)
         sizes = self.sizes[self.program.sized[column]]
         if self.is_complete(name):
@@ -91,11 +91,11 @@ class Columns(Struct, frozen=True, dict=True):
         return self.values[column], np.where(self.present >> column & 1, sizes, -1)
 
     def is_bytes(self, name: str) -> bool:
-        """Whether a column holds byte strings."""
+        """Return True if a column holds byte strings."""
         return self.program.sized[self.program.names.index(name)] >= 0
 
     def known(self, name: str) -> Ints:
-        """The values of a column; 0 where it is absent, also in all of this log version."""
+        """Return the values of a column; 0 if the row or the log version lacks the field."""
         if not self.has(name) or self.is_empty(name):
             return np.zeros(len(self.present), np.int64)
         if self.is_complete(name):
@@ -103,18 +103,18 @@ class Columns(Struct, frozen=True, dict=True):
         return np.where(self.is_present(name), self.number(name), 0)
 
     def has(self, name: str) -> bool:
-        """Whether this log version has such a field."""
+        """Return True if there is a column of this name."""
         return name in self.program.names
 
 
 class Decoded(Struct, frozen=True):
-    """Entries of one family: their fields, their slots, and which could not be decoded.
+    """Decoded entries of one family: their fields, their slots, and a mask of failures.
 
     Attributes:
-        fields: one row an entry.
-        slots: for nodes and old deltas, one row a slot; else None.
-        slot_first: int64 (entries + 1,): slots of entry i are [slot_first[i], slot_first[i + 1]).
-        bad: bool (entries,): ends inside a field, or bytes are left over.
+        fields: one row per entry.
+        slots: one row per slot of nodes and old deltas, if all fields are decoded; else None.
+        slot_first: int64 (entries + 1,); slots of entry i are [slot_first[i], slot_first[i + 1]).
+        bad: bool (entries,); True if the entry ends inside a field or has bytes left over.
     """
 
     fields: Columns
@@ -124,13 +124,13 @@ class Decoded(Struct, frozen=True):
 
 
 def decode(rows: Rows, family: Family, *, wanted: frozenset[str] | None = None) -> Decoded:
-    """Decode entries that are all of one column family.
+    """Decode entries of one family.
 
     Args:
         rows: at most MAX_ROWS entries.
-        family: one of COLUMN_FAMILIES, or any that is `in_columns` as far as is wanted.
-        wanted: columns to keep; None, or with `slots` among them, for all. What lies after the
-            last of them is not read, and bytes left over are then not noticed.
+        family: one of COLUMN_FAMILIES, or any family whose wanted fields are `in_columns`.
+        wanted: columns to keep; None, or a set that contains `slots`, for all. Bytes after the
+            last of these columns are not read, so bytes left over are not detected.
     """
     at = rows.offset.astype(np.int64) - rows.base
     items = Items(rows.data, rows.version, rows.type, at + rows.header_size, at + rows.size)
@@ -138,13 +138,13 @@ def decode(rows: Rows, family: Family, *, wanted: frozenset[str] | None = None) 
 
 
 class Items(Struct, frozen=True):
-    """Payloads of entries of one log version, wherever they lie.
+    """Payloads of entries of one log version, anywhere in a buffer.
 
     Attributes:
-        data: the bytes.
+        data: the buffer.
         version: log version of their files.
         type: uint8 (n,).
-        start, stop: int64 (n,); where each payload begins in `data`, and where its entry ends.
+        start, stop: int64 (n,); offsets in `data` of each payload and of the end of its entry.
     """
 
     data: Bytes
@@ -158,12 +158,12 @@ class Items(Struct, frozen=True):
 
 
 class ListPrograms(Struct, frozen=True):
-    """How the lists of a family are read, and what is after them.
+    """Programs for the list of a family and for the fields after it.
 
     Attributes:
         item, tail: programs of the extension.
-        count_column: column of the head that says how many items there are.
-        count_max: most of them.
+        count_column: column of the head with the number of items.
+        count_max: largest number of items.
     """
 
     item: _native.Program
@@ -173,12 +173,12 @@ class ListPrograms(Struct, frozen=True):
 
 
 class _Programs(Struct, frozen=True):
-    """How a family is decoded.
+    """Programs for a family.
 
     Attributes:
-        head: of the fields before a list, or of all.
-        fields: what the columns of entries are: those of the head, then those after the list.
-        slots: of the list; None where none is decoded.
+        head: program of the fields before a list, or of all fields.
+        fields: columns of entries: those of the head, then those after the list.
+        slots: program of the list; None if no list is decoded.
         lists: the same for the extension.
     """
 
@@ -204,7 +204,7 @@ def _programs(
 
 
 def _joined(head: Program, tail: Program) -> Program:
-    """Return the columns of a node in front of its slots and after them as those of one table."""
+    """Return one program with the columns of a node before and after its slots."""
     sized = max(head.sized, default=-1) + 1
     return Program(
         head.names + tail.names,
@@ -222,13 +222,13 @@ def decode_items(
     wanted: frozenset[str] | None = None,
     of_slots: frozenset[str] | None = None,
 ) -> Decoded:
-    """Decode payloads wherever they lie.
+    """Decode payloads anywhere in a buffer.
 
     Args:
         items: the payloads.
         family: as for `decode`.
         wanted: as for `decode`.
-        of_slots: columns of slots to keep; None for all. All of their bytes are read.
+        of_slots: columns of slots to keep; None for all. All bytes of slots are read.
     """
     if wanted is not None and "slots" in wanted:
         wanted = None

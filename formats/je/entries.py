@@ -1,8 +1,8 @@
 """Single entries: bytes to typed fields and back.
 
-For one entry, or a few: whole logs are decoded in columns (`columns`), from the same declaration
-(`layout`). Every byte is accounted for: what cannot be decoded raises `EntryError`, and what is
-decoded encodes back to the same bytes.
+This module is for one entry, or a few; `columns` decodes whole logs from the same declaration
+(`layout`). Every byte is accounted for: bytes that cannot be decoded raise `EntryError`, and a
+decoded entry encodes back to the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Value = Any
 
 
 class EntryError(Exception):
-    """Bytes that are not the entry they should be: what, and at which byte of the entry."""
+    """Bytes that are not the expected entry, with the reason and the offset in the entry."""
 
     def __init__(self, reason: str, at: int) -> None:
         super().__init__(f"{reason} at byte {at} of the entry")
@@ -34,7 +34,7 @@ class EntryError(Exception):
 
 
 class Header(Struct, frozen=True):
-    """An entry's header as it is on disk; `vlsn` is None where none is stored."""
+    """An entry's header as it is on disk; `vlsn` is None if none is stored."""
 
     checksum: int
     type_no: int
@@ -45,12 +45,12 @@ class Header(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of the header: 14, or 22 with a VLSN."""
+        """Size of the header in bytes: 14, or 22 with a VLSN."""
         return h.MIN_HEADER_SIZE if self.vlsn is None else h.MAX_HEADER_SIZE
 
 
 class Span(Struct, frozen=True):
-    """Where one field lies: `path` names it (`slots[2].key`), half-open bytes of the entry."""
+    """Location of one field: its path (`slots[2].key`) and half-open byte range in the entry."""
 
     path: str
     start: int
@@ -73,7 +73,7 @@ class Entry(Struct, frozen=True):
 
 
 def read_header(data: bytes | memoryview, version: int) -> Header:
-    """The header at the start of `data`.
+    """Return the header at the start of `data`.
 
     Raises:
         EntryError: `data` is shorter than the header.
@@ -91,12 +91,12 @@ def read_header(data: bytes | memoryview, version: int) -> Header:
 
 
 def _has_flags(type_no: int) -> bool:
-    """Whether the flags byte of an entry means anything; a file header's is ignored."""
+    """Return True if the flags of an entry have a meaning; those of a file header are ignored."""
     return type_no != FILE_HEADER_NO
 
 
 def entry_checksum(data: bytes | memoryview, version: int) -> int:
-    """Adler-32 of a whole entry as the engine computes it, the invisible bit taken as clear.
+    """Return the engine's Adler-32 of a whole entry, computed with the invisible bit clear.
 
     Source: ChecksumValidator, LogEntryHeader.turnOffInvisible, JE 25.3.17.
     """
@@ -106,16 +106,16 @@ def entry_checksum(data: bytes | memoryview, version: int) -> int:
 
 
 def decode_entry(data: bytes | memoryview, version: int, *, spans: bool = False) -> Entry:
-    """Decode the entry that `data` begins with; bytes behind it are ignored.
+    """Decode the entry at the start of `data`; bytes after it are ignored.
 
     Args:
         data: the entry, header included.
         version: log version of the file that holds it.
-        spans: also note where each field lies, for a labelled dump.
+        spans: also record the location of each field, for a labelled dump.
 
     Raises:
         EntryError: the item does not fit, ends inside a field, or leaves bytes over. The checksum
-            is not looked at.
+            is not verified.
     """
     header = read_header(data, version)
     stop = header.size + header.item_size
@@ -129,12 +129,12 @@ def decode_entry(data: bytes | memoryview, version: int, *, spans: bool = False)
 
 
 def decode_spans(data: bytes | memoryview, version: int) -> tuple[list[Span], EntryError | None]:
-    """Where the fields of an entry's item lie, as far as it decodes, and what stopped that.
+    """Return the fields of an entry's item, as far as it decodes, and the error that stopped it.
 
-    For damaged entries: an item that goes on behind `data` is read as far as there are bytes.
+    For damaged entries: an item that extends past `data` is read up to the end of `data`.
 
     Raises:
-        EntryError: not even the header is whole.
+        EntryError: the header is cut short.
     """
     header = read_header(data, version)
     view = memoryview(data)[: header.size + max(header.item_size, 0)]
@@ -149,23 +149,26 @@ def decode_spans(data: bytes | memoryview, version: int) -> tuple[list[Span], En
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The bytes of `entry`, with item size and checksum as the engine would write them.
+    """Encode `entry`, with item size and checksum as the engine would write them.
 
-    An erased entry keeps the checksum that it had: the engine does not compute one.
+    An erased entry keeps its checksum: the engine does not compute one.
     """
     item = encode_item(entry.header.type_no, entry.version, entry.fields)
     return with_header(entry.header, entry.version, item)
 
 
 def encode_item(type_no: int, version: int, fields: Mapping[str, Value]) -> bytes:
-    """The bytes behind the header of an entry that holds `fields`."""
+    """Encode the item of an entry: the bytes after the header."""
     item = bytearray()
     _write_fields(item, layout(type_no, version), fields, [])
     return bytes(item)
 
 
 def with_header(header: Header, version: int, item: bytes) -> bytes:
-    """A whole entry: `item` behind its header, of which size and checksum are made anew."""
+    """Return a whole entry: `header`, with size and checksum computed for `item`, then `item`.
+
+    An erased entry keeps the checksum of `header`.
+    """
     vlsn = b"" if header.vlsn is None else struct.pack("<q", header.vlsn)
     fixed = struct.pack("<BBIi", header.type_no, header.flags, header.prev_offset, len(item))
     behind = fixed + vlsn + item
@@ -175,9 +178,9 @@ def with_header(header: Header, version: int, item: bytes) -> bytes:
 
 
 def holds(test: Test, scopes: Sequence[Mapping[str, Value]]) -> bool:
-    """Whether a condition holds, looking its field up from the innermost scope outwards.
+    """Return True if a condition holds; look up its field from the innermost scope outwards.
 
-    A field that is absent itself (as the expiration base before v12) fails every test.
+    Every test of an absent field fails (for example the expiration base before v12).
     """
     for scope in reversed(scopes):
         if test.field in scope:
@@ -197,7 +200,7 @@ def holds(test: Test, scopes: Sequence[Mapping[str, Value]]) -> bool:
 
 
 class _Reader:
-    """Reads declared fields from one entry, from left to right."""
+    """Reader of the declared fields of one entry, from left to right."""
 
     def __init__(self, data: memoryview, at: int, with_spans: bool) -> None:
         self.data = data
@@ -233,7 +236,7 @@ class _Reader:
         if not 0 <= count <= declared.most:
             raise EntryError(f"{count} items of {declared.name} declared", self.at)
         items = []
-        # Every item takes at least a byte, so a wild count ends at the entry's end.
+        # Every item takes at least one byte, so a wild count stops at the end of the entry.
         for i in range(count):
             item = self.read_fields(declared.fields, scopes, f"{path}[{i}].")
             items.append(item if len(declared.fields) > 1 else item[declared.fields[0].name])
@@ -292,9 +295,9 @@ _READ: dict[Coding, Callable[[_Reader], Value]] = {
 
 
 def _offsets_of_shorts(shorts: memoryview) -> list[int]:
-    """Ascending offsets out of 15-bit groups of their differences, the low group first.
+    """Decode ascending offsets from 15-bit groups of their differences, low group first.
 
-    A group that another follows is stored as -1 - group. Source: PackedOffsets, JE 7.5.11.
+    A group that is followed by another is stored as -1 - group. Source: PackedOffsets, JE 7.5.11.
     """
     stored = np.frombuffer(shorts, "<i2").astype(np.int64)
     if not len(stored):

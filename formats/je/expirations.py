@@ -1,4 +1,4 @@
-"""When records expire: numbers of days or hours since 1970, in one form.
+"""Expiration times of records: logged in days or hours since 1970, converted to one unit.
 
 Source: je-log.md "Nodes"; TTL, BIN.getExpiration, LNLogEntry, JE 7.5.11.
 """
@@ -12,26 +12,25 @@ from je_tools.formats.arrays import Ints
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 DAYS_MAX = 100_000
-"""An expiration above is in hours, whatever its flag says: days since 1970 are fewer than that,
-hours more, and engines up to 18.3 have left flags that are wrong."""
+"""Largest expiration in days. A larger one is in hours, whatever its flag says: there are fewer
+days since 1970 and more hours, and engines up to 18.3 have written wrong flags."""
 
 NEVER = 0
 
 _COUNT_MAX = 1 << 31
-"""Engines count in an int."""
+"""Limit of an expiration's magnitude: engines count in an int."""
 
 
 def expiration_ms(values: Ints) -> Ints:
-    """When records expire, in ms since 1970, of expirations as slots and LNs have them.
+    """Convert expirations of slots and LNs to milliseconds since 1970.
 
-    Which of the two units it is the number itself tells, and in LNs, where hours are negative, its
-    sign.
+    The size of a number determines its unit; in LNs a negative number is also in hours.
 
     Args:
-        values: int64; the sum of base and offset of a slot, or what an LN holds; 0 for none.
+        values: int64; the sum of base and offset of a slot, or the value in an LN; 0 for none.
 
     Returns:
-        Int64; NEVER for 0, and for numbers that no engine counts to.
+        Int64; NEVER for 0, and for numbers that do not fit in an int.
     """
     if not values.any():
         return np.full(len(values), NEVER, np.int64)

@@ -1,4 +1,4 @@
-"""Entries at LSNs: headers, sums and payloads of entries anywhere in a log, in columns.
+"""Entries at LSNs: headers, checksums and payloads of entries anywhere in a log, as columns.
 
 Source: je-log.md "Entries"; LogManager.getLogEntryFromLogSource, JE 7.5.11.
 """
@@ -25,24 +25,24 @@ from je_tools.formats.source import Bytes
 
 
 class Found(IntEnum):
-    """What there is at an LSN."""
+    """Result of looking up an LSN."""
 
     NO_FILE = 0
-    """The log has no such file, or it ends in front of the LSN."""
+    """The log has no such file, or the file ends before the LSN."""
     NO_ENTRY = 1
-    """No entry that fits into the file."""
+    """No entry that fits in the file."""
     BAD = 2
     """An entry with a wrong checksum."""
     ERASED = 3
-    """An entry that the eraser has overwritten."""
+    """An entry that the eraser overwrote."""
     GOOD = 4
 
 
 _RULES = tuple(HeaderRules.of(version, 0) for version in range(LOG_VERSION_MAX + 1))
-"""How headers are read, by log version."""
+"""Rules for reading headers, by log version."""
 
 FAMILY_OF: npt.NDArray[np.uint8] = np.zeros(256, np.uint8)
-"""1 + the place of each type's family among all; 0 for a number that is no type."""
+"""1 + the index of each type's family in `Family`; 0 for a number that is no type."""
 
 _FAMILIES = tuple(Family)
 for _entry_type in ENTRY_TYPES.values():
@@ -55,21 +55,21 @@ def _types_of(families: tuple[Family, ...]) -> Mask:
 
 
 _OF_ALL = frozenset({"image", "data"})
-"""What of `Entries` is not a column."""
+"""Fields of `Entries` that are not columns."""
 
 
 class Entries(Struct, frozen=True):
-    """Entries anywhere in a log; element i of each array is the i-th that was asked for.
+    """Entries anywhere in a log; element i of each array belongs to the i-th requested LSN.
 
     Attributes:
         image: the log.
-        lsn, position: int64; NOWHERE where there is no such place.
+        lsn, position: int64; the position is an offset in `data`, or NOWHERE.
         version: int64; log version of the file.
         type, flags, header_size: uint8.
-        size: int64; of the whole entry.
-        vlsn: int64; -1 where none is stored.
-        found: uint8, a `Found`: the columns of what is below BAD mean nothing.
-        data: uint8; the bytes that positions are in: those of the image, or copies.
+        size: int64; size of the whole entry.
+        vlsn: int64; -1 if none is stored.
+        found: uint8, a `Found`; if it is below BAD, the columns of the header are meaningless.
+        data: uint8; the bytes of the image, or copies of the good entries.
     """
 
     image: Image
@@ -88,12 +88,12 @@ class Entries(Struct, frozen=True):
         return len(self.lsn)
 
     def take(self, rows: Ints) -> Entries:
-        """Some of them, in the order of `rows`."""
+        """Select entries, in the order of `rows`."""
         columns = asdict(self)
         return Entries(**{n: c if n in _OF_ALL else c[rows] for n, c in columns.items()})
 
     def put(self, rows: Ints, others: Entries) -> Entries:
-        """The same with others, with positions in the same bytes, in the place of some."""
+        """Return a copy with `rows` replaced by `others`, whose positions are in the same bytes."""
         columns = asdict(self)
         for name in columns.keys() - _OF_ALL:
             columns[name] = columns[name].copy()
@@ -102,12 +102,12 @@ class Entries(Struct, frozen=True):
 
     @property
     def good(self) -> Mask:
-        """Where there is an entry, and its checksum is right as far as it was looked at."""
+        """Mask of the entries that exist and have a right checksum, if it was verified."""
         right: Mask = self.found == Found.GOOD
         return right
 
     def is_family(self, *families: Family) -> Mask:
-        """Which are good and of a type of one of these families."""
+        """Return a mask of the good entries of these families."""
         return _types_of(families)[self.type] & self.good
 
     def decode(
@@ -121,13 +121,13 @@ class Entries(Struct, frozen=True):
         """Decode the payloads of entries of one family, grouped by log version.
 
         Args:
-            family: of all of them.
-            rows: int64, ascending; which entries.
+            family: family of these entries.
+            rows: int64, ascending; entries to decode.
             wanted: fields to decode; None for all.
             of_slots: columns of slots to keep; None for all.
 
         Yields:
-            Some of `rows`, at most MAX_ROWS and ascending within a version, and what they hold.
+            Some of `rows`, at most MAX_ROWS and ascending within a version, and their fields.
         """
         versions = self.version[rows]
         for version in distinct(versions):
@@ -154,11 +154,11 @@ def fetch(image: Image, lsns: Ints, *, check: bool = True, room_size: int = 0) -
 
     Args:
         image: the log.
-        lsns: int64 (n,), in any order; the same may come more than once.
-        check: sum them; else a damaged one whose header fits is GOOD.
-        room_size: bytes to which the good ones may come. Where they do they are copied behind each
-            other, since for each look at an entry of its own the processor has to find its page.
-            Else they stay where they are.
+        lsns: int64 (n,), in any order; an LSN may occur more than once.
+        check: verify checksums; otherwise a damaged entry whose header fits is GOOD.
+        room_size: bytes of memory for copies. If all good entries fit, they are copied one after
+            the other, because each access to a scattered entry makes the processor look up its
+            page. Otherwise they stay in the image.
     """
     columns, room = _native.fetch_entries(
         image, lsns, rules=_RULES, check=check, room_size=room_size
@@ -167,7 +167,7 @@ def fetch(image: Image, lsns: Ints, *, check: bool = True, room_size: int = 0) -
 
 
 def fetch_entry(image: Image, lsn: int) -> Entry | None:
-    """One whole entry; None where there is none that is good and decodes."""
+    """Return one whole entry, or None unless it is good and decodes."""
     some = fetch(image, np.array([lsn], np.int64))
     if not some.good[0]:
         return None

@@ -1,14 +1,14 @@
-"""Fingerprints of records: what a scan has seen of each, for whoever follows a tree afterwards.
+"""Fingerprints of records: computed by a scan, and compared with the slots of trees afterwards.
 
 A slot of a sound tree names a good record of its database and key, which has data and expires when
-the slot says. To look at each such record again means a wait for memory, or for the disk, at
-millions of places in no order. So the scan, which has each entry in the core's cache, leaves a
-number of 62 bits of each record whose sum is right, and the same number is made of each slot. Where
-the two agree there is nothing to say; any other slot is to be looked at.
+the slot says. To read each of these records again would mean millions of random accesses to memory
+or disk. So the scan, which has each entry in the CPU cache, keeps a 62-bit number for each record
+with a right checksum, and the same number is computed from each slot. If both agree, the slot is
+sound; every other slot needs a closer check.
 
-The number is a polynomial over database, expiration and key, at two places that are chosen at
-random for each run, in remainders of a prime: two different records agree by a chance of less than
-one in 2**40, for whoever wrote the log could not know the places.
+The number is a polynomial over database, expiration and key, modulo a prime, evaluated at two
+points that are chosen at random for each run. Two different records agree with a probability below
+2**-40, since the author of a log cannot know the points.
 
 Source: je-log.md "Nodes"; BtreeVerifier.verifyLSN, verifyDataRecord, JE 25.3.17.
 """
@@ -29,13 +29,13 @@ from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.steps import of_family, programs
 
 RECORDS_MAX = 1 << 24
-"""Records of which fingerprints are kept; some 200 MB."""
+"""Largest number of fingerprints that are kept; about 200 MB."""
 
 KEY_SIZE_MAX = 1 << 12
-"""Longer keys have none: the chance that two agree grows with their length."""
+"""Size of the longest key with a fingerprint: the chance of a collision grows with the length."""
 
 HOURS_MAX = 1_000_000
-"""What expires later, in hours since 1970, has none."""
+"""Latest expiration of a record with a fingerprint, in hours since 1970."""
 
 PAGE_SHIFT = 12
 _IN_PAGE = (1 << PAGE_SHIFT) - 1
@@ -46,13 +46,13 @@ _BITS_EACH, _BITS_MIN = 16, 1 << 10
 
 
 class Prints(Struct, frozen=True):
-    """Fingerprints of records in a part of a file, ascending by where they begin.
+    """Fingerprints of the records in a part of a file, in the order of their offsets.
 
     Attributes:
-        page: of the file, in which the first begins.
-        counts: int64; how many begin in each page from there on.
-        low: uint16; where in its page each begins.
-        prints: int64; the fingerprint of each.
+        page: page of the file in which the first record begins.
+        counts: int64; number of records that begin in each page from there on.
+        low: uint16; offset of each record in its page.
+        prints: int64; fingerprint of each record.
     """
 
     page: int
@@ -65,10 +65,10 @@ class Prints(Struct, frozen=True):
 
 
 class Printing(Struct, frozen=True):
-    """How fingerprints are made in this run.
+    """Parameters of the fingerprints of this run.
 
     Attributes:
-        one, other: where the polynomial is taken.
+        one, other: points at which the polynomial is evaluated.
     """
 
     one: int
@@ -76,12 +76,12 @@ class Printing(Struct, frozen=True):
 
     @classmethod
     def at_random(cls) -> Printing:
-        """As nobody can foretell."""
+        """Choose unpredictable points."""
         one, other = (_PLACES_MAX // 2 + secrets.randbelow(_PLACES_MAX // 2) for _ in range(2))
         return cls(one, other)
 
     def of_rows(self, rows: Rows) -> Prints:
-        """The fingerprints of the records among some rows."""
+        """Return the fingerprints of the records among some rows."""
         firsts, lasts, steps = programs(rows.version, of_family)
         places, prints = _native.fingerprints_of(
             rows, firsts=firsts, lasts=lasts, steps=steps.ravel(), printing=self
@@ -93,11 +93,11 @@ class Printing(Struct, frozen=True):
 
 
 class Places(Struct, frozen=True):
-    """Fingerprints by places in an image.
+    """Fingerprints by position in an image.
 
     Attributes:
-        first: int32 (pages + 1,); of each page the first record. Nothing is known of pages behind.
-        low: uint16 (records,); where in its page each begins.
+        first: int32 (pages + 1,); first record of each page. Later pages have no fingerprints.
+        low: uint16 (records,); offset of each record in its page.
         prints: int64 (records,).
     """
 
@@ -107,11 +107,11 @@ class Places(Struct, frozen=True):
 
 
 class Fingerprints(Struct):
-    """Those of the records of a log, as a scan tells them.
+    """Fingerprints of the records of a log, collected during a scan.
 
     Attributes:
-        printing: how they are made.
-        most: how many are kept; those that come later are not.
+        printing: parameters of the fingerprints.
+        most: largest number of fingerprints to keep; parts that would exceed it are dropped.
     """
 
     printing: Printing
@@ -120,13 +120,13 @@ class Fingerprints(Struct):
     _count: int = 0
 
     def add(self, file_no: int, prints: Prints) -> None:
-        """Take those of a part of a file; those of the parts in front came before."""
+        """Add the fingerprints of a part of a file, after those of all parts before it."""
         if self._count + len(prints) <= self.most:
             self._of_files.setdefault(file_no, []).append(prints)
             self._count += len(prints)
 
     def places(self, image: Image) -> Places:
-        """The same by places in an image of these files; they are kept no longer otherwise."""
+        """Return the fingerprints by position in an image of these files, and forget them here."""
         firsts = [np.zeros(1, np.int32)]
         low, prints = np.empty(self._count, np.uint16), np.empty(self._count, np.int64)
         pages = count = 0
@@ -137,7 +137,7 @@ class Fingerprints(Struct):
                 break
             before, of_page = count, np.zeros(more, np.int64)
             for some in self._of_files.pop(file_no, []):
-                # The image may end in front of what was scanned.
+                # The image may end before the scanned bytes do.
                 counts = some.counts[: max(more - some.page, 0)]
                 of_page[some.page : some.page + len(counts)] += counts
                 first, count = count, count + int(counts.sum())
@@ -149,14 +149,14 @@ class Fingerprints(Struct):
 
 
 class Known(Struct, frozen=True):
-    """What slots are compared with.
+    """Data that slots are compared with.
 
     Attributes:
         image: the log.
-        reserved: bool, one a file of the image; slots that name something in it are in doubt.
+        reserved: bool, one per file of the image; slots that name an entry in it are doubtful.
         page_first, low, prints: see `Places`.
-        noted: int64, ascending.
-        noted_bits: uint8; a filter of these, whose size is a power of two.
+        noted: int64; ascending LSNs.
+        noted_bits: uint8; a filter of these LSNs, whose size is a power of two.
     """
 
     image: Image
@@ -169,13 +169,13 @@ class Known(Struct, frozen=True):
 
 
 class SlotChecks:
-    """Asks of slots whether it is certain that they name records as they should be.
+    """Check of slots against the fingerprints of the records that they name.
 
     Args:
         image: the log.
-        fingerprints: of its records.
-        noted: int64 LSNs, ascending, that no slot may name whose record is there alone.
-        reserved: numbers of files to which the same applies.
+        fingerprints: fingerprints of its records.
+        noted: int64, ascending; LSNs that a slot should not name unless its record is embedded.
+        reserved: numbers of files that no slot should name.
     """
 
     def __init__(
@@ -197,18 +197,18 @@ class SlotChecks:
         )
 
     def doubtful(self, slots: Slots, rows: Ints, db_id: int, *, asks_noted: bool) -> Mask:
-        """Of which slots it is not certain.
+        """Return a mask of the slots that are not certain to be sound.
 
         Args:
-            slots: of BINs.
-            rows: int64; which of them.
-            db_id: of their database.
-            asks_noted: look for what was noted, where the record is not in its slot.
+            slots: slots of BINs.
+            rows: int64; slots to check.
+            db_id: id of their database.
+            asks_noted: doubt slots that name a noted LSN, unless their record is embedded.
 
         Returns:
-            Bool, one a row. What is False names an entry of which the scan found the sum right, a
-            record of the slot's key and of the database, with data, which expires when the slot
-            says, and not after HOURS_MAX.
+            Bool, one per row. A False slot names an entry that the scan found to have a right
+            checksum: a record of the slot's key and of the database, with data, which expires when
+            the slot says, not after HOURS_MAX.
         """
         return _native.doubtful_slots(
             slots,

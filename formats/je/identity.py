@@ -1,7 +1,7 @@
-"""Which records are the same: keyed digests of (database, key), and the newest row of each.
+"""Record identities: keyed digests of (database, key), and the newest row of each.
 
-A digest of 126 bits under a secret of the run stands for a key, so that millions of keys need not
-be kept: HalfSipHash-1-3 twice. It means nothing outside of the run.
+A 126-bit digest (HalfSipHash-1-3, twice) under a secret of the run stands for a key, so that
+millions of keys need not be stored. It is meaningless outside the run.
 
 Source: SipHash: a fast short-input PRF, Aumasson and Bernstein, 2012.
 """
@@ -19,7 +19,7 @@ from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 
 SEED_SIZE = 8
-"""32-bit words of a secret."""
+"""Number of 32-bit words of a secret."""
 
 Seed = npt.NDArray[np.uint32]
 
@@ -32,24 +32,24 @@ def new_seed() -> Seed:
 def identities(
     data: Bytes, starts: Ints, sizes: Ints, db_ids: Ints, seed: Seed
 ) -> tuple[Ints, Ints]:
-    """Return digests of keys: two int64 (n,), 63 bits each; 0 where a key is null.
+    """Return digests of keys: two int64 (n,), 63 bits each; 0 for a null key.
 
     Args:
-        data: the bytes that the keys lie in.
-        starts, sizes: int64 (n,); a size below 0 is null.
+        data: the buffer of the keys.
+        starts, sizes: int64 (n,); a negative size is null.
         db_ids: int64 (n,).
-        seed: of this run.
+        seed: secret of this run.
     """
     return _native.identify(Spans(data, starts, sizes), db_ids, seed)
 
 
 def newest_of(first: Ints, second: Ints, wanted: Mask, threads: int = 1) -> Mask:
-    """Return which wanted rows are the last of their identity.
+    """Return a mask of the wanted rows that are the last of their identity.
 
     Args:
-        first, second: int64 (n,), as `identities` gives them: of numbers that a log might choose
-            many could be looked for in one place.
+        first, second: int64 (n,), as `identities` returns them. Numbers that a log could choose
+            might all collide in the hash table.
         wanted: bool (n,).
-        threads: how many look at it, each at identities of its own.
+        threads: number of threads; each handles its own share of the identities.
     """
     return _native.mark_newest(first, second, wanted, threads)

@@ -1,9 +1,9 @@
-"""Records of the engine's own databases as typed values, and back to bytes.
+"""Internal database records as typed values, and back to bytes.
 
-`read_record` takes key and data of a record by the name of its database; each class has `decode`,
-and `encode`, which gives the bytes again. File numbers, LSNs and VLSNs are plain numbers; -1 is no
-VLSN. Summaries of files are LNs of a type of their own, whose payload `entries` decodes; here is
-their key.
+`read_record` decodes key and data of a record, given the name of its database; `encode` of each
+class returns the bytes. File numbers, LSNs and VLSNs are plain numbers; VLSN -1 is none. File
+summaries are LNs of a type of their own, whose payload `entries` decodes; this module has their
+key.
 
 Source: je-log.md "Databases of the engine"; ReservedFileInfo, ExpirationTracker.serialize,
 ExtinctionScanner, RepGroupDB.GroupBinding and NodeBinding, VLSNBucket, GhostBucket, VLSNRange,
@@ -38,15 +38,13 @@ from je_tools.formats.je.tuples import (
 
 T = TypeVar("T")
 
-"""Names of internal databases. Source: DbType, JE 25.3.17."""
-
 GROUP_KEY = "$$GROUP_KEY$$"
 ERASER_KEY = b"eraser"
 RANGE_KEY = -1
-"""Keys of which there is one: the group among its nodes, the eraser's state, the VLSN range."""
+"""Keys of single records: the group among its nodes, the eraser's state, the VLSN range."""
 
 NODE_TYPES = ("monitor", "electable", "secondary", "arbiter", "external")
-"""By number. Source: NodeType, JE 25.3.17."""
+"""Node types by number. Source: NodeType, JE 25.3.17."""
 
 _SUMMARY_KEY_SIZE = 8
 _SEQUENCE_MAX = 0x7FFFFFFF
@@ -57,21 +55,21 @@ _FORMAT_WITH_VERSION = 3
 
 
 class Unreadable(Struct, frozen=True):
-    """A record whose bytes are not what they should be."""
+    """A record that does not decode."""
 
     reason: str
 
 
 def database_key(db_id: int) -> bytes:
-    """The key of a database in the id database."""
+    """Return the key of a database in the id database."""
     return str(db_id).encode()
 
 
 def database_id(key: bytes) -> int:
-    """The id of a database by its key in the id database.
+    """Return the id of a database, given its key in the id database.
 
     Raises:
-        TupleError: no number is spelled so.
+        TupleError: the key is not a decimal number as the engine writes it.
     """
     digits = key.removeprefix(b"-")
     if not digits.isdigit() or database_key(int(key)) != key:
@@ -80,10 +78,10 @@ def database_id(key: bytes) -> int:
 
 
 class FileSummaryKey(Struct, frozen=True):
-    """The key of a summary: the newest of a file comes first.
+    """The key of a file summary; the newest summary of a file sorts first.
 
     Attributes:
-        sequence: entries counted in the file before the summary was logged, obsolete ones twice.
+        sequence: number of entries in the file when the summary was logged, obsolete ones twice.
     """
 
     file_no: int
@@ -91,24 +89,24 @@ class FileSummaryKey(Struct, frozen=True):
 
     @classmethod
     def decode(cls, key: bytes) -> FileSummaryKey:
-        """From bytes; TupleError where they are something else."""
+        """Decode a key; raise TupleError if it is malformed."""
         if len(key) != _SUMMARY_KEY_SIZE:
             raise TupleError(f"a key of {_SUMMARY_KEY_SIZE} bytes expected", len(key))
         file_no, rest = struct.unpack(">II", key)
         return cls(file_no, _SEQUENCE_MAX - rest)
 
     def encode(self) -> bytes:
-        """To bytes."""
+        """Return the bytes of the key."""
         return struct.pack(">II", self.file_no, _SEQUENCE_MAX - self.sequence)
 
 
 class ReservedFile(Struct, frozen=True):
-    """A file that has been cleaned and waits for its deletion.
+    """A cleaned file that waits for its deletion.
 
     Attributes:
         flags: 0 in all releases.
-        first_vlsn, last_vlsn: in the file; -1 for none.
-        db_ids: whose records it held, as far as the engine still lists them.
+        first_vlsn, last_vlsn: VLSNs in the file; -1 for none.
+        db_ids: databases that had records in it, as far as the engine still lists them.
     """
 
     file_no: int
@@ -119,7 +117,7 @@ class ReservedFile(Struct, frozen=True):
 
     @classmethod
     def decode(cls, key: bytes, data: bytes) -> ReservedFile:
-        """From bytes; TupleError where they are something else."""
+        """Decode a record; raise TupleError if it is malformed."""
         file_no = _whole(key, TupleReader.i64)
         reader = TupleReader(data)
         flags, first, last = reader.byte(), reader.packed(), reader.packed()
@@ -128,7 +126,7 @@ class ReservedFile(Struct, frozen=True):
         return cls(file_no, flags, first, last, ids)
 
     def encode(self) -> tuple[bytes, bytes]:
-        """To the bytes of key and data."""
+        """Return the bytes of key and data."""
         writer = TupleWriter().byte(self.flags).packed(self.first_vlsn).packed(self.last_vlsn)
         writer.packed(len(self.db_ids))
         for db_id in self.db_ids:
@@ -137,11 +135,11 @@ class ReservedFile(Struct, frozen=True):
 
 
 class Expirations(Struct, frozen=True):
-    """How many bytes of a file expire when.
+    """Number of bytes of a file by expiration time.
 
     Attributes:
-        in_hours: the unit of times, else days; since 1970, UTC.
-        sizes: (time, bytes) ascending by time.
+        in_hours: True if times are in hours, False if in days; since 1970, UTC.
+        sizes: (time, bytes), ascending by time.
     """
 
     file_no: int
@@ -150,7 +148,7 @@ class Expirations(Struct, frozen=True):
 
     @classmethod
     def decode(cls, key: bytes, data: bytes) -> Expirations:
-        """From bytes; TupleError where they are something else."""
+        """Decode a record; raise TupleError if it is malformed."""
         file_no = _whole(key, TupleReader.sorted_packed)
         if not data:
             return cls(file_no, False, ())
@@ -166,7 +164,7 @@ class Expirations(Struct, frozen=True):
         return cls(file_no, in_hours, tuple(sizes))
 
     def encode(self) -> tuple[bytes, bytes]:
-        """To the bytes of key and data."""
+        """Return the bytes of key and data."""
         key = sorted_packed_key(self.file_no)
         if not self.sizes:
             return key, b""
@@ -178,7 +176,7 @@ class Expirations(Struct, frozen=True):
         return key, bytes(writer.data)
 
     def expired_size(self, now_ms: int) -> int:
-        """Bytes that have expired at a time."""
+        """Return the number of bytes that have expired at a time."""
         now = now_ms // 3_600_000
         if not self.in_hours:
             now //= _HOURS_A_DAY
@@ -186,28 +184,28 @@ class Expirations(Struct, frozen=True):
 
 
 class DatabaseExtinction(Struct, frozen=True):
-    """A database that was removed, and whose records are still to be counted as obsolete."""
+    """A removed database whose records are still to be counted as obsolete."""
 
     scan_id: int
     version: int
     db_id: int
 
     def encode(self) -> tuple[bytes, bytes]:
-        """To the bytes of key and data."""
+        """Return the bytes of key and data."""
         writer = TupleWriter().packed(_DATABASE_EXTINCTION).packed(self.version)
         return sorted_packed_key(self.scan_id), bytes(writer.packed(self.db_id).data)
 
 
 class RecordExtinction(Struct, frozen=True):
-    """A range of records that the application has given up.
+    """A range of records that the application has discarded.
 
     Attributes:
-        count_complete: whether they have been counted as obsolete.
-        db_ids: ascending.
-        begin_key, end_key: of the range; empty for none.
+        count_complete: True if the records have been counted as obsolete.
+        db_ids: ids of databases, ascending.
+        begin_key, end_key: bounds of the range; empty for none.
         scan_filter: the application's filter as a serialized Java object; empty for none.
-        label: what the application calls it.
-        flushed_db_id, flushed_key: how far the scan came.
+        label: the application's name for the range.
+        flushed_db_id, flushed_key: progress of the scan.
     """
 
     scan_id: int
@@ -222,7 +220,7 @@ class RecordExtinction(Struct, frozen=True):
     flushed_key: bytes
 
     def encode(self) -> tuple[bytes, bytes]:
-        """To the bytes of key and data."""
+        """Return the bytes of key and data."""
         writer = TupleWriter().packed(_RECORD_EXTINCTION).packed(self.version)
         _put_ascending(writer.boolean(self.count_complete), self.db_ids)
         for data in (self.begin_key, self.end_key, self.scan_filter):
@@ -233,7 +231,7 @@ class RecordExtinction(Struct, frozen=True):
 
 
 def decode_extinction(key: bytes, data: bytes) -> DatabaseExtinction | RecordExtinction:
-    """A record of the extinct scans; TupleError where the bytes are something else."""
+    """Decode a record of the extinct scans; raise TupleError if it is malformed."""
     scan_id = _whole(key, TupleReader.sorted_packed)
     reader = TupleReader(data)
     kind, version = reader.packed(), reader.packed()
@@ -263,7 +261,7 @@ class RepGroup(Struct, frozen=True):
     """The replication group.
 
     Attributes:
-        min_je_version: release that a member must have; None in formats before 3.
+        min_je_version: oldest release that a member may have; None in formats before 3.
     """
 
     name: str | None
@@ -275,7 +273,7 @@ class RepGroup(Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes) -> RepGroup:
-        """From bytes; TupleError where they are something else."""
+        """Decode a record; raise TupleError if it is malformed."""
         reader = TupleReader(data)
         name, high, low = reader.string(), reader.i64(), reader.i64()
         numbers = reader.i32(), reader.i32(), reader.i32()
@@ -285,7 +283,7 @@ class RepGroup(Struct, frozen=True):
         return cls(name, group_id, *numbers, release)
 
     def encode(self) -> tuple[bytes, bytes]:
-        """To the bytes of key and data."""
+        """Return the bytes of key and data."""
         writer = TupleWriter().string(self.name)
         for half in struct.unpack(">qq", self.group_id.bytes):
             writer.i64(half)
@@ -296,13 +294,13 @@ class RepGroup(Struct, frozen=True):
 
 
 class RepNode(Struct, frozen=True):
-    """A member of the replication group, or one that was.
+    """A present or former member of the replication group.
 
     Attributes:
         format_version: None in formats before 3.
-        node_type: number in NODE_TYPES.
-        quorum_ack: whether a quorum has acknowledged its entry.
-        barrier_vlsn, barrier_ms: what kept files of the other nodes in former releases.
+        node_type: index in NODE_TYPES.
+        quorum_ack: True if a quorum has acknowledged the member's entry.
+        barrier_vlsn, barrier_ms: values for which former releases kept files of the other nodes.
         je_version: release with which it last joined; None in formats before 3.
     """
 
@@ -321,7 +319,7 @@ class RepNode(Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes) -> RepNode:
-        """From bytes; TupleError where they are something else."""
+        """Decode a record; raise TupleError if it is malformed."""
         reader = TupleReader(data)
         name, node_id, number = reader.string(), reader.i32(), reader.byte()
         is_old = number <= _LAST_TYPE_WITHOUT_FORMAT
@@ -343,7 +341,7 @@ class RepNode(Struct, frozen=True):
         return node
 
     def encode(self) -> tuple[bytes, bytes]:
-        """To the bytes of key and data."""
+        """Return the bytes of key and data."""
         writer = TupleWriter().string(self.name).i32(self.node_id)
         if self.format_version is not None:
             writer.byte(self.format_version)
@@ -356,11 +354,11 @@ class RepNode(Struct, frozen=True):
 
 
 class VlsnRange(Struct, frozen=True):
-    """VLSNs that the index covers; all are -1 where it is empty.
+    """VLSNs that the index covers; all are -1 if it is empty.
 
     Attributes:
-        last_sync: the last Commit, Abort or Matchpoint.
-        last_txn_end: the last Commit or Abort.
+        last_sync: VLSN of the last Commit, Abort or Matchpoint.
+        last_txn_end: VLSN of the last Commit or Abort.
     """
 
     version: int
@@ -371,26 +369,26 @@ class VlsnRange(Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes) -> VlsnRange:
-        """From bytes; TupleError where they are something else."""
+        """Decode a record; raise TupleError if it is malformed."""
         reader = TupleReader(data)
         numbers = [reader.packed() for _ in range(5)]
         _end(reader)
         return cls(*numbers)
 
     def encode(self) -> tuple[bytes, bytes]:
-        """To the bytes of key and data."""
+        """Return the bytes of key and data."""
         writer = TupleWriter().packed(self.version).packed(self.first).packed(self.last)
         writer.packed(self.last_sync).packed(self.last_txn_end)
         return long_key(RANGE_KEY), bytes(writer.data)
 
 
 class VlsnBucket(Struct, frozen=True):
-    """VLSNs of a file, and where some of their entries are.
+    """VLSNs of a file, and the locations of some of their entries.
 
     Attributes:
         stride: VLSNs from one of `offsets` to the next.
-        last_lsn: of the entry of `last`.
-        offsets: in the file, of `first`, `first + stride` and so on; 0 where not known.
+        last_lsn: LSN of the entry of `last`.
+        offsets: offsets in the file of `first`, `first + stride` and so on; 0 if unknown.
     """
 
     version: int
@@ -402,7 +400,7 @@ class VlsnBucket(Struct, frozen=True):
     offsets: tuple[int, ...]
 
     def encode(self) -> tuple[bytes, bytes]:
-        """To the bytes of key and data."""
+        """Return the bytes of key and data."""
         writer = TupleWriter().packed(self.version).boolean(False)
         for number in (self.file_no, self.stride, self.first, self.last, self.last_lsn):
             writer.packed(number)
@@ -413,7 +411,7 @@ class VlsnBucket(Struct, frozen=True):
 
 
 class GhostBucket(Struct, frozen=True):
-    """A VLSN whose entry is not known, and between which LSNs it would be."""
+    """A VLSN whose entry is unknown, and the LSNs between which it would be."""
 
     version: int
     first: int
@@ -421,14 +419,14 @@ class GhostBucket(Struct, frozen=True):
     last_possible_lsn: int
 
     def encode(self) -> tuple[bytes, bytes]:
-        """To the bytes of key and data."""
+        """Return the bytes of key and data."""
         writer = TupleWriter().packed(self.version).boolean(True).packed(self.first)
         writer.packed(self.first_possible_lsn).packed(self.last_possible_lsn)
         return long_key(self.first), bytes(writer.data)
 
 
 def decode_bucket(data: bytes) -> VlsnBucket | GhostBucket:
-    """A bucket of the VLSN index; TupleError where the bytes are something else."""
+    """Decode a bucket of the VLSN index; raise TupleError if it is malformed."""
     reader = TupleReader(data)
     version = reader.packed()
     bucket: VlsnBucket | GhostBucket
@@ -446,11 +444,11 @@ def decode_bucket(data: bytes) -> VlsnBucket | GhostBucket:
 
 
 class EraserState(Struct, frozen=True):
-    """How far the data eraser is in its cycle.
+    """Progress of the data eraser in its cycle.
 
     Attributes:
-        start_ms, end_ms: of the cycle.
-        total_work: bytes to go through.
+        start_ms, end_ms: start and end of the cycle.
+        total_work: number of bytes to process.
         completed, pending: numbers of files, ascending.
         version: None in releases that end the record with `pending`.
         oldest_obsolete_lsn: None in those releases.
@@ -466,7 +464,7 @@ class EraserState(Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes) -> EraserState:
-        """From bytes; TupleError where they are something else."""
+        """Decode a record; raise TupleError if it is malformed."""
         reader = TupleReader(data)
         times = reader.i64(), reader.i64()
         work, completed, pending = reader.packed(), _ascending(reader), _ascending(reader)
@@ -477,7 +475,7 @@ class EraserState(Struct, frozen=True):
         return state
 
     def encode(self) -> tuple[bytes, bytes]:
-        """To the bytes of key and data."""
+        """Return the bytes of key and data."""
         writer = TupleWriter().i64(self.start_ms).i64(self.end_ms).packed(self.total_work)
         _put_ascending(writer, self.completed)
         _put_ascending(writer, self.pending)
@@ -501,10 +499,10 @@ InternalRecord = (
 
 
 def read_record(database: str, key: bytes, data: bytes) -> InternalRecord | Unreadable:
-    """A record of an internal database that has typed records, by the name of the database.
+    """Decode a record of an internal database, given the name of the database.
 
     Raises:
-        KeyError: it is none of them: `RECORD_DATABASES` are.
+        KeyError: the database is not one of `RECORD_DATABASES`.
     """
     decode = _DECODE[database]
     try:
@@ -564,7 +562,7 @@ def _end(reader: TupleReader) -> None:
 
 
 def _counted(reader: TupleReader) -> range:
-    """As many as the next number says; each takes a byte at least."""
+    """Return a range with the next number as its length; each item takes at least one byte."""
     count = reader.packed()
     if not 0 <= count <= reader.left:
         raise TupleError(f"{count} numbers do not fit {reader.left} bytes", reader.at)

@@ -1,4 +1,4 @@
-"""Names of the databases that the engine keeps for itself. Source: DbType, JE 7.5.11 to 25.3."""
+"""Names of the engine's internal databases. Source: DbType, JE 7.5.11 to 25.3."""
 
 UTILIZATION_DB = "_jeUtilization"
 RESERVED_FILES_DB = "_jeReservedFilesDb"

@@ -1,6 +1,6 @@
-"""Keys: two-part arrays of key and data, slot keys behind their prefix, and key order.
+"""Keys: two-part arrays of key and data, slot keys without their prefix, and key order.
 
-One key at a time; the slots of many nodes are split in columns by `slots`.
+This module handles one key at a time; `slots` splits the keys of many nodes as columns.
 
 Source: je-log.md "Nodes"; DupKeyData, IN.getKey, JE 7.5.11 and 25.3.17.
 """
@@ -22,12 +22,12 @@ class NotTwoPartError(ValueError):
 
 
 def split_two_part(data: bytes) -> tuple[bytes, bytes | None]:
-    """Key and data of a two-part array; data is None where the array is a key to search by.
+    """Return key and data of a two-part array; data is None if the array is a search key.
 
-    The array ends with the length of the key, a packed number whose bytes run backwards.
+    The array ends with the length of the key, a packed number with its bytes in reverse order.
 
     Raises:
-        NotTwoPartError: `data` does not end with such a number, or is shorter than it says.
+        NotTwoPartError: `data` does not end with such a number, or is shorter than that length.
     """
     tail = data[: -_PACKED_MAX - 1 : -1]
     length, tail_size = read_packed(tail, 0, len(tail))
@@ -42,17 +42,17 @@ def split_two_part(data: bytes) -> tuple[bytes, bytes | None]:
 
 
 def join_two_part(key: bytes, data: bytes | None) -> bytes:
-    """The two-part array of a key and its data; without data, the array to search the key by."""
+    """Return the two-part array of a key and its data; without data, the search key."""
     if data is None:
         return key + encode_packed(_PREFIX_ONLY)
     return key + data + encode_packed(len(key))[::-1]
 
 
 def slot_parts(slot: Mapping[str, Any]) -> tuple[bytes, bytes | None]:
-    """The key (behind the node's prefix) and the embedded data of a decoded slot.
+    """Return the key (without the node's prefix) and the embedded data of a decoded slot.
 
-    Data is None where the record is not in the slot, and empty where it is and has none. A slot
-    whose two-part key is not one keeps all its bytes as the key, as `slots.split_embedded` does.
+    Data is None if the record is not embedded, and empty if it is embedded and has no data. If a
+    two-part key is malformed, all its bytes are the key, as in `slots.split_embedded`.
     """
     key: bytes = slot["key"] or b""
     state = slot["state"]
@@ -68,10 +68,10 @@ def slot_parts(slot: Mapping[str, Any]) -> tuple[bytes, bytes | None]:
 
 
 def order_of(key: bytes, *, two_part: bool = False) -> tuple[bytes, int, bytes]:
-    """What keys of a database without comparators of its own sort by.
+    """Return the sort key of a key in a database without its own comparators.
 
-    Bytes as unsigned numbers, then length; with `two_part` (a database with duplicates) the key
-    first, then the data, and a key to search by in front of all data of its key.
+    Keys sort by their bytes as unsigned numbers, then by length. With `two_part` (a database with
+    duplicates), they sort by key, then by data, and a search key sorts before all data of its key.
 
     Raises:
         NotTwoPartError: `two_part` is set and `key` is not a two-part array.

@@ -1,9 +1,9 @@
-"""Keys in columns: compared, sorted, searched.
+"""Keys as columns: compared, sorted, searched.
 
-Bytes are unsigned, and of two keys of which one begins the other the shorter is the lesser. Keys
-of a database with duplicates are two-part arrays: key parts come first, then data; an array to
-search by, which has no data, comes before all data of its key. Bytes that are no two-part array
-count as a key without data.
+Bytes are unsigned, and a key sorts before longer keys that begin with it. Keys of a database with
+duplicates are two-part arrays, which sort by key part, then by data; a search key, which has no
+data, sorts before all data of its key. Bytes that are not a two-part array count as a key without
+data.
 
 Source: je-log.md "Nodes"; Key.compareUnsignedBytes, DupKeyData.compareMainKey, JE 7.5.11.
 """
@@ -16,14 +16,14 @@ from je_tools.formats.spans import Spans
 
 
 def group_keys(keys: Spans, *, two_part: bool) -> tuple[Ints, Mask]:
-    """Return the ascending order of keys, and where in it another key begins.
+    """Return the ascending order of keys, and a mask of the places in it where a new key begins.
 
-    Equal ones stay in their order. Takes 41 bytes a key, and time by their number and by the
-    bytes that tell them apart, however many begin alike.
+    The sort is stable. It takes 41 bytes per key. Its time depends on the number of keys and on the
+    bytes that distinguish them, not on the length of common prefixes.
 
     Args:
-        keys: none of them null.
-        two_part: keys of a database with duplicates.
+        keys: keys, none of them null.
+        two_part: True for keys of a database with duplicates.
 
     Returns:
         Int64 (n,) and bool (n,).
@@ -37,16 +37,16 @@ def order_keys(keys: Spans, *, two_part: bool) -> Ints:
 
 
 def equal_keys(ones: Spans, others: Spans) -> Mask:
-    """Return where two columns of one length have the same bytes."""
+    """Return a mask of the rows in which two columns of one length have the same bytes."""
     return _native.equal_keys(ones, others)
 
 
 def search_sorted(keys: Spans, needles: Spans, *, two_part: bool) -> Ints:
-    """Return for each needle how many keys are less, int64; fastest where needles ascend too.
+    """Return the number of smaller keys for each needle, int64; fastest if needles also ascend.
 
     Args:
-        keys: ascending.
-        needles: in any order.
-        two_part: keys of a database with duplicates.
+        keys: keys in ascending order.
+        needles: keys in any order.
+        two_part: True for keys of a database with duplicates.
     """
     return _native.search_sorted(keys, needles, two_part=two_part)

@@ -1,12 +1,11 @@
 """The fields of every entry type in every log version, each declared once.
 
-`layout(type_no, version)` gives the fields of an entry's item in the order of the bytes. Single
-entries (`entries`) and whole columns (`columns`) are decoded from this declaration, and single
-entries are encoded from it.
+`layout(type_no, version)` returns the fields of an entry's item in byte order. Single entries
+(`entries`) and columns (`columns`, `column_writer`) are decoded and encoded by this declaration.
 
-A field's name says its unit: `_lsn` a log sequence number, `_ms` milliseconds since 1970 (UTC),
+A field's name tells its unit: `_lsn` a log sequence number, `_ms` milliseconds since 1970 (UTC),
 `_count`, `_size` bytes, `_no` a file number. Expirations are as logged: days since 1970, or hours
-where negative, 0 for none.
+if negative, 0 for none.
 
 Source: the `readEntry`/`readFromLog` methods of the classes named in LogEntryType, JE 3.3 to 25.3.
 """
@@ -23,7 +22,7 @@ from je_tools.formats.je.types import ENTRY_TYPES, PAYLOAD_VERSION_MIN, Family
 
 
 class Coding(IntEnum):
-    """How a field is spelled in bytes."""
+    """Encoding of a field."""
 
     U8 = 0
     I32 = 1
@@ -49,18 +48,18 @@ class Coding(IntEnum):
 
 
 class Op(IntEnum):
-    """What a condition asks of an earlier field."""
+    """Operator of a condition on an earlier field."""
 
     SET = 0
     """Any bit of the operand is set."""
     CLEAR = 1
     """No bit of the operand is set."""
     NOT = 2
-    """It differs from the operand."""
+    """The value differs from the operand."""
     ONE_OF = 3
-    """Its value is the number of a bit that is set in the operand."""
+    """The value is the number of a bit that is set in the operand."""
     NOT_NULL = 4
-    """It holds bytes, be it none; the operand is unused."""
+    """The value is a byte string, possibly empty; the operand is unused."""
 
 
 class Test(Struct, frozen=True):
@@ -72,10 +71,10 @@ class Test(Struct, frozen=True):
 
 
 class Field(Struct, frozen=True):
-    """One field. It is present when every test of `when` holds.
+    """One field. It is present if every test of `when` holds.
 
-    `fields` are those of a GROUP or of one item of a LIST; `count` names the LIST's count field,
-    and `most` is the largest count that an engine writes.
+    `fields` are the fields of a GROUP or of one item of a LIST; `count` names the LIST's count
+    field, and `most` is the largest count that an engine writes.
     """
 
     name: str
@@ -115,10 +114,10 @@ SLOT_EMBEDDED = 0x10
 SLOT_NO_DATA = 0x20
 
 SLOTS_MAX = 32767
-"""The most slots of a node. Source: EnvironmentParams.NODE_MAX, JE 18.3.12 and 25.3.17."""
+"""Largest number of slots of a node. Source: EnvironmentParams.NODE_MAX, JE 18.3.12 and 25.3.17."""
 
 COMPACT_NULL_OFFSET = 0xFFFFFF
-"""The offset of a compact slot LSN that stands for NULL."""
+"""Offset that stands for NULL in a compact slot LSN."""
 
 _UPDATES_AND_DELETES = (31, 32, 35, 36, 44, 45)
 _DELETE_DUPS = (7, 8)
@@ -155,10 +154,10 @@ def _slots(*fields: Field) -> Field:
 
 @functools.cache
 def layout(type_no: int, version: int) -> tuple[Field, ...]:
-    """The fields of the item of an entry of this type in a file of this log version.
+    """Return the fields of the item of an entry of this type in a file of this log version.
 
-    A type number without an entry type, and a payload older than this reader decodes, is one
-    field `item` with all bytes.
+    An unknown type number, or a payload too old for this reader, is one field `item` with all
+    bytes.
     """
     entry_type = ENTRY_TYPES.get(type_no)
     if entry_type is None:
@@ -345,7 +344,7 @@ SUMMARY_TOTALS = (
     "obsolete_ln_size",
     "obsolete_ln_size_counted",
 )
-"""What a summary of a file counts, in the order of the bytes; `max_ln_size` since log version 8."""
+"""Totals of a file summary, in byte order; `max_ln_size` exists since log version 8."""
 
 
 def _file_summary_payload(version: int) -> tuple[Field, ...]:
@@ -409,7 +408,10 @@ _TRIGGERS = (_packed("trigger_count"), _list("triggers", "trigger_count", _bytes
 
 
 def _database(version: int) -> tuple[Field, ...]:
-    """A database record. Source: DatabaseImpl.writeToLog, JE 7.5.11 and 25.3.17."""
+    """Return the fields of a database record.
+
+    Source: DatabaseImpl.writeToLog, JE 7.5.11 and 25.3.17.
+    """
     rooted = Test("tree_exists", Op.SET, 1)
     named = (Test("id", Op.NOT, 0), Test("id", Op.NOT, 1))
     utilization = (
@@ -452,7 +454,10 @@ def _database(version: int) -> tuple[Field, ...]:
 
 
 def _node(type_no: int, version: int) -> tuple[Field, ...]:
-    """IN, BIN, BIN-delta, DIN, DBIN. Source: IN.writeToLog, INLogEntry, JE 7.5.11 and 25.3.17."""
+    """Return the fields of an IN, BIN, BIN-delta, DIN or DBIN.
+
+    Source: IN.writeToLog, INLogEntry, JE 7.5.11 and 25.3.17.
+    """
     is_bin = type_no in _BINS
     sized = version >= 21
     head = (

@@ -1,4 +1,4 @@
-"""What must hold between the slots of a node: keys that ascend, one that is the identifier's.
+"""Invariants between the slots of a node: keys ascend, and one is the identifier key.
 
 Source: je-log.md "Nodes"; BtreeVerifier.verifyOrderedKeys, verifyIdentifierKey, JE 25.3.17.
 """
@@ -11,22 +11,22 @@ from je_tools.formats.spans import Spans
 
 
 def descents(keys: Spans, first: Ints, *, two_part: bool) -> Mask:
-    """Return which slots have a key that is not greater than that of the slot before.
+    """Return a mask of the slots whose key is not greater than that of the slot before.
 
     Args:
-        keys: of all slots.
+        keys: keys of all slots.
         first: int64 (nodes + 1,); slots of node i are [first[i], first[i + 1]).
-        two_part: whether keys are those of a database with duplicates.
+        two_part: True for keys of a database with duplicates.
     """
     return _native.descents(keys, first, two_part=two_part)
 
 
 def holders(keys: Spans, first: Ints, wanted: Spans) -> Mask:
-    """Return which nodes have a slot with the bytes of a certain key.
+    """Return a mask of the nodes that have a slot with a given key.
 
     Args:
-        keys: of all slots.
+        keys: keys of all slots.
         first: int64 (nodes + 1,); slots of node i are [first[i], first[i + 1]).
-        wanted: one key a node; null is in none.
+        wanted: one key per node; null matches no slot.
     """
     return _native.holders(keys, first, wanted)

@@ -1,7 +1,7 @@
-"""B-tree nodes out of columns: the items of INs, BINs and BIN-deltas, as the engine logs them.
+"""B-tree nodes encoded from columns: items of INs, BINs and BIN-deltas, as the engine logs them.
 
-The reverse of `nodes.read_nodes`: prefixes, bases, units and the form of LSNs are chosen anew from
-what the slots hold, as the engine chooses them for a node whose slots it has just put in.
+This is the reverse of `nodes.read_nodes`. Prefixes, bases, units and the form of LSNs are chosen
+anew from the slots, as the engine chooses them for a node whose slots it has just inserted.
 
 Source: je-log.md "Nodes"; IN.serialize, IN.computeKeyPrefix, IN.setLsnInternal,
 BIN.setExpiration, BIN.setModificationTime, JE 7.5.11 and 25.3.17.
@@ -46,16 +46,16 @@ from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 
 WRITTEN_MIN, WRITTEN_MAX = 8, LOG_VERSION_MAX
-"""Log versions in which nodes are written; before, databases with duplicates had trees in trees."""
+"""Log versions in which nodes are written; older databases with duplicates have trees in trees."""
 
 DELTAS_MIN = 9
-"""Log version since which there are deltas that recovery does not need alone: NewBINDelta."""
+"""First log version with NewBINDelta, the deltas that not only recovery reads."""
 
 _NONE = -1
-"""A base of nothing."""
+"""Base of a node in which no slot has a value, and size of no prefix."""
 
 _LAST_FULL_IS_LAST = 9
-"""The log version whose deltas say behind their slots which version they belong to."""
+"""Log version whose deltas name their full version after the slots."""
 
 _SIZES_OF_BINS_SINCE, _SIZES_OF_INS_SINCE = 9, 21
 _VLSNS_SINCE = 11
@@ -66,32 +66,33 @@ _INT64_MAX = (1 << 63) - 1
 def encode_nodes(
     nodes: Nodes, data: Bytes, version: int, *, prefixing: bool, two_part: bool
 ) -> Spans:
-    """The items of full nodes, of one database, as entries of a log version hold them.
+    """Return the items of full nodes of one database, as entries of a log version hold them.
 
-    What a log version has no field for is left out: expirations before 12, times of embedded
-    records before 19 and 26. Of the booleans only whether it is a root is kept, and that its
-    expirations are in hours; there is no previous delta, and of the previous full version no size.
+    Fields that the log version lacks are omitted: expirations before 12, modification times of
+    embedded records before 19, creation times before 26. Of the booleans, only the root bit and the
+    unit of expirations are kept. The nodes have no previous delta, and no size of the previous full
+    version.
 
     Args:
-        nodes: good ones of the types IN and BIN, with whole keys.
-        data: the bytes in which their embedded data lies.
+        nodes: good nodes of the types IN and BIN, with whole keys.
+        data: buffer of their embedded data.
         version: log version, WRITTEN_MIN to WRITTEN_MAX.
-        prefixing: whether the database has its keys cut by what they have in common.
-        two_part: whether keys are those of a database with duplicates.
+        prefixing: True if the database uses key prefixes.
+        two_part: True for keys of a database with duplicates.
 
     Raises:
-        ValueError: there is a node that cannot be written so.
+        ValueError: a node cannot be written like this.
     """
     _check(nodes, version, (IN_NO, BIN_NO))
     return _encode(nodes, None, data, version, prefixing=prefixing, two_part=two_part)
 
 
 class FullVersions(Struct, frozen=True):
-    """What deltas say of the nodes that they are of, as int64 (deltas,) each.
+    """Properties of whole nodes that their deltas record, as int64 (deltas,) each.
 
     Attributes:
-        size: bytes of the entry of the full version.
-        slot_count, max_entries: of the whole node, with the slots of the delta in it.
+        size: size of the full version's entry.
+        slot_count, max_entries: numbers of the whole node, with the slots of the delta in it.
     """
 
     size: Ints
@@ -99,33 +100,33 @@ class FullVersions(Struct, frozen=True):
     max_entries: Ints
 
     def take(self, keep: Mask | Ints) -> FullVersions:
-        """Some of them."""
+        """Select rows."""
         return FullVersions(self.size[keep], self.slot_count[keep], self.max_entries[keep])
 
 
 def encode_deltas(
     nodes: Nodes, fulls: FullVersions, data: Bytes, version: int, *, prefixing: bool, two_part: bool
 ) -> Spans:
-    """The items of BIN-deltas, of one database, as entries of a log version hold them.
+    """Return the items of BIN-deltas of one database, as entries of a log version hold them.
 
-    As `encode_nodes`; but `last_full_lsn` is what the engine will read, all slots are dirty, and
-    the unit of expirations is that of `booleans` also where no slot expires: an engine up to 18.3
-    takes it for that of the full version's. There is no bloom filter, which only the engine's
-    `je.tree.binDeltaBlindPuts` asks for, and which it does without.
+    This differs from `encode_nodes` in three ways: `last_full_lsn` is the LSN that the engine will
+    read, all slots are dirty, and the unit of expirations is that of `booleans` even if no slot
+    expires, because engines up to 18.3 apply it to the full version too. There is no bloom filter:
+    the engine only uses it for `je.tree.binDeltaBlindPuts`, and works without it.
 
     Source: IN.writeToLog, BIN.createBloomFilter, BIN.mayHaveKeyInFullBin, BINDeltaLogEntry,
     JE 7.5.11.
 
     Args:
-        nodes: good ones of the type NewBINDelta, with whole keys; `max_entries` of the delta.
-        fulls: of their nodes.
-        data: the bytes in which their embedded data lies.
+        nodes: good nodes of the type NewBINDelta, with whole keys; `max_entries` of the delta.
+        fulls: properties of their whole nodes.
+        data: buffer of their embedded data.
         version: log version, DELTAS_MIN to WRITTEN_MAX.
-        prefixing: whether the database has its keys cut by what they have in common.
-        two_part: whether keys are those of a database with duplicates.
+        prefixing: True if the database uses key prefixes.
+        two_part: True for keys of a database with duplicates.
 
     Raises:
-        ValueError: there is a node that cannot be written so.
+        ValueError: a node cannot be written like this.
     """
     if version < DELTAS_MIN:
         raise ValueError(f"deltas of log version {version} are not written")
@@ -185,10 +186,10 @@ def _check(nodes: Nodes, version: int, types: Collection[int]) -> None:
 
 
 class _Based(Struct, frozen=True):
-    """Numbers as nodes hold them: differences to one of the node, 0 for none.
+    """Numbers as nodes store them: differences to a base of the node, 0 for none.
 
     Attributes:
-        base: int64 (nodes,); the least, _NONE where none is.
+        base: int64 (nodes,); smallest number of the node, _NONE if it has none.
         offset: int64 (slots,); 1 for the base.
     """
 
@@ -205,12 +206,12 @@ class _Based(Struct, frozen=True):
 
 
 class _Found(Struct, frozen=True):
-    """What is chosen by what the slots hold.
+    """Encoding of nodes, chosen from their slots.
 
     Attributes:
-        in_hours: bool (nodes,); the unit of expirations, else days.
-        expirations, created, modified: of the slots.
-        compact: bool (nodes,); LSNs as differences to `base_file_no`, in four bytes.
+        in_hours: bool (nodes,); True if expirations are in hours, False if in days.
+        expirations, created, modified: times of the slots.
+        compact: bool (nodes,); True if LSNs are differences to `base_file_no`, in four bytes.
         base_file_no: int64 (nodes,).
     """
 
@@ -239,9 +240,9 @@ class _Found(Struct, frozen=True):
 
 
 def _in_hours(nodes: Nodes) -> Mask:
-    """Which have expirations that are in hours, or cannot be told in days.
+    """Return a mask of the nodes whose expirations are in hours, or cannot be stored in days.
 
-    A number of days that is taken for one of hours is not written.
+    More than DAYS_MAX days cannot be stored: readers take them for hours.
     """
     expires = nodes.slots.expires_ms
     needs_hours = (expires % DAY_MS != 0) | (expires > DAYS_MAX * DAY_MS)
@@ -251,7 +252,7 @@ def _in_hours(nodes: Nodes) -> Mask:
 
 
 def _compact(nodes: Nodes) -> tuple[Mask, Ints]:
-    """Whose LSNs fit into four bytes each, and the file that these are counted from.
+    """Return a mask of the nodes whose LSNs fit in four bytes each, and their base files.
 
     Source: IN.setLsnInternal, IN.adjustFileNumbers, JE 7.5.11.
     """
@@ -267,7 +268,7 @@ def _compact(nodes: Nodes) -> tuple[Mask, Ints]:
 
 
 def _over_nodes(function: np.ufunc, values: Ints, nodes: Nodes, of_none: int) -> Ints:
-    """A function of the values of each node's slots."""
+    """Reduce the values of each node's slots by `function`; `of_none` if there are none."""
     out = np.full(len(nodes), of_none, np.int64)
     filled = np.diff(nodes.first) > 0
     if filled.any():
@@ -276,7 +277,7 @@ def _over_nodes(function: np.ufunc, values: Ints, nodes: Nodes, of_none: int) ->
 
 
 def _any(mask: Mask, nodes: Nodes) -> Mask:
-    """Which nodes have a slot of these."""
+    """Return a mask of the nodes that have a slot in `mask`."""
     found: Mask = _over_nodes(np.maximum, mask.astype(np.int64), nodes, 0) != 0
     return found
 
@@ -285,7 +286,7 @@ def _booleans(nodes: Nodes, found: _Found, prefixes: Ints, version: int, *, two_
     slots = nodes.slots
     is_bin = nodes.type != IN_NO
     is_embedded = slots.state & SLOT_EMBEDDED != 0
-    # What duplicates are logged with is of no use any more once it is logged: nobody asks its size.
+    # The LN of a duplicate is obsolete as soon as it is logged: nothing asks for its size.
     sized = _any(~is_embedded & (slots.logged_size != 0), nodes) | (not two_part)
     sized &= is_bin & (version >= _SIZES_OF_BINS_SINCE)
     sized |= ~is_bin & (version >= _SIZES_OF_INS_SINCE)
@@ -331,14 +332,14 @@ def _slots(slots: Slots, found: _Found, *, is_delta: bool) -> dict[str, Ints | S
 
 
 def _prefixes(nodes: Nodes, *, prefixing: bool) -> Ints:
-    """Bytes of each node's prefix, -1 for none."""
+    """Return the size of each node's prefix, -1 for none."""
     if not prefixing:
         return np.full(len(nodes), _NONE, np.int64)
     return _native.prefix_sizes(nodes.slots.key, nodes.first)
 
 
 def _head_keys(nodes: Nodes, prefixes: Ints) -> tuple[Spans, Spans]:
-    """Identifier keys and prefixes, in one array."""
+    """Return identifier keys and prefixes, with their bytes in one array."""
     n, key, own = len(nodes), nodes.slots.key, nodes.identifier_key
     starts = np.zeros(n, np.int64)
     cut = prefixes >= 0
@@ -348,7 +349,7 @@ def _head_keys(nodes: Nodes, prefixes: Ints) -> tuple[Spans, Spans]:
 
 
 def _rests(nodes: Nodes, data: Bytes, prefixes: Ints) -> Spans:
-    """What each slot has for its key: what is behind the prefix, and data that is embedded."""
+    """Return the stored key of each slot: the key after the prefix, then embedded data."""
     slots = nodes.slots
     is_two_part = slots.state & (SLOT_EMBEDDED | SLOT_NO_DATA) == SLOT_EMBEDDED
     embedded = Spans(data, slots.data_start, np.where(is_two_part, slots.data_size, _NONE))

@@ -1,8 +1,8 @@
-"""B-tree nodes in columns: whole keys, LSNs, states and embedded records of their slots.
+"""B-tree nodes as columns: whole keys, LSNs, states and embedded records of their slots.
 
-One form for every log version: keys with their prefix, LSNs as numbers, times in milliseconds.
-A BIN-delta holds the slots that changed since the full BIN that it names; `merged` puts the two
-together.
+The form is the same for every log version: keys with their prefix, LSNs as numbers, times in
+milliseconds. A BIN-delta holds the slots that changed since the full BIN that it names; `merged`
+combines the two.
 
 Source: je-log.md "Nodes"; IN.readFromLog, BIN.applyDelta, TTL, JE 7.5.11 and 25.3.17.
 """
@@ -36,7 +36,7 @@ IS_ROOT, IN_HOURS = 0x01, 0x20
 """Bits of a node's booleans. Source: IN.writeToLog, JE 25.3.17."""
 
 LEVEL_MASK = 0xFFFF
-"""The part of a node's level that counts from the bottom, where it is 1."""
+"""Bits of a node's level that count from the bottom, which is 1."""
 
 IN_NO, BIN_NO, DELTA_NO = (BY_NAME[name].no for name in ("IN", "BIN", "NewBINDelta"))
 OLD_DELTA_NOS = (BY_NAME["BINDelta"].no, BY_NAME["DupBINDelta"].no)
@@ -44,10 +44,13 @@ OLD_DELTA_NOS = (BY_NAME["BINDelta"].no, BY_NAME["DupBINDelta"].no)
 _IS_DELTA = mask_of([DELTA_NO, *OLD_DELTA_NOS])
 
 TRANSIENT = 0x44
-"""Bits of a slot's state that engines from log version 9 on clear when they log it."""
+"""Bits of a slot's state that engines clear when they log it, from log version 9 on."""
 
 KEYS_MAX = 1 << 29
-"""Bytes of whole keys of nodes that are read together: prefixes multiply, and may be damaged."""
+"""Largest total size of the prefixes of nodes read together, counted once per slot.
+
+Each key gets a copy of its node's prefix, whose size may be damaged.
+"""
 
 _STATES_SINCE = 9
 
@@ -56,13 +59,13 @@ class Slots(Struct, frozen=True):
     """Slots of nodes.
 
     Attributes:
-        key: whole, without data that is embedded; of a database with duplicates a two-part key.
-        lsn: int64, NULL_LSN where none.
-        state: int64; the bits of a slot's state.
-        logged_size: int64; of the child's entry, 0 where it is not stored.
-        vlsn: int64; 0 where none is stored.
-        data_start, data_size: int64; embedded data in the image, size -1 where not embedded.
-        expires_ms, created_ms, modified_ms: int64; 0 where not stored.
+        key: whole key without embedded data; a two-part key in a database with duplicates.
+        lsn: int64; NULL_LSN for none.
+        state: int64; bits of the slot's state.
+        logged_size: int64; size of the child's entry, 0 if not stored.
+        vlsn: int64; 0 if not stored.
+        data_start, data_size: int64; span of embedded data in the image, size -1 if not embedded.
+        expires_ms, created_ms, modified_ms: int64; 0 if not stored.
     """
 
     key: Spans
@@ -78,7 +81,7 @@ class Slots(Struct, frozen=True):
 
     @classmethod
     def of_keys(cls, key: Spans) -> Slots:
-        """Slots that have keys and nothing else, to be filled."""
+        """Return slots with keys and empty columns, to be filled."""
         columns = {name: np.zeros(len(key), np.int64) for name in _SLOT_NUMBERS}
         columns["lsn"][:] = NULL_LSN
         columns["data_size"][:] = -1
@@ -88,12 +91,12 @@ class Slots(Struct, frozen=True):
         return len(self.lsn)
 
     def take(self, keep: npt.NDArray[Any] | slice) -> Slots:
-        """The slots of a mask, of an index array in its order, or of a slice."""
+        """Select slots by a mask, by an index array in its order, or by a slice."""
         return Slots(*(_taken(column, keep) for column in astuple(self)))
 
     @property
     def deleted(self) -> Mask:
-        """Where the slot is known to be deleted or waits for its deletion."""
+        """Mask of the slots that are known to be deleted or pending deletion."""
         gone: Mask = self.state & (KNOWN_DELETED | PENDING_DELETED) != 0
         return gone
 
@@ -102,18 +105,18 @@ _SLOT_NUMBERS = tuple(name for name in Slots.__struct_fields__ if name != "key")
 
 
 class Nodes(Struct, frozen=True):
-    """Nodes, in the order in which they were asked for.
+    """Nodes, in the order in which they were requested.
 
     Attributes:
-        lsn: int64; of the entry.
+        lsn: int64; LSN of the entry.
         type: uint8.
         db_id, node_id, level, booleans, max_entries, last_full_lsn, expiration_base: int64; as
-            stored, 0 for what a node of its type and log version does not have.
-        identifier_key: whole; null for a delta of the old form.
-        good: bool; an entry that is a node and decodes. The others have no slots, and their
-            columns mean nothing.
+            stored, 0 if a node of its type and log version does not have the field.
+        identifier_key: whole key; null for a delta of the old form.
+        good: bool; True for an entry that is a node and decodes. Others have no slots, and their
+            columns are meaningless.
         first: int64 (n + 1,); slots of node i are [first[i], first[i + 1]).
-        slots: of all nodes.
+        slots: slots of all nodes.
     """
 
     lsn: Ints
@@ -135,11 +138,11 @@ class Nodes(Struct, frozen=True):
 
     @property
     def slot_node(self) -> Ints:
-        """Int64 (slots,): to which node each slot belongs."""
+        """Index of each slot's node, int64 (slots,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.first))
 
     def without(self, dropped: Mask) -> Nodes:
-        """The same nodes, of which some are not good and have no slots."""
+        """Return the same nodes, except that dropped ones are not good and have no slots."""
         if not dropped.any():
             return self
         counts = np.where(dropped, 0, np.diff(self.first))
@@ -149,24 +152,24 @@ class Nodes(Struct, frozen=True):
 
     @property
     def has_wrong_unit(self) -> Mask:
-        """Which say hours of expirations that are in days, or the reverse."""
+        """Mask of the nodes that give hours as the unit of expirations in days, or the reverse."""
         return self.have_other_unit(self.booleans)
 
     def have_other_unit(self, booleans: Ints) -> Mask:
-        """Which count expirations in another unit than these say."""
+        """Return a mask of the nodes whose expirations are not in the unit of these booleans."""
         differs = (self.expiration_base > DAYS_MAX) != (booleans & IN_HOURS != 0)
         wrong: Mask = self.good & (self.expiration_base > 0) & differs
         return wrong
 
     @property
     def is_full(self) -> Mask:
-        """Which have no free slot."""
+        """Mask of the nodes without a free slot."""
         full: Mask = np.diff(self.first) >= self.max_entries
         return full
 
     @property
     def is_delta(self) -> Mask:
-        """Which hold changed slots only."""
+        """Mask of the nodes that only hold changed slots."""
         delta: Mask = self.good & _IS_DELTA[self.type]
         return delta
 
@@ -183,10 +186,10 @@ _NUMBERS = (
 
 
 def read_nodes(entries: Entries) -> Nodes:
-    """Decode nodes; what is none or does not decode is told by `good`.
+    """Decode nodes; `good` is False for an entry that is not a node or does not decode.
 
     Args:
-        entries: any; those that are IN, BIN, BIN-delta, DIN or DBIN and good are decoded.
+        entries: any entries; those that are good and IN, BIN, BIN-delta, DIN or DBIN are decoded.
     """
     n = len(entries)
     numbers = {name: np.zeros(n, np.int64) for name in _NUMBERS}
@@ -199,7 +202,7 @@ def read_nodes(entries: Entries) -> Nodes:
         for rows, decoded in entries.decode(family, wanted):
             head = decoded.fields
             if decoded.slots is None:
-                # Before log version 6 a node is bytes.
+                # Before log version 6 a node is one field of bytes.
                 continue
             for name in _NUMBERS:
                 if head.has(name):
@@ -235,7 +238,7 @@ def read_nodes(entries: Entries) -> Nodes:
 
 
 def no_nodes(data: Bytes) -> Nodes:
-    """None at all; `data` is what the keys of others lie in."""
+    """Return no nodes; `data` is the buffer of their keys."""
     none = np.empty(0, np.int64)
     keys = Spans(data, none, none)
     return Nodes(
@@ -250,7 +253,7 @@ def no_nodes(data: Bytes) -> Nodes:
 
 
 def _fits(decoded: Decoded) -> Mask:
-    """Which nodes' prefixes come to no more than KEYS_MAX together with those before."""
+    """Return a mask of the nodes whose prefixes, with those before them, do not exceed KEYS_MAX."""
     head = decoded.fields
     if not head.has("key_prefix") or head.is_empty("key_prefix"):
         return np.ones(len(decoded.bad), np.bool_)
@@ -261,17 +264,17 @@ def _fits(decoded: Decoded) -> Mask:
 
 
 class States(Struct, frozen=True):
-    """What there is to know of BINs to count their records.
+    """Columns of BINs that suffice to count their records.
 
     Attributes:
         db_id, node_id, level, booleans: int64; as stored.
-        identifier_key: whole.
+        identifier_key: whole key.
         first: int64 (n + 1,); slots of node i are [first[i], first[i + 1]).
         deleted: bool (slots,); as `Slots.deleted`.
-        expires_ms: int64 (slots,); 0 where not stored.
-        prefix: that the keys of each node begin with; null where they have none.
-        rest: of the key of each slot, behind the prefix.
-        ends: the whole keys of the first and of the last slot of each node that has slots.
+        expires_ms: int64 (slots,); 0 if not stored.
+        prefix: prefix of each node's keys; null if it has none.
+        rest: key of each slot after the prefix.
+        ends: whole keys of the first and the last slot of each node that has slots.
     """
 
     db_id: Ints
@@ -291,14 +294,14 @@ _OF_STATES = frozenset({"key", "state", "expiration_offset"})
 
 
 def read_states(entries: Entries) -> States | None:
-    """Decode no more of BINs than it takes to count their records.
+    """Decode only the parts of BINs that are needed to count their records.
 
     Args:
-        entries: good ones of the type BIN.
+        entries: good entries of the type BIN.
 
     Returns:
-        None where one does not decode, where they are of several log versions, and before log
-        version 9, when states meant less.
+        None if an entry does not decode, if there are several log versions or more than MAX_ROWS
+        entries, or before log version 9, in which states mean less.
     """
     rows = np.arange(len(entries))
     parts = list(entries.decode(Family.NODE, rows, of_slots=_OF_STATES))
@@ -333,21 +336,21 @@ def read_states(entries: Entries) -> States | None:
 def count_replaced(
     deltas: Nodes, fulls: States, rows: Ints, alive: Mask, *, ascending: bool
 ) -> int:
-    """How many slots of full nodes are alive, and replaced by one of their deltas.
+    """Return the number of live slots of full nodes that a slot of their delta replaces.
 
     Args:
-        deltas: nodes.
-        fulls: nodes, among them the full versions.
-        rows: int64; the place in `fulls` of the full version of each delta.
-        alive: bool; of the slots of `fulls`.
-        ascending: their keys are in the order of bytes, so that none need be looked at twice.
+        deltas: deltas.
+        fulls: nodes that include the full versions.
+        rows: int64; index in `fulls` of the full version of each delta.
+        alive: bool; mask of live slots of `fulls`.
+        ascending: True if keys are in byte order, so that each slot is compared only once.
     """
     keys = deltas.slots.key
     return _native.count_replaced(keys, deltas.first, fulls, rows, alive, ascending=ascending)
 
 
 def _slots(decoded: Decoded, usable: Mask, version: int) -> Slots:
-    """The slots of nodes of one log version; keys have their prefix in nodes that are usable."""
+    """Return the slots of nodes of one log version; only keys of usable nodes have their prefix."""
     head, slots = decoded.fields, decoded.slots
     assert slots is not None
     counts = np.diff(decoded.slot_first)
@@ -371,7 +374,7 @@ def _slots(decoded: Decoded, usable: Mask, version: int) -> Slots:
 
 
 def _based(head: Columns, slots: Columns, counts: Ints, base: str, name: str) -> Ints:
-    """Values that are stored as differences to a number of the node; 0 where none is."""
+    """Return values that are stored as differences to a base of the node; 0 for none."""
     offsets = slots.known(f"{name}_offset")
     if not head.has(base) or not offsets.any():
         return np.zeros(len(offsets), np.int64)
@@ -398,7 +401,7 @@ def _taken(column: Any, keep: npt.NDArray[Any] | slice) -> Any:
 
 
 def joined(parts: Sequence[Slots]) -> Slots:
-    """Slots behind each other."""
+    """Concatenate slots."""
     if len(parts) == 1:
         return parts[0]
     columns = {
@@ -409,7 +412,7 @@ def joined(parts: Sequence[Slots]) -> Slots:
 
 
 def joined_spans(parts: Sequence[Spans]) -> Spans:
-    """Columns of byte strings behind each other; bytes are copied where they lie apart."""
+    """Concatenate columns of byte strings; copy their bytes unless they share one buffer."""
     if not parts:
         return Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
     sizes = np.concatenate([part.sizes for part in parts])
@@ -424,14 +427,14 @@ def joined_spans(parts: Sequence[Spans]) -> Spans:
 
 
 def merged(nodes: Nodes, fulls: Nodes, of_delta: Ints, *, ordered: bool, two_part: bool) -> Nodes:
-    """Nodes of which the deltas have the slots of their full versions too.
+    """Return nodes in which deltas also have the slots of their full versions.
 
     Args:
-        nodes: nodes, of which some are deltas.
+        nodes: nodes, some of which are deltas.
         fulls: full versions.
-        of_delta: int64 (nodes,); the place in `fulls` of each delta's, -1 for other nodes.
-        ordered: whether keys are ordered by their bytes.
-        two_part: whether keys are those of a database with duplicates.
+        of_delta: int64 (nodes,); index in `fulls` of each delta's full version, -1 for others.
+        ordered: True if keys are ordered by their bytes.
+        two_part: True for keys of a database with duplicates.
     """
     there = of_delta >= 0
     if not there.any():
@@ -459,12 +462,12 @@ def merged(nodes: Nodes, fulls: Nodes, of_delta: Ints, *, ordered: bool, two_par
 
 
 def within(keys: Spans, first: Ints, low: Spans, high: Spans, *, two_part: bool) -> Mask:
-    """Which slots of nodes have a key from the node's lower bound on and below its upper one.
+    """Return a mask of the slots whose key is in [low, high) of their node.
 
     Args:
-        keys: of all slots.
+        keys: keys of all slots.
         first: int64 (nodes + 1,); slots of node i are [first[i], first[i + 1]).
-        low, high: bounds of each node, in one array; null where open.
-        two_part: whether keys are those of a database with duplicates.
+        low, high: bounds of each node; null if open.
+        two_part: True for keys of a database with duplicates.
     """
     return _native.within(keys, first, low, high, two_part=two_part)

@@ -1,7 +1,7 @@
-"""What entries of the engine's own databases hold in the place of data.
+"""Payloads of internal database entries that have fields of their own in place of data.
 
-A name, a descriptor or a file's summary has no data as records of applications do: its entry has
-fields of its own instead. These bytes, as they stand in the log, are the record's data here.
+The entry of a name, a descriptor or a file summary has no data like a user record: it has fields of
+its own instead. Their bytes, as logged, count as the record's data here.
 
 Source: je-log.md "Records"; NameLN, MapLN and FileSummaryLN.writeToLog, JE 18.3.12.
 """
@@ -17,7 +17,7 @@ from je_tools.formats.je.fetch import Entries
 from je_tools.formats.je.types import Family
 
 PAYLOAD_FAMILIES = (Family.NAME_LN, Family.MAP_LN, Family.FILE_SUMMARY_LN)
-"""Families of such entries."""
+"""Families of these entries."""
 
 _OWN = frozenset({"name_db_id", "database", "deleted", "anchor_lsn", "summary", "obsolete_offsets"})
 
@@ -26,9 +26,9 @@ class Payload(Struct, frozen=True):
     """An entry of these families.
 
     Attributes:
-        entry: decoded.
-        start, stop: where its own fields are, from the entry's first byte on.
-        key_start, key_size: where its key is; of size -1 where it has none.
+        entry: decoded entry.
+        start, stop: range of its own fields, from the entry's first byte.
+        key_start, key_size: span of its key; size -1 if it has none.
     """
 
     entry: Entry
@@ -39,7 +39,7 @@ class Payload(Struct, frozen=True):
 
 
 def payload_of(data: bytes, version: int) -> Payload | None:
-    """What an entry of these families holds; None where it does not decode.
+    """Return the payload of an entry of these families, or None if it does not decode.
 
     Args:
         data: the entry, header included.
@@ -58,16 +58,16 @@ def payload_of(data: bytes, version: int) -> Payload | None:
 
 
 def payload_spans(entries: Entries, rows: Ints) -> tuple[Ints, Ints]:
-    """Where in `Entries.data` the data of entries of these families lie.
+    """Return the spans in `Entries.data` of the data of entries of these families.
 
-    They are few, as many as there are databases and files, and each is decoded by itself.
+    Each entry is decoded by itself: there are only as many as databases and files.
 
     Args:
-        entries: that are good.
-        rows: int64; which of them.
+        entries: good entries.
+        rows: int64; entries to decode.
 
     Returns:
-        Starts and sizes, int64; a size of -1 where an entry does not decode.
+        Starts and sizes, int64; size -1 if an entry does not decode.
     """
     starts, sizes = np.zeros(len(rows), np.int64), np.full(len(rows), -1, np.int64)
     for i, row in enumerate(rows.tolist()):

@@ -1,4 +1,4 @@
-"""Places of damage in one file, held in few bytes each: a file can be made of nothing else."""
+"""Places of damage in one file, in few bytes each: a file can consist of nothing else."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 
 class Gap(Struct, frozen=True):
-    """Bytes [start, stop) that hold no entry that can be trusted.
+    """Bytes [start, stop) without an entry that can be trusted.
 
-    `start` is where an entry should begin. `single` says that the gap is exactly one entry: the
-    entry behind names `start` as the one before it. `inserted` says that it never was an entry:
-    the entry behind names the one in front of the gap.
+    An entry should begin at `start`. If `single`, the gap is exactly one entry: the entry after it
+    names `start` as its predecessor. If `inserted`, the gap never was an entry: the entry after it
+    names the entry before it.
     """
 
     start: int
@@ -33,10 +33,10 @@ class Gap(Struct, frozen=True):
 
 
 class ChainBreak(Struct, frozen=True):
-    """A good entry at `offset` whose prevOffset is `found` and not `expected`.
+    """A good entry at `offset` whose prevOffset is `found` instead of `expected`.
 
-    The entries behind it name places `shift` bytes before the real ones: so many bytes were
-    inserted, or are missing where it is negative.
+    The prevOffsets of the entries after it are too low by `shift`: so many bytes were inserted, or
+    are missing if `shift` is negative.
     """
 
     offset: int
@@ -46,7 +46,7 @@ class ChainBreak(Struct, frozen=True):
 
 
 class Places(Sequence[T]):
-    """A list that only grows, of things that are `width` whole numbers of 64 bits each."""
+    """An append-only list of items that are `width` 64-bit integers each."""
 
     width: ClassVar[int]
 
@@ -71,25 +71,25 @@ class Places(Sequence[T]):
 
     @property
     def numbers(self) -> Ints:
-        """A copy of all, int64 (len, width)."""
+        """Copy of all items, int64 (len, width)."""
         return np.array(self._numbers, np.int64).reshape(-1, self.width)
 
     def extend(self, numbers: Ints) -> None:
-        """Append what a kernel has found, int64 (n, width)."""
+        """Append items from the extension, int64 (n, width)."""
         self._numbers.frombytes(numbers.tobytes())
 
     @abstractmethod
     def _made(self, *numbers: int) -> T:
-        """One of them."""
+        """Build an item from its numbers."""
 
 
 class Gaps(Places[Gap]):
-    """Gaps; of each start, stop, and what is said of it."""
+    """Gaps; start, stop, and bits SINGLE and INSERTED of each."""
 
     width = 3
 
     def append(self, gap: Gap) -> None:
-        """Append one."""
+        """Append a gap."""
         said = gap.single * SINGLE | gap.inserted * INSERTED
         self._numbers.extend((gap.start, gap.stop, said))
 
@@ -99,12 +99,12 @@ class Gaps(Places[Gap]):
 
 
 class ChainBreaks(Places[ChainBreak]):
-    """Breaks of the chain; of each offset, expected, found, shift."""
+    """Breaks of the chain; offset, expected, found and shift of each."""
 
     width = 4
 
     def append(self, found: ChainBreak) -> None:
-        """Append one."""
+        """Append a break."""
         self._numbers.extend((found.offset, found.expected, found.found, found.shift))
 
     def _made(self, *numbers: int) -> ChainBreak:

@@ -1,7 +1,7 @@
-"""Payloads as programs: `layout` of a family and log version turned into tables of numbers.
+"""Programs for payloads: the `layout` of a family and log version as tables of numbers.
 
-The extension reads by them (`columns`), and `column_writer` writes: so the declaration is the only
-place that knows a field.
+The extension decodes (`columns`) and encodes (`column_writer`) by these programs, so `layout`
+remains the only place that knows a field.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PACKED, BYTES, REST = int(Coding.PACKED), int(Coding.BYTES), int(Coding.REST)
 COMPACT_LSN, BYTES_I32 = int(Coding.COMPACT_LSN), int(Coding.BYTES_I32)
 SET, CLEAR, NOT = int(Op.SET), int(Op.CLEAR), int(Op.NOT)
 
-# One operation of a program: these, then for each test TEST_WIDTH more.
+# Numbers of one operation, followed by TEST_WIDTH more for each test.
 OP_CODING, OP_COLUMN, OP_SIZE, OP_BASE, OP_TESTS, OP_HEAD = range(6)
 TEST_COLUMN, TEST_PARENT, TEST_OP, TEST_OPERAND, TEST_WIDTH = range(5)
 _MAX_TESTS = 2
@@ -33,13 +33,13 @@ class Program(Struct, frozen=True, dict=True):
     """The fields of a family in one log version, as numbers.
 
     Attributes:
-        names: columns, in the order of their numbers.
-        sized: for each column its row in `sizes`, or -1 where it holds a number.
-        op_start, op_stop: int64 (256,); each type's operations in `ops`.
+        names: names of the columns, by column number.
+        sized: for each column its row in `sizes`, or -1 if it holds a number.
+        op_start, op_stop: int64 (256,); bounds in `ops` of each type's operations.
         ops: int64 (OP_WIDTH k,); for each operation its coding, value column or -1, size column
             or -1, the parent's column with the base file of compact LSNs, number of tests, and
-            two tests of (column, whether it is the parent's, operation, operand), those of
-            parents last.
+            two tests of (column, 1 if it is the parent's, operation, operand), those of parents
+            last.
     """
 
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class Program(Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def native(self) -> _native.Program:
-        """The program as the extension runs it."""
+        """The program in the form that the extension runs."""
         return _native.Program(
             op_start=self.op_start,
             op_stop=self.op_stop,
@@ -59,24 +59,12 @@ class Program(Struct, frozen=True, dict=True):
             sized=max(self.sized, default=-1) + 1,
         )
 
-    @functools.cached_property
-    def asks_parents(self) -> bool:
-        """Whether a test is on a column of the parent."""
-        ops = self.ops.reshape(-1, OP_WIDTH)
-        return bool(ops[:, OP_HEAD + TEST_PARENT :: TEST_WIDTH].any())
-
-    @functools.cached_property
-    def plain_ops(self) -> list[int]:
-        """`ops` for plain Python."""
-        numbers: list[int] = self.ops.tolist()
-        return numbers
-
 
 @functools.cache
 def in_columns(family: Family, version: int, wanted: frozenset[str]) -> bool:
-    """Whether `columns.decode` gives these fields: numbers or spans at the front of an entry.
+    """Return True if `columns.decode` can return these fields from the front of an entry.
 
-    So it is with the ids of most families, of which only COLUMN_FAMILIES decode as a whole.
+    This holds for the ids of most families, although only COLUMN_FAMILIES decode as a whole.
     """
     parts = _heads(family, version)
     kept = _kept(parts.values(), wanted)
@@ -88,9 +76,9 @@ def in_columns(family: Family, version: int, wanted: frozenset[str]) -> bool:
 
 @functools.cache
 def program_of(family: Family, version: int, part: str, wanted: frozenset[str] | None) -> Program:
-    """The program of the head (all before a list), the slots or the tail (all behind) of a family.
+    """Return the program of a family's head (before a list), slots or tail (after the list).
 
-    A field that a condition asks for is kept even when it is not wanted.
+    A field that a condition tests is kept even if it is not wanted.
     """
     parts = {no: fields[part] for no, fields in _family_parts(family, version).items()}
     kept = _kept(parts.values(), wanted)
@@ -100,7 +88,7 @@ def program_of(family: Family, version: int, part: str, wanted: frozenset[str] |
 
 @functools.cache
 def slot_program(family: Family, version: int, wanted: frozenset[str] | None) -> Program:
-    """The program of slots, which are read to their ends whatever is kept of them."""
+    """Return the program of slots; it reads each slot to its end, whatever columns are kept."""
     if wanted is None:
         return program_of(family, version, "slots", None)
     parts = {no: fields["slots"] for no, fields in _family_parts(family, version).items()}
@@ -113,7 +101,7 @@ def slot_program(family: Family, version: int, wanted: frozenset[str] | None) ->
 def _assembled(
     parts: dict[int, tuple[Field, ...]], kept: tuple[str, ...], parents: dict[str, int]
 ) -> Program:
-    """The program that reads these fields of each type and keeps some columns."""
+    """Return the program that reads these fields of each type and keeps some columns."""
     sized = _sized(parts.values(), kept)
     starts, stops = np.zeros(256, np.int64), np.zeros(256, np.int64)
     ops: list[int] = []
@@ -127,7 +115,7 @@ def _assembled(
 
 @functools.cache
 def _family_parts(family: Family, version: int) -> dict[int, dict[str, tuple[Field, ...]]]:
-    """Head, slots and tail of each entry type of a family that this log version has."""
+    """Return head, slots and tail of each entry type of a family in this log version."""
     return {
         entry_type.no: _parts(layout(entry_type.no, version))
         for entry_type in ENTRY_TYPES.values()
@@ -141,7 +129,7 @@ def _heads(family: Family, version: int) -> dict[int, tuple[Field, ...]]:
 
 
 def _up_to_last(fields: tuple[Field, ...], kept: tuple[str, ...]) -> tuple[Field, ...]:
-    """The fields up to the last one that is kept: what lies behind is not read."""
+    """Return the fields up to the last one that is kept; later fields are not read."""
     last = max((i for i, f in enumerate(fields) if _column_name(f) in kept), default=-1)
     return fields[: last + 1]
 
@@ -155,7 +143,7 @@ def _parts(fields: tuple[Field, ...]) -> dict[str, tuple[Field, ...]]:
 
 
 def _column_name(declared: Field) -> str:
-    """Compact LSNs become plain ones in columns."""
+    """Return the name of a field's column; compact LSNs become plain ones in columns."""
     return "lsn" if declared.coding is Coding.COMPACT_LSN else declared.name
 
 
@@ -163,7 +151,7 @@ def _kept(parts: Iterable[tuple[Field, ...]], wanted: frozenset[str] | None) -> 
     names = dict.fromkeys(_column_name(f) for fields in parts for f in fields)
     if wanted is None:
         return tuple(names)
-    # What lies behind the last wanted field is not read, so what it depends on is not needed.
+    # Fields after the last wanted one are not read, so fields that they depend on are not needed.
     read = [f for fields in parts for f in _up_to_last(fields, tuple(wanted))]
     tested = {test.field for f in read for test in f.when}
     return tuple(n for n in names if n in wanted or n in tested)
@@ -186,7 +174,7 @@ def _operation(
     name = _column_name(declared)
     column = kept.index(name) if name in kept else -1
     tests: list[int] = []
-    # Those of parents last: they are asked once for all items.
+    # Tests of parents come last: they are evaluated once for all items.
     for test in sorted(declared.when, key=lambda test: test.field not in kept):
         own = test.field in kept
         at = kept.index(test.field) if own else parents[test.field]

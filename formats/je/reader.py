@@ -1,16 +1,17 @@
-"""Reads a range of a log file into columns, and finds the way on behind damage.
+"""Reading of a range of a log file into columns, with resynchronisation after damage.
 
-The extension does the reading, and asks back here for the buffer and for what it cannot read.
+The extension does the reading. It relies on this module for the buffer, and for bytes that it
+cannot read itself.
 
 A range stands alone, so that threads and Spark tasks can share a file. It is read either from a
-known `Place`, or on its own: then it begins at the first entry in it that is certain to be one,
-and it counts if that is where the range before it ended. Every byte is in a row or in a gap.
+known `Place`, or on its own: then it begins at the first certain entry in it, and counts only if
+the range before it ended there. Every byte is in a row or in a gap.
 
-Entries are trusted in this order: the checksum is right; else the entry behind names this one as
-the one before it (a damaged entry, still a row); else what follows is a gap, up to an entry with
-a plausible header, a right checksum, a prevOffset that leads into the gap, and an entry behind it
-that names it. Where bytes were inserted or are missing, prevOffsets are wrong by the same number
-from there on (`Place.shift`), which is one break of the chain and not one an entry.
+An entry is trusted if its checksum is right. Otherwise, it is a damaged entry, but still a row, if
+the entry after it names it as its predecessor. Otherwise, a gap begins. The gap ends at an entry
+with a plausible header, a right checksum, a prevOffset that leads into the gap, and a successor
+that names it. After inserted or missing bytes all prevOffsets are wrong by the same number
+(`Place.shift`); this is one break of the chain, not one per entry.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from je_tools.formats.je.places import ChainBreaks, Gaps
 from je_tools.formats.source import Bytes, Source, scratch
 
 RANGE_SIZE = 2560 << 10
-"""Bytes of log that one task reads at once: caches hold it, and memory stays small."""
+"""Bytes of log that one task reads at once: they fit in caches, and memory stays small."""
 
 FILE_SIZE_MAX = 1 << 32
-"""Offsets have 32 bits: bytes behind are no log."""
+"""Largest size of a file: offsets have 32 bits, so bytes after them are not log."""
 
 KEPT = 1000
-"""Damaged places that are kept with a file; one made of nothing else could have millions."""
+"""Largest number of damaged places kept per file: a file of nothing else could have millions."""
 
 SURVEY_WINDOW = 2 << 20
-"""Bytes that are loaded at once where most rows are not wanted: they stay in the core's cache."""
+"""Bytes that are loaded at once if most rows are not wanted: they stay in the core's cache."""
 
 _SLACK = 64 << 10
 _BUDGET_WINDOWS = 16
@@ -52,13 +53,13 @@ _ROWS_PER_BYTE_SHIFT = 6
 
 
 class Survey(Struct, frozen=True):
-    """What some entries are, all taken together.
+    """Summary of some entries.
 
     Attributes:
-        counts: int64 (256,); how many there are of each type, damaged ones too.
-        bad: how many are damaged.
-        flags: those that any of them has.
-        first, last: offsets of the first good one and of the last, NO_OFFSET where there is none.
+        counts: int64 (256,); number of entries of each type, including damaged ones.
+        bad: number of damaged entries.
+        flags: flags that any entry has.
+        first, last: offsets of the first and the last good entry, NO_OFFSET for none.
     """
 
     counts: Ints
@@ -69,21 +70,22 @@ class Survey(Struct, frozen=True):
 
     @property
     def good(self) -> int:
-        """How many are not damaged."""
+        """Number of entries that are not damaged."""
         return int(self.counts.sum()) - self.bad
 
 
 class Asked(Struct, frozen=True):
-    """Which entries a reader wants as rows; of the others it only wants the survey.
+    """Entries that are wanted as rows; the others are only summarized.
 
-    Some megabytes of log are looked at together: all rows in it are given when one is wanted or
-    damaged. All others come as `Rows` without a row, whose survey and tally count.
+    The decision covers some megabytes of log at a time: if an entry in them is wanted or damaged,
+    all their rows are returned. Otherwise they are part of `Rows` without a row, which have a
+    survey and a tally.
 
     Attributes:
         types: bool (256,); types that are wanted.
-        flags: entries that have any of these are wanted.
-        programs: `steps.programs` of users' records, to tally what is not wanted; None for no
-            tally.
+        flags: flags, any of which makes an entry wanted.
+        programs: `steps.programs` of user records, to tally entries that are not wanted; None for
+            no tally.
     """
 
     types: Mask
@@ -92,7 +94,7 @@ class Asked(Struct, frozen=True):
 
 
 class Rows(Struct, frozen=True):
-    """Entries of one file in columns; element i of each array is the i-th entry.
+    """Entries of one file as columns; element i of each array is the i-th entry.
 
     Attributes:
         file_no: number in the file's name.
@@ -102,13 +104,13 @@ class Rows(Struct, frozen=True):
         base: offset in the file of data[0].
         offset, prev_offset, stored_checksum: uint32.
         item_size: int32, header not counted.
-        vlsn: int64, -1 where none is stored.
+        vlsn: int64, -1 if none is stored.
         type, flags, header_size, checksum: uint8; `checksum` holds `walk.Checksum`.
-        surveyed: what `survey` says, where it is known already.
-        tallied: the lines of a `tally.Tally`, where they are known already.
+        surveyed: value of `survey`, if it is known already.
+        tallied: lines of a `tally.Tally`, if they are known already.
 
-    Where nobody asked for rows (`Asked`) there are none, and `survey` tells of entries that are
-    not in the columns.
+    If its entries are not wanted (`Asked`), it has no rows, and `survey` summarizes entries that
+    are not in the columns.
     """
 
     file_no: int
@@ -132,7 +134,7 @@ class Rows(Struct, frozen=True):
 
     @property
     def survey(self) -> Survey:
-        """What they are, all taken together."""
+        """Summary of the entries."""
         if self.surveyed is not None:
             return self.surveyed
         any_flags = int(np.bitwise_or.reduce(self.flags, initial=0))
@@ -148,30 +150,30 @@ class Rows(Struct, frozen=True):
 
     @property
     def size(self) -> Ints:
-        """Bytes of each entry, header counted, int64."""
+        """Size of each entry, header included, int64."""
         return self.item_size.astype(np.int64) + self.header_size
 
     @property
     def good(self) -> Mask:
-        """Whether nothing is known to be wrong with the entry."""
+        """Mask of the entries that are not known to be damaged."""
         right: Mask = self.checksum != w.Checksum.BAD
         return right
 
     @property
     def invisible(self) -> Mask:
-        """Whether a rollback has taken the entry back."""
+        """Mask of the entries that a rollback has made invisible."""
         marked: Mask = (self.flags & h.invisible_mask(self.version)) != 0
         return marked
 
     @property
     def replicated(self) -> Mask:
-        """Whether the entry is part of the replication stream."""
+        """Mask of the entries that are part of the replication stream."""
         marked: Mask = (self.flags & h.REPLICATED) != 0
         return marked
 
     @property
     def has_vlsn(self) -> Mask:
-        """Whether the header holds a VLSN."""
+        """Mask of the entries whose header has a VLSN."""
         long: Mask = self.header_size == h.MAX_HEADER_SIZE
         return long
 
@@ -183,21 +185,21 @@ class Rows(Struct, frozen=True):
         return np.where(whole, 2, before_end).astype(np.uint8)
 
     def take(self, keep: npt.NDArray[Any]) -> Rows:
-        """The rows of a mask or of an index array, in its order."""
+        """Select rows by a mask, or by an index array in its order."""
         columns = {name: getattr(self, name)[keep] for name in w.COLUMN_NAMES}
         return Rows(self.file_no, self.version, self.data, self.base, **columns)
 
     def size_of(self, row: int) -> int:
-        """Bytes of one entry, header counted, without a look at the others."""
+        """Return the size of one entry, header included, without computing the others."""
         return int(self.item_size[row]) + int(self.header_size[row])
 
     def entry_bytes(self, row: int) -> bytes:
-        """One whole entry."""
+        """Return the bytes of one whole entry."""
         start = int(self.offset[row]) - self.base
         return self.data[start : start + self.size_of(row)].tobytes()
 
     def fields(self, row: int) -> Mapping[str, Any]:
-        """The payload of one entry by its fields; empty where it does not decode."""
+        """Return the fields of one entry's payload; empty if it does not decode."""
         try:
             return decode_entry(self.entry_bytes(row), self.version).fields
         except EntryError:
@@ -205,15 +207,15 @@ class Rows(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where reading a file stands between two entries.
+    """State of reading a file between two entries.
 
     Attributes:
-        at: where the next entry begins; NO_OFFSET when that is lost.
-        last: offset of the last entry taken; NO_OFFSET before the first.
-        shift: by how much entries name the ones before them too low.
-        lost_from: where the entry should begin behind which nothing was found; else NO_OFFSET.
-        relaxed: no entry in the rest of the file fits its place, so any is taken that has a right
-            checksum and a good entry behind it.
+        at: offset of the next entry; NO_OFFSET if it is lost.
+        last: offset of the last entry read; NO_OFFSET before the first.
+        shift: number of bytes by which prevOffsets are too low.
+        lost_from: start of a gap whose end has not been found; otherwise NO_OFFSET.
+        relaxed: True if no entry in the rest of the file fits its place, so that any entry with a
+            right checksum and a good successor is accepted.
     """
 
     at: int = 0
@@ -224,16 +226,16 @@ class Place(Struct, frozen=True):
 
 
 class RangeState(Struct):
-    """What a range has shown when all its rows have been taken.
+    """State of a range after all its rows have been read.
 
     Attributes:
-        first: offset of the first entry, or NO_OFFSET where the range begins none.
-        first_prev: its prevOffset.
-        place: where reading goes on.
-        gaps: the gaps that were closed inside the range.
-        chain_breaks: where the chain of prevOffsets was broken.
-        bad: half-open byte ranges of the rows whose checksum is wrong, the first KEPT of them.
-        blank: nothing but zeros was seen from the start of the range.
+        first: offset of the first entry, or NO_OFFSET if none begins in the range.
+        first_prev: prevOffset of the first entry.
+        place: place at which reading continues.
+        gaps: gaps that were closed inside the range.
+        chain_breaks: breaks in the chain of prevOffsets.
+        bad: half-open byte ranges of the rows with a wrong checksum, the first KEPT of them.
+        blank: True if only zeros were seen from the start of the range.
     """
 
     first: int = w.NO_OFFSET
@@ -246,10 +248,10 @@ class RangeState(Struct):
 
 
 class Event(IntEnum):
-    """Why the extension stopped reading."""
+    """Reason why the extension stopped reading."""
 
     ROWS = 0
-    """Rows have to be taken."""
+    """Rows are ready."""
     GROW = 1
     """The buffer is too short."""
     DONE = 2
@@ -257,18 +259,18 @@ class Event(IntEnum):
 
 
 class ReadOptions(Struct, frozen=True):
-    """What the extension is told of a range.
+    """Options with which the extension reads a range.
 
     Attributes:
-        start, stop: where entries may begin.
+        start, stop: range of offsets at which entries may begin.
         size: bytes of the file that are log.
-        place: what is known of the bytes before; None to begin at the first certain entry.
-        check: whether entries are summed.
+        place: state after the bytes before; None to begin at the first certain entry.
+        check: True to verify checksums.
         window: bytes to load at once.
-        budget: bytes that may be summed in vain while the way on after damage is looked for.
-        slack: bytes to load besides, and what a look at a header elsewhere takes from the budget
-            for sums: headers may be made so that each claims another end, and each look is a read.
-        asked: which rows are wanted; None for all.
+        budget: bytes that may be summed in vain during the search after damage.
+        slack: bytes to load in addition, and the cost in `budget` of reading a header elsewhere:
+            forged headers may each claim another end, and each of them takes a read.
+        asked: entries that are wanted as rows; None for all.
     """
 
     start: int
@@ -283,7 +285,7 @@ class ReadOptions(Struct, frozen=True):
 
 
 class _Scratch(threading.local):
-    """Arrays into which a thread walks, used again: new ones cost a page fault for each page."""
+    """Reusable header columns of a thread: new ones cost a page fault for each page."""
 
     def __init__(self) -> None:
         self._columns = w.HeaderColumns.empty(0)
@@ -298,19 +300,20 @@ _SCRATCH = _Scratch()
 
 
 class RangeReader:
-    """Reads the entries that begin in [start, stop) of one file.
+    """Reader of the entries that begin in [start, stop) of one file.
 
     Args:
         source: the file.
         file_no: number in its name.
         version: its log version.
-        start, stop: where entries may begin.
-        place: what is known of the bytes before; None to begin at the first certain entry.
-        check: sum the entries; else all are UNCHECKED and a damaged one passes if the chain does.
+        start, stop: range of offsets at which entries may begin.
+        place: state after the bytes before; None to begin at the first certain entry.
+        check: verify checksums; otherwise all entries are UNCHECKED, and a damaged one passes if
+            the chain holds.
         window: bytes to read at once.
-        lend: give rows that are valid only until the next are asked for; copying them costs a
-            tenth of a scan.
-        asked: which rows are wanted; None for all.
+        lend: return rows that are valid only until the next ones are requested; copying them costs
+            a tenth of a scan.
+        asked: entries that are wanted as rows; None for all.
     """
 
     def __init__(
@@ -328,7 +331,7 @@ class RangeReader:
         asked: Asked | None = None,
     ) -> None:
         size = min(source.size, FILE_SIZE_MAX)
-        # What is given up in vain does not hang on which rows are asked for.
+        # Set before the window shrinks: `asked` must not change where a search gives up.
         budget = _BUDGET_WINDOWS * window + size
         window = window if asked is None else min(window, SURVEY_WINDOW)
         options = ReadOptions(start, stop, size, place, check, window, budget, _SLACK, asked)
@@ -342,7 +345,7 @@ class RangeReader:
         self._capacity = max(_ROWS, window >> _ROWS_PER_BYTE_SHIFT)
 
     def __iter__(self) -> Iterator[Rows]:
-        """The rows of the range in order; `state` is complete when they are exhausted."""
+        """Yield the rows of the range in order; `state` is complete at the end."""
         reader = self._reader
         buffer = scratch(0)
         columns = _SCRATCH.take(self._capacity)
@@ -369,7 +372,7 @@ class RangeReader:
 
     def _rows(self, buffer: Bytes, columns: w.HeaderColumns) -> Rows:
         if not self.lend:
-            # The arrays are used again, and rows outlive them.
+            # The arrays are reused, and these rows outlive that.
             columns = columns.copy()
         base, size = self._reader.window()
         data = buffer[:size]
@@ -378,7 +381,7 @@ class RangeReader:
         return Rows(self.file_no, self.version, data, base, **asdict(columns), surveyed=survey)
 
     def _unwanted(self) -> Iterator[Rows]:
-        """The entries before those that are wanted, as `Rows` without a row."""
+        """Yield the entries before the wanted ones, as `Rows` without a row."""
         numbers, (types, sizes) = self._reader.take_quiet()
         survey = Survey(*numbers)
         if survey.counts.any():

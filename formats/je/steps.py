@@ -1,7 +1,7 @@
-"""The fields of records up to key and value, as steps that a kernel takes over their bytes.
+"""The fields of records up to key and value, as steps of a native loop over their bytes.
 
-For kernels that look at millions of records and keep no columns of them. `layout` stays the one
-place that knows the fields.
+Steps are for loops over millions of records that keep no columns. `layout` remains the only place
+that knows the fields.
 """
 
 from __future__ import annotations
@@ -17,26 +17,30 @@ from je_tools.formats.je.layout import Coding, Field, Op, layout
 from je_tools.formats.je.types import ENTRY_TYPES, EntryType, Family
 
 TYPES = 256
-"""Numbers that an entry's type can have."""
+"""Number of values that an entry's type number can have."""
 
 
 class Action(IntEnum):
-    """What one step over a field does; a step is (action, operand, flags of which one is set)."""
+    """Effect of a step over a field.
+
+    A step is (action, operand, mask); it is skipped if the mask is not 0 and none of its flags is
+    set.
+    """
 
     FLAGS = 0
-    """One byte more of flags, shifted by the operand."""
+    """One more byte of flags, shifted by the operand."""
     FIXED = 1
     """As many bytes as the operand says."""
     PACKED = 2
-    """A packed number, the operand is a `Role`."""
+    """A packed number; the operand is a `Role`."""
     BYTES = 3
-    """A packed size, then bytes, the operand is a `Role`; so with the other two."""
+    """A packed size, then bytes; the operand is a `Role`, also for the next two actions."""
     REST = 4
     BYTES_I32 = 5
 
 
 class Role(IntEnum):
-    """Which field of a record it is."""
+    """Role of a field in its record."""
 
     KEY = 0
     DATA = 1
@@ -62,22 +66,22 @@ _WITH_ROLE = {
 
 
 def of_users(entry_type: EntryType) -> bool:
-    """Whether it is a type of users' records."""
+    """Return True for a type of user records."""
     return entry_type.user_ln
 
 
 def of_family(entry_type: EntryType) -> bool:
-    """Whether it is a type of records that hold key and value, and nothing that is declared."""
+    """Return True for a type of records with key and value, and no payload fields of their own."""
     return entry_type.family is Family.LN
 
 
 @functools.cache
 def programs(version: int, asked: Callable[[EntryType], bool]) -> tuple[Ints, Ints, Ints]:
-    """The steps of every type that is asked for in a log version.
+    """Return the steps of every type of a log version that `asked` accepts.
 
     Returns:
-        Int64 (256,): of each type the first step and the one behind its last, the same for a type
-        without any; int64 (k, 3): the steps.
+        Two int64 (256,): the first step of each type, and the one after its last step, which are
+        equal for a type without steps. Int64 (k, 3): the steps.
     """
     firsts, lasts = np.zeros(TYPES, np.int64), np.zeros(TYPES, np.int64)
     steps: list[tuple[int, int, int]] = []
@@ -85,7 +89,7 @@ def programs(version: int, asked: Callable[[EntryType], bool]) -> tuple[Ints, In
         if asked(entry_type) and entry_type.first_version <= version <= entry_type.last_version:
             fields = layout(entry_type.no, version)
             firsts[entry_type.no] = len(steps)
-            # Before log version 6 not all of them are decoded.
+            # Before log version 6 some types are not decoded.
             steps += _steps(fields) if any(each.name == "key" for each in fields) else ()
             lasts[entry_type.no] = len(steps)
     return firsts, lasts, np.array(steps, np.int64).reshape(len(steps), 3)

@@ -1,6 +1,6 @@
-"""Summaries of files in columns: what the engine has counted in each, and where its garbage lies.
+"""File summaries as columns: the engine's totals for each file, and offsets of obsolete entries.
 
-Of a large log there are thousands, with some thousand offsets each.
+A large log has thousands of summaries, with some thousand offsets each.
 
 Source: je-log.md "Utilization"; FileSummaryLN, FileSummary, PackedOffsets, JE 7.5.11.
 """
@@ -24,13 +24,13 @@ _KEY_FIRST_SINCE = 19
 
 
 class Summaries(Struct, frozen=True):
-    """Summaries that are there and say something, in the order in which they were asked for.
+    """Summaries that exist and were not deleted, in the order in which they were requested.
 
     Attributes:
-        row: int64; which of the LSNs that were asked for.
-        file_no: int64; of which file.
-        totals: int64 (n, len(SUMMARY_TOTALS)); 0 for what the log version does not have.
-        obsolete: int64 LSNs of entries that nothing needs, of all of them, in no order.
+        row: int64; index of the requested LSN.
+        file_no: int64; number of the summarized file.
+        totals: int64 (n, len(SUMMARY_TOTALS)); 0 for a total that the log version does not have.
+        obsolete: int64; LSNs of obsolete entries, of all summaries, in no order.
     """
 
     row: Ints
@@ -43,11 +43,11 @@ class Summaries(Struct, frozen=True):
 
 
 def read_summaries(image: Image, lsns: Ints) -> Summaries:
-    """Read summaries; what is none, is damaged or says that it was deleted is left out.
+    """Read summaries; skip entries that are not summaries, are damaged or were deleted.
 
     Args:
         image: the log.
-        lsns: int64; of their entries.
+        lsns: int64; LSNs of their entries.
     """
     entries = fetch(image, lsns)
     is_left = entries.good
@@ -71,7 +71,7 @@ def read_summaries(image: Image, lsns: Ints) -> Summaries:
 
 
 def _in_columns(entries: Entries, rows: Ints, version: int) -> Summaries:
-    """Those of one log version that hold nothing but what every summary does."""
+    """Read the summaries of one log version that have only the fields of every summary."""
     starts, key_starts = np.empty(len(rows), np.int64), np.full(len(rows), -1, np.int64)
     stops = (entries.position + entries.size)[rows]
     whole = np.zeros(len(rows), np.bool_)
@@ -106,7 +106,7 @@ def _summary_fields(version: int) -> tuple[Field, ...]:
 
 
 def _singly(entries: Entries, rows: Ints) -> Summaries:
-    """The same of any entries."""
+    """Read summaries of any form, one by one."""
     kept, file_nos, totals = [], [], [np.empty((0, len(SUMMARY_TOTALS)), np.int64)]
     obsolete = [np.empty(0, np.int64)]
     for row in rows.tolist():

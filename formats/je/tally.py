@@ -1,9 +1,9 @@
 """Counts and bytes of entries by type, and of the keys and values of user records.
 
-Nothing is kept of an entry: the extension steps over the declared fields of a record only as far
-as its key and value, and adds up. `layout` stays the one place that knows the fields.
+No entry is kept: the extension steps over the declared fields of a record up to its key and value,
+and adds up. `layout` remains the only place that knows the fields.
 
-What counts is what counts in the engine's own statistics. Source: StatsFileReader.processEntry,
+Entries count as in the engine's own statistics. Source: StatsFileReader.processEntry,
 JE 18.3.12 and 25.3.17.
 """
 
@@ -18,13 +18,13 @@ from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.steps import TYPES, Role, of_users, programs
 
 COUNT, TOTAL, MIN, MAX, PROVISIONAL = range(5)
-"""Columns of a tally: how many, their bytes, the smallest, the largest, how many provisional."""
+"""Columns of a tally: count, total bytes, smallest, largest, and count of provisional entries."""
 
 KEY, DATA, BROKEN = int(Role.KEY), int(Role.DATA), 2
 """Lines of a tally of sizes: keys, values, and records that end inside a field."""
 
 NO_MINIMUM = 1 << 62
-"""The smallest of nothing."""
+"""Minimum of a line that has counted nothing."""
 
 _WIDTH = 5
 
@@ -36,7 +36,7 @@ def _empty(lines: int) -> Ints:
 
 
 class Tally(Struct):
-    """Counts and bytes; tallies of several ranges add up.
+    """Counts and bytes; tallies of several ranges can be added.
 
     Attributes:
         types: int64 (256, 5) by entry type; columns COUNT, TOTAL, MIN, MAX, PROVISIONAL.
@@ -62,6 +62,6 @@ def tally_rows(rows: Rows) -> Tally:
 
 
 def count_types(rows: Rows) -> Ints:
-    """Return the entries by type, as in `Tally.types`."""
+    """Return the counts and bytes of entries by type, as in `Tally.types`."""
     types, _ = _native.tally(rows, None)
     return types.reshape(-1, _WIDTH)

@@ -1,7 +1,7 @@
 """Tuples: the big-endian codings of the engine's bind API in keys and internal records.
 
-`TupleReader` takes values off bytes from left to right, `TupleWriter` puts them together. Keys
-that are one value have functions of their own.
+`TupleReader` decodes values from left to right, `TupleWriter` encodes them. Keys that are one value
+have functions of their own.
 
 | value | coding |
 |---|---|
@@ -30,7 +30,7 @@ _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class TupleError(ValueError):
-    """Bytes that are not the value they should be, and at which of them."""
+    """Bytes that are not the expected value, with the reason and the offset."""
 
     def __init__(self, reason: str, at: int) -> None:
         super().__init__(f"{reason} at byte {at}")
@@ -38,7 +38,7 @@ class TupleError(ValueError):
 
 
 class TupleReader:
-    """Values off the front of `data`; every method raises TupleError where they do not fit."""
+    """Reader of values in `data`; every method raises TupleError if the bytes do not fit."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -46,38 +46,38 @@ class TupleReader:
 
     @property
     def left(self) -> int:
-        """Bytes that have not been read."""
+        """Number of bytes that have not been read."""
         return len(self.data) - self.at
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
+        """Read the next `size` bytes."""
         if not 0 <= size <= self.left:
             raise TupleError(f"{size} bytes wanted, {self.left} are left", self.at)
         self.at += size
         return self.data[self.at - size : self.at]
 
     def byte(self) -> int:
-        """As writeByte: -128 to 127."""
+        """Read a value of writeByte: -128 to 127."""
         return self.take(1)[0] - 0x80
 
     def boolean(self) -> bool:
-        """As writeBoolean."""
+        """Read a value of writeBoolean."""
         return self.take(1)[0] != 0
 
     def i32(self) -> int:
-        """As writeInt: 32 bits, signed."""
+        """Read a value of writeInt: 32 bits, signed."""
         return int.from_bytes(self.take(4)) - (1 << 31)
 
     def i64(self) -> int:
-        """As writeLong: 64 bits, signed."""
+        """Read a value of writeLong: 64 bits, signed."""
         return int.from_bytes(self.take(8)) - (1 << 63)
 
     def u32(self) -> int:
-        """As writeUnsignedInt: 32 bits."""
+        """Read a value of writeUnsignedInt: 32 bits."""
         return int.from_bytes(self.take(4))
 
     def packed(self) -> int:
-        """As writePackedInt and writePackedLong."""
+        """Read a value of writePackedInt or writePackedLong."""
         value, behind = read_packed(self.data, self.at, len(self.data))
         if behind < 0:
             raise TupleError("not a packed number", self.at)
@@ -85,7 +85,7 @@ class TupleReader:
         return value
 
     def sorted_packed(self) -> int:
-        """As writeSortedPackedInt and writeSortedPackedLong."""
+        """Read a value of writeSortedPackedInt or writeSortedPackedLong."""
         start = self.at
         first = self.take(1)[0]
         if first < _SORTED_NEGATIVE_BELOW:
@@ -101,7 +101,7 @@ class TupleReader:
         return value
 
     def string(self) -> str | None:
-        """As writeString; None for null. Half of a surrogate pair stays as it is."""
+        """Read a value of writeString; None for null. Half a surrogate pair stays as it is."""
         if self.data.startswith(_NULL_STRING, self.at):
             self.at += len(_NULL_STRING)
             return None
@@ -114,75 +114,75 @@ class TupleReader:
 
 
 class TupleWriter:
-    """Puts values behind each other; `data` holds them. Every method returns the writer."""
+    """Writer that appends values to `data`; every method returns the writer."""
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def raw(self, data: bytes) -> TupleWriter:
-        """Bytes as they are."""
+        """Append bytes as they are."""
         self.data += data
         return self
 
     def byte(self, value: int) -> TupleWriter:
-        """As writeByte: -128 to 127."""
+        """Append a value as writeByte does: -128 to 127."""
         return self.raw(bytes([value + 0x80]))
 
     def boolean(self, value: bool) -> TupleWriter:
-        """As writeBoolean."""
+        """Append a value as writeBoolean does."""
         return self.raw(bytes([value]))
 
     def i32(self, value: int) -> TupleWriter:
-        """As writeInt: 32 bits, signed."""
+        """Append a value as writeInt does: 32 bits, signed."""
         return self.raw(int_key(value))
 
     def i64(self, value: int) -> TupleWriter:
-        """As writeLong: 64 bits, signed."""
+        """Append a value as writeLong does: 64 bits, signed."""
         return self.raw(long_key(value))
 
     def u32(self, value: int) -> TupleWriter:
-        """As writeUnsignedInt: 32 bits."""
+        """Append a value as writeUnsignedInt does: 32 bits."""
         return self.raw(struct.pack(">I", value))
 
     def packed(self, value: int) -> TupleWriter:
-        """As writePackedInt and writePackedLong."""
+        """Append a value as writePackedInt and writePackedLong do."""
         return self.raw(encode_packed(value))
 
     def sorted_packed(self, value: int) -> TupleWriter:
-        """As writeSortedPackedInt and writeSortedPackedLong."""
+        """Append a value as writeSortedPackedInt and writeSortedPackedLong do."""
         return self.raw(sorted_packed_key(value))
 
     def string(self, value: str | None) -> TupleWriter:
-        """As writeString; None for null."""
+        """Append a value as writeString does; None is null."""
         return self.raw(string_key(value))
 
 
 def int_key(value: int) -> bytes:
-    """The key of an IntegerBinding: 4 bytes."""
+    """Return the key of an IntegerBinding: 4 bytes."""
     return struct.pack(">I", value + (1 << 31))
 
 
 def long_key(value: int) -> bytes:
-    """The key of a LongBinding: 8 bytes. StarRocks and Doris number their journals so."""
+    """Return the key of a LongBinding: 8 bytes. StarRocks and Doris use it for journal ids."""
     return struct.pack(">Q", value + (1 << 63))
 
 
 def string_key(value: str | None) -> bytes:
-    """The key of a StringBinding."""
+    """Return the key of a StringBinding."""
     if value is None:
         return _NULL_STRING
     return _to_modified_utf8(value) + b"\0"
 
 
 def sorted_packed_key(value: int) -> bytes:
-    """The key of a SortedPackedLongBinding: 1 to 9 bytes, of a signed 64-bit value."""
+    """Return the key of a SortedPackedLongBinding: 1 to 9 bytes, for a signed 64-bit value."""
     if _SORTED_MIN <= value <= _SORTED_MAX:
         return bytes([value + _SORTED_ZERO])
     if value > _SORTED_MAX:
         magnitude = value - _SORTED_MAX - 1
         size = max(1, (magnitude.bit_length() + 7) // 8)
         return bytes([_SORTED_POSITIVE_ABOVE + size]) + magnitude.to_bytes(size)
-    # Below -119 the bytes are those of the two's complement, leading FF bytes left out.
+    # Below -119 the bytes are the two's complement without leading FF bytes.
     rest = value - _SORTED_MIN
     size = max(1, ((-rest - 1).bit_length() + 7) // 8)
     return bytes([_SORTED_NEGATIVE_BELOW - size]) + (rest + (1 << 8 * size)).to_bytes(size)

@@ -15,10 +15,13 @@ from msgspec import Struct
 from je_tools.formats.arrays import Mask
 
 LOG_VERSION_MAX = 26
-"""The newest log version this reader knows (JE 25.2 and later)."""
+"""Newest log version that this reader knows (JE 25.2 and later)."""
 
 PAYLOAD_VERSION_MIN = 6
-"""Below it entries have headers and checksums; of payloads only LN and LN_TX are decoded."""
+"""First log version whose payloads are all decoded.
+
+Older entries have headers and checksums, but only payloads of LN and LN_TX are decoded.
+"""
 
 
 class Family(StrEnum):
@@ -60,7 +63,7 @@ class Group(StrEnum):
 
 
 class EntryType(Struct, frozen=True):
-    """One entry type: its number on disk, the engine's name, and what it is."""
+    """One entry type: its number on disk, the engine's name, and its meaning."""
 
     no: int
     name: str
@@ -201,7 +204,7 @@ RESTORE_REQUIRED_NO = 39
 ERASED_NO = 43
 
 TYPE_NO_MAX = max(ENTRY_TYPES)
-"""The largest number that a type has in any log version."""
+"""Largest type number in any log version."""
 
 RELEASES: dict[int, str] = {
     1: "1.2",
@@ -237,17 +240,17 @@ MODERN_READ_MIN = 8
 """JE releases from MODERN_RELEASE on refuse a log version below this."""
 
 MODERN_RELEASE = "20.1"
-"""From this release on the engine no longer knows the entry types that ended with log version 8."""
+"""First release that does not know the entry types that ended with log version 8."""
 
 
 def mask_of(numbers: Iterable[int]) -> Mask:
-    """Bool (256,): whether a type's number is one of these."""
+    """Return a mask of these type numbers, bool (256,)."""
     mask = np.zeros(256, np.bool_)
     mask[list(numbers)] = True
     return mask
 
 
 def type_name(no: int) -> str:
-    """The engine's name of an entry type; `Unknown(no)` for a number it does not have."""
+    """Return the engine's name of an entry type; `Unknown(no)` for an unknown number."""
     known = ENTRY_TYPES.get(no)
     return known.name if known else f"Unknown({no})"

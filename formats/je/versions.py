@@ -1,7 +1,7 @@
-"""The log version of a file whose header does not tell it: by the rest of the header, by entries.
+"""Log version of a file with a damaged header, from the rest of the header or from entries.
 
-Layouts differ between log versions in ways that show in most entries: under another version than
-its own an entry ends inside a field or leaves bytes over.
+Layouts differ between log versions in most entries: decoded as another version, an entry ends
+inside a field or leaves bytes over.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from je_tools.formats.packed import load_i32, load_u32
 from je_tools.formats.source import Source
 
 PLACES, PLACE_SIZE = 16, 1 << 20
-"""How many places of a file are looked at, at most, and bytes of each."""
+"""Largest number of places of a file to sample, and size of each."""
 
 ENOUGH, ENOUGH_OF_A_TYPE = 64, 4
-"""Entries that have a vote, and of one type: rare types tell more than many of one."""
+"""Number of entries that vote, in all and per type: rare types tell more than many of one."""
 
 _LARGE = 1 << 20
-"""Bytes of an entry that has no vote: it would take long, and others are there."""
+"""Size of the largest entry that votes: decoding a larger one takes long, and others suffice."""
 
 _VERSION_AT = FILE_HEADER_SIZE - 4
 _VERSIONS = range(1, LOG_VERSION_MAX + 1)
 
 
 def stored_version(header: bytes) -> int | None:
-    """The version that a damaged file header names; None where it names none.
+    """Return the version that a damaged file header names, or None.
 
-    What is the same in every file header counts as whole. If that and one version make the
-    checksum right, the header was damaged only there, and that version is certain; else the
-    number that stands there is taken if it is a version at all.
+    Each version is tried, with the right values for the bytes that all file headers share. If the
+    checksum is right for one, only these bytes were damaged, and that version is certain. Otherwise
+    the stored number is returned if it is a version at all.
 
     Args:
         header: the first bytes of a file.
@@ -43,7 +43,7 @@ def stored_version(header: bytes) -> int | None:
     if len(header) < FILE_HEADER_SIZE:
         return None
     item_size = FILE_HEADER_SIZE - MIN_HEADER_SIZE
-    # Engines of before log version 8 leave a version in the byte behind the type.
+    # Before log version 8, engines store a version in the byte after the type.
     for flags in dict.fromkeys((header[5], 0)):
         head = bytes([FILE_HEADER_NO, flags, 0, 0, 0, 0]) + item_size.to_bytes(4, "little")
         before = zlib.adler32(head + header[MIN_HEADER_SIZE:_VERSION_AT])
@@ -55,15 +55,15 @@ def stored_version(header: bytes) -> int | None:
 
 
 def fitting_versions(source: Source) -> frozenset[int]:
-    """The versions of which most entries of a file make sense; none where no entry is found.
+    """Return the versions as which most entries of a file decode; none if no entry is found.
 
-    Several fit where the file holds little but entries whose layouts they share.
+    Several versions fit if the file has little but entries whose layouts they share.
 
     Args:
-        source: the file. Some places of it are looked at, the first ones first.
+        source: the file; only some places of it are read, from front to back.
 
     Raises:
-        SourceError: it cannot be read.
+        SourceError: the file cannot be read.
     """
     votes: Counter[int] = Counter()
     for entry in _sample(source):
@@ -83,11 +83,11 @@ def _fits(entry: bytes, version: int) -> bool:
 
 
 def _sample(source: Source) -> Iterator[bytes]:
-    """Entries with a right checksum, some of each type."""
+    """Yield entries with a right checksum, some of each type."""
     of_type: Counter[int] = Counter()
     for start in _places(min(source.size, FILE_SIZE_MAX)):
         stop = start + PLACE_SIZE
-        # Up to what is summed no version matters: what differs is one bit of rolled back entries.
+        # The version hardly matters here: it only decides on one summed bit of rolled-back entries.
         for rows in RangeReader(source, 0, LOG_VERSION_MAX, start, stop):
             for row in _chosen(rows, of_type):
                 yield rows.entry_bytes(row)
@@ -105,6 +105,6 @@ def _chosen(rows: Rows, of_type: Counter[int]) -> Iterator[int]:
 
 
 def _places(size: int) -> list[int]:
-    """Where to look: at the front, and all over the file."""
+    """Return the offsets of the places to sample: at the front, and all over the file."""
     step = max(size // PLACES, PLACE_SIZE)
     return [FILE_HEADER_SIZE, *range(PLACE_SIZE, size, step)][:PLACES]

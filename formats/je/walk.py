@@ -1,4 +1,4 @@
-"""What `_native.walk` takes and gives: headers in columns, and why a walk stopped.
+"""Headers as columns, and the rules by which the extension reads them.
 
 Source: je-log.md "Entries" and "Where a log ends, and what damage costs".
 """
@@ -27,44 +27,44 @@ ROW_DTYPE = np.dtype(
         ("checksum", "u1"),
     ]
 )
-"""One row an entry. `vlsn` is -1 where none is stored; `checksum` is a `Checksum`."""
+"""Row of one entry. `vlsn` is -1 if none is stored; `checksum` is a `Checksum`."""
 
 
 class Checksum(IntEnum):
-    """What is known of an entry's checksum."""
+    """State of an entry's checksum."""
 
     BAD = 0
     OK = 1
     NONE = 2
-    """An erased entry: the stored value is that of the bytes before."""
+    """An erased entry: the stored value is that of the bytes before erasure."""
     UNCHECKED = 3
 
 
 CHECKSUM_NAMES = ("bad", "ok", "none", "unchecked")
-"""How each `Checksum` is spelled in every output."""
+"""Name of each `Checksum` in every output."""
 
 
 NO_OFFSET = -1
-"""No offset: nothing found, or nothing known of the entry before."""
+"""No offset: nothing was found, or nothing is known of the entry before."""
 
 
 NEVER_ERASED = 256
-"""As the number of the type without checksum: no entry has it."""
+"""Type number that no entry has, for files in which every type has a checksum."""
 
 
 def erased_no(version: int) -> int:
-    """The type number whose checksum means nothing in files of this log version."""
+    """Return the type number whose checksum is meaningless in files of this log version."""
     return ERASED_NO if version >= ENTRY_TYPES[ERASED_NO].first_version else NEVER_ERASED
 
 
 class HeaderRules(Struct, frozen=True):
-    """How the headers of one file are read.
+    """Rules for reading the headers of one file.
 
     Attributes:
-        vlsn_mask: flags of which any means that a VLSN follows.
-        summed_flags: the flags that the checksum covers.
+        vlsn_mask: flags that each announce a VLSN.
+        summed_flags: flags that the checksum covers.
         erased_type: `erased_no` of the file's version.
-        file_size: bytes of the file; an entry that would end after them is a bad header.
+        file_size: size of the file; the header of an entry that would end after it is bad.
     """
 
     vlsn_mask: int
@@ -80,7 +80,7 @@ class HeaderRules(Struct, frozen=True):
 
 
 class HeaderColumns(Struct, frozen=True):
-    """Headers in columns, one element an entry; arrays of one length and of ROW_DTYPE's dtypes."""
+    """Headers as columns, one element per entry; arrays of one length, with ROW_DTYPE's dtypes."""
 
     offset: npt.NDArray[np.uint32]
     prev_offset: npt.NDArray[np.uint32]
@@ -94,7 +94,7 @@ class HeaderColumns(Struct, frozen=True):
 
     @staticmethod
     def empty(rows: int) -> HeaderColumns:
-        """Return columns of this length, with nothing in them."""
+        """Return uninitialized columns of this length."""
         return HeaderColumns(*(np.empty(rows, ROW_DTYPE[name]) for name in COLUMN_NAMES))
 
     def __len__(self) -> int:
@@ -105,7 +105,7 @@ class HeaderColumns(Struct, frozen=True):
         return HeaderColumns(*(getattr(self, name)[start:stop] for name in COLUMN_NAMES))
 
     def copy(self) -> HeaderColumns:
-        """Return columns of their own."""
+        """Return a copy of the columns."""
         return HeaderColumns(*(getattr(self, name).copy() for name in COLUMN_NAMES))
 
 

@@ -1,8 +1,8 @@
-"""The end of a log that grows: entries in files, as the engine puts them there.
+"""Encoding of entries at the end of a log, in files as the engine lays them out.
 
-An entry names the one before it in its file, and has a checksum. Where it would lead beyond the
-size that files may have, a new file begins with a header, which names the last entry of the file
-before. Bytes are handed on in pieces, in the order of the log; nothing is written here.
+An entry names the one before it in its file, and has a checksum. An entry that would exceed the
+maximum file size goes into a new file, whose header names the last entry of the file before. Bytes
+are emitted in pieces, in log order; this module writes nothing to disk.
 
 Source: LogManager.serialLogWork, FileManager.shouldFlipFile and advanceLsn, FileHeader, JE 7.5.11.
 """
@@ -25,13 +25,13 @@ from je_tools.formats.je.types import BY_NAME, FILE_HEADER_NO, LOG_VERSION_MAX, 
 from je_tools.formats.spans import Spans
 
 WRITTEN_MIN, WRITTEN_MAX = 8, LOG_VERSION_MAX
-"""Log versions of files that can be written to; before, flags held versions of entries."""
+"""Log versions of files that can be written to; before them, flags held versions of entries."""
 
 PIECE_SIZE = 1 << 20
-"""Bytes that are handed on at once; an entry that is longer is a piece of its own."""
+"""Number of bytes emitted at once; a longer entry is a piece of its own."""
 
 Emit = Callable[[int, int, bytes], None]
-"""Takes a piece: number of the file, offset in it, bytes."""
+"""Receiver of a piece: number of the file, offset in it, bytes."""
 
 _MIN = h.MIN_HEADER_SIZE
 _FILE_HEADER_SIZE = h.FILE_HEADER_SIZE
@@ -39,13 +39,13 @@ _SUM_MASK = 0xFF & ~h.INVISIBLE
 
 
 class Tail(Struct, frozen=True):
-    """Where a log ends.
+    """End of a log.
 
     Attributes:
-        file_no: of its last file.
-        next_offset: where in it the next entry comes.
-        last_offset: of the last entry of this file; 0 where that is its header.
-        version: log version of the file, and of those that follow it.
+        file_no: number of its last file.
+        next_offset: offset of the next entry in this file.
+        last_offset: offset of the last entry of this file; 0 if that is its header.
+        version: log version of this file and of new ones.
     """
 
     file_no: int
@@ -55,26 +55,26 @@ class Tail(Struct, frozen=True):
 
 
 class Appender:
-    """Entries behind the end of a log.
+    """Encoder of entries that are appended to a log.
 
     Attributes:
-        tail: where the log ends now, with all that was appended.
-        counts: by the name of an entry type, how many entries were appended and their bytes.
-        written: by the number of a file, from where to where bytes of it were appended.
-        file_nos: files that were begun.
+        tail: end of the log, after all appended entries.
+        counts: number of appended entries and their bytes, by name of the entry type.
+        written: half-open byte range that was appended, by file number.
+        file_nos: numbers of the files that were begun.
     """
 
     def __init__(self, tail: Tail, *, file_max: int, created_ms: int, emit: Emit) -> None:
         """Begin at a tail.
 
         Args:
-            tail: of a log whose last file has its header.
-            file_max: bytes of a file; an entry that has more gets a file of its own.
-            created_ms: when new files say that they were made.
-            emit: takes the bytes, in the order of the log; a piece is never of two files.
+            tail: end of a log whose last file has its header.
+            file_max: maximum size of a file; a longer entry gets a file of its own.
+            created_ms: creation time in the headers of new files.
+            emit: receiver of the bytes, in log order; a piece never spans two files.
 
         Raises:
-            ValueError: the log version is not written.
+            ValueError: files of this log version cannot be written.
         """
         if not WRITTEN_MIN <= tail.version <= WRITTEN_MAX:
             raise ValueError(f"files of log version {tail.version} are not written")
@@ -96,16 +96,16 @@ class Appender:
         flags: int = 0,
         vlsn: int | None = None,
     ) -> int:
-        """Append one entry, of its fields by name: its LSN.
+        """Append one entry, given its fields by name; return its LSN.
 
         Args:
-            name: the entry type's.
-            fields: as `decode_entry` gives them.
-            flags: of the header.
-            vlsn: stored in the header, where the flags say so.
+            name: name of the entry type.
+            fields: fields, as `decode_entry` returns them.
+            flags: flags of the header.
+            vlsn: VLSN of the header, if the flags announce one.
 
         Raises:
-            ValueError: there is a VLSN and no flag says so, or the reverse.
+            ValueError: there is a VLSN that no flag announces, or the reverse.
         """
         if bool(flags & h.vlsn_mask(self.tail.version)) != (vlsn is not None):
             raise ValueError(f"flags {flags:#x} and VLSN {vlsn} do not agree")
@@ -114,15 +114,15 @@ class Appender:
         return self._append_item(type_no, item, flags, vlsn)
 
     def append_items(self, type_no: int, items: Spans, *, flags: int | Ints) -> Ints:
-        """Append many entries of one type, without VLSNs: int64 (n,), their LSNs.
+        """Append many entries of one type, without VLSNs; return their LSNs, int64 (n,).
 
         Args:
-            type_no: of all.
-            items: what comes behind the header of each.
-            flags: of all, or int64 (n,).
+            type_no: type number of all entries.
+            items: bytes after the header of each entry.
+            flags: flags of all entries, or int64 (n,).
 
         Raises:
-            ValueError: a flag says that there is a VLSN.
+            ValueError: a flag announces a VLSN.
         """
         n = len(items)
         of_rows = np.broadcast_to(np.asarray(flags, np.int64), (n,))
@@ -150,7 +150,7 @@ class Appender:
             if row > begin:
                 self._advance(type_no, row - begin, next_offset, last_offset)
             if row < n:
-                # What did not fit makes room for itself.
+                # The entry that did not fit flushes the piece, or begins a file.
                 lsns[row] = self._append_item(type_no, items[row] or b"", int(flags[row]), None)
                 row += 1
         return lsns
@@ -158,13 +158,13 @@ class Appender:
     def _append_item(self, type_no: int, item: bytes, flags: int, vlsn: int | None) -> int:
         size = len(item) + (_MIN if vlsn is None else h.MAX_HEADER_SIZE)
         offset = self.tail.next_offset
-        # Unlike the engine's, a file that has only a header is not left for another.
+        # Unlike the engine, never leave a file that has only a header.
         if offset + size > self._file_max and offset > _FILE_HEADER_SIZE:
             self.flip()
         return self._put(type_no, item, flags, vlsn)
 
     def flip(self) -> None:
-        """Begin another file."""
+        """Begin a new file."""
         self.flush()
         before = self.tail
         file_no = before.file_no + 1
@@ -180,14 +180,14 @@ class Appender:
         self._put(FILE_HEADER_NO, item, 0, None)
 
     def flush(self) -> None:
-        """Hand on what has not been."""
+        """Emit the bytes that are still buffered."""
         if self._used:
             start = self.tail.next_offset - self._used
             self._emit(self.tail.file_no, start, self._piece[: self._used].tobytes())
             self._used = 0
 
     def _put(self, type_no: int, item: bytes, flags: int, vlsn: int | None) -> int:
-        """Append to the file that there is."""
+        """Append to the current file."""
         tail = self.tail
         entry = with_header(
             Header(0, type_no, flags, tail.last_offset, 0, vlsn), tail.version, item
@@ -203,7 +203,7 @@ class Appender:
         return h.lsn_of(tail.file_no, tail.next_offset)
 
     def _advance(self, type_no: int, count: int, next_offset: int, last_offset: int) -> None:
-        """Note what was appended to the last file."""
+        """Record entries that were appended to the current file."""
         before = self.tail
         self.tail = replace(before, next_offset=next_offset, last_offset=last_offset)
         start, _ = self.written.get(before.file_no, (before.next_offset, 0))

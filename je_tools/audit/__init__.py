@@ -1,1 +1,1 @@
-"""The audit of whole directories of logs: a Spark job whose executors run verify's own code."""
+"""Audit of whole directories of logs: a Spark job whose executors run the code of `verify`."""

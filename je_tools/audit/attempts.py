@@ -1,4 +1,4 @@
-"""What attempts of tasks have left in the staging folder, when it is known which of them count."""
+"""Cleanup of the staging folder once it is known which attempts of tasks count."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from je_tools.audit.staging import PARTS, WHOLE_TXNS, TableWriter
 
 
 def leave_what_counts(staging: Path) -> list[str]:
-    """Leave, of what belongs to transactions, what pieces that count wrote; the whole ones."""
+    """Remove staged transactions of pieces that do not count; return the files of whole ones."""
     pieces: dict[str, list[dict[str, Any]]] = {}
     for piece in pq.read_table(staging / "taken").to_pylist():
         pieces.setdefault(piece["attempt"], []).append(piece)
@@ -31,12 +31,12 @@ def leave_what_counts(staging: Path) -> list[str]:
 
 
 def _leave_rows(path: Path, env: str, number: str, counting: list[dict[str, Any]]) -> None:
-    """Write a staged file anew with the rows of some of its pieces; none without rows.
+    """Rewrite a staged file with the rows of some of its pieces; remove it if there are none.
 
     Args:
-        path: of the file.
-        env, number: columns of the pieces that say where rows come from; `env` is one of theirs.
-        counting: the pieces.
+        path: path of the file.
+        env, number: columns of the pieces that identify where rows come from; rows have `env` too.
+        counting: the pieces whose rows stay.
     """
     envs = pa.array(list({piece[env]: None for piece in counting}))
     columns = [[piece[name] for piece in counting] for name in (env, number)]
@@ -54,6 +54,6 @@ def _leave_rows(path: Path, env: str, number: str, counting: list[dict[str, Any]
 
 
 def _places(env: Any, number: Any, envs: Any) -> Any:
-    """One int64 for an environment and a number of 32 bits; negative for environments of others."""
+    """Combine environments and 32-bit numbers into int64; negative for an unknown environment."""
     index = pc.fill_null(pc.index_in(env, envs), -1).to_numpy().astype(np.int64)
     return index << 32 | number

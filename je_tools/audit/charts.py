@@ -1,4 +1,4 @@
-"""The charts of the fleet: what their bars are; the template draws them."""
+"""Charts of the fleet: the values of their bars; the template draws them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from je_tools.audit.shown import shown
 from je_tools.formats.je.types import RELEASES
 
 ROWS_MAX = 8
-"""Bars of a chart; of findings the others are folded, of types added up in one."""
+"""Maximum bars of a chart; further findings are folded, further types summed in one bar."""
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -21,12 +21,12 @@ class Bar(Struct, frozen=True):
     """One bar of a chart.
 
     Attributes:
-        label: what it stands for.
-        value: its number, spelled.
-        note: more about it.
+        label: its subject.
+        value: its number, formatted.
+        note: further details.
         percent: its length, 0 to 100.
-        tone: a severity, whose colour and sign it has, or empty.
-        link: the view of the page that shows what is in it, or empty.
+        tone: severity that gives it a colour and a sign, or empty.
+        link: view of the page that shows its contents, or empty.
     """
 
     label: str
@@ -38,7 +38,7 @@ class Bar(Struct, frozen=True):
 
 
 class Slice(Struct, frozen=True):
-    """A stretch of the bar of all environments: where it begins and how long it is, in percent."""
+    """A section of the bar of all environments; start and length are in percent."""
 
     severity: str
     count: int
@@ -47,7 +47,7 @@ class Slice(Struct, frozen=True):
 
 
 def size_text(size: int) -> str:
-    """Bytes in the unit that gives few digits."""
+    """Format a number of bytes in the unit that gives few digits."""
     value, unit = float(size), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -55,7 +55,7 @@ def size_text(size: int) -> str:
 
 
 def severity_slices(summary: FleetSummary) -> list[Slice]:
-    """The environments by severity; each slice that is not empty is wide enough to be seen."""
+    """Return the environments by severity; each non-empty slice is wide enough to be seen."""
     counts = summary.severities
     total = sum(counts.values())
     present = [name for name in SEVERITIES if counts[name]]
@@ -70,7 +70,7 @@ def severity_slices(summary: FleetSummary) -> list[Slice]:
 
 
 def finding_bars(summary: FleetSummary) -> list[Bar]:
-    """Findings by code, the worst first; the number of environments that have them."""
+    """Return a bar for each finding code, the worst first, by the number of environments."""
     most = max((found.env_count for found in summary.findings), default=1)
     return [
         Bar(
@@ -86,7 +86,7 @@ def finding_bars(summary: FleetSummary) -> list[Bar]:
 
 
 def version_bars(summary: FleetSummary) -> list[Bar]:
-    """Files by log version, the newest first."""
+    """Return bars of files by log version, the newest first."""
     most = max((version.file_count for version in summary.versions), default=1)
     return [
         Bar(
@@ -101,7 +101,7 @@ def version_bars(summary: FleetSummary) -> list[Bar]:
 
 
 def type_bars(summary: FleetSummary) -> list[Bar]:
-    """Bytes by entry type, the largest first."""
+    """Return bars of bytes by entry type, the largest first."""
     named = [(shown(one.type), one.size, one.count) for one in summary.types]
     rows = _with_others(named, "other types")
     most = max((size for _, size, _ in rows), default=1)
@@ -112,7 +112,7 @@ def type_bars(summary: FleetSummary) -> list[Bar]:
 
 
 def outcome_bars(summary: FleetSummary) -> list[Bar]:
-    """Transactions by outcome."""
+    """Return bars of transactions by outcome."""
     most = max((one.count for one in summary.outcomes), default=1)
     return [
         Bar(
@@ -134,7 +134,7 @@ def _with_others(rows: Sequence[tuple[str, int, int]], name: str) -> list[tuple[
 
 
 def _percent(value: int, most: int) -> float:
-    """A length that can be seen where there is something at all."""
+    """Return the length of a bar, large enough to be seen unless the value is 0."""
     return round(max(100 * value / max(most, 1), 0.8 if value else 0), 2)
 
 

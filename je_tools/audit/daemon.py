@@ -1,4 +1,4 @@
-"""The process of a host from which Spark forks its Python workers, with our code already loaded.
+"""Daemon from which Spark forks its Python workers on a host, with our code already loaded.
 
 Otherwise each worker loads it by itself, which takes longer than reading 50 MB of a log.
 Run as `python -m je_tools.audit.daemon pyspark.worker`.
@@ -20,14 +20,14 @@ LOADED = (
     "je_tools.summary",
     "je_tools.verify",
 )
-"""What is loaded in advance: all that starts no threads, and so not pyarrow."""
+"""Modules that are loaded in advance: those that start no threads, so not pyarrow."""
 
 MODULE = "je_tools.audit.daemon"
-"""What Spark is told to run."""
+"""Module that Spark is told to run."""
 
 
 def main() -> None:
-    """Load, and serve as Spark's own daemon does."""
+    """Load the modules, then serve as Spark's own daemon does."""
     from pyspark.daemon import manager
 
     for name in LOADED:

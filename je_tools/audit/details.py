@@ -1,7 +1,7 @@
-"""What the page says of each environment when it is opened: files, findings, types, transactions.
+"""Details of each environment in the page: files, findings, types, transactions.
 
-A page has room for so much: of the findings the worst are picked, and neighbouring files of a long
-log share a bar. What a page holds grows with the environments, and with nothing that is in them.
+A page is limited: only the worst findings are picked, and neighbouring files of a long log share a
+bar. The page grows with the number of environments, but not with their contents.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from je_tools.audit.tables import CHECKPOINTS, ENTRY_STATS, FILES, FINDINGS, TXN
 from je_tools.formats.je.header import lsn_text
 
 FINDINGS_MAX = 3_000
-"""Findings in a page."""
+"""Maximum findings in a page."""
 
 FINDINGS_MAX_EACH = 200
-"""Findings of one severity of one environment: the first in the log."""
+"""Maximum findings of one severity of one environment: the first in the log."""
 
 BARS_MAX = 120_000
-"""Bars of the timelines in a page."""
+"""Maximum bars of the timelines in a page."""
 
 BARS_MAX_EACH = 600
-"""Bars of one timeline; more do not fit on a screen."""
+"""Maximum bars of one timeline; more do not fit on a screen."""
 
 TYPES_MAX_EACH = 8
-"""Entry types that are named of an environment; the others are added up."""
+"""Maximum entry types that are listed for an environment; the others are summed."""
 
 FILES_AT_ONCE = 200_000
-"""Rows of `files` that are held at a time."""
+"""Rows of `files` that are held at a time, about."""
 
 _FILE_COLUMNS = [
     "env",
@@ -68,9 +68,9 @@ PerFile = dict[tuple[str, int], int]
 
 
 def shares(counts: Sequence[int], total: int, most: int) -> list[int]:
-    """`total` dealt out fairly: nobody gets more than asked for or than `most`.
+    """Divide `total` fairly: no share exceeds its count or `most`.
 
-    What is over when all have the same goes to the first.
+    A remainder goes to the first ones.
     """
     low, high = 0, most
     while low < high:
@@ -90,11 +90,11 @@ def shares(counts: Sequence[int], total: int, most: int) -> list[int]:
 
 
 class Picked(Struct, frozen=True):
-    """The findings that a page shows.
+    """Findings that a page shows.
 
     Attributes:
-        rows: by environment, the worst first.
-        count: how many they are.
+        rows: findings by environment, the worst first.
+        count: number of findings.
     """
 
     rows: dict[str, list[Row]]
@@ -102,7 +102,7 @@ class Picked(Struct, frozen=True):
 
 
 def pick_findings(directory: Path, summary: FleetSummary) -> Picked:
-    """The worst findings, dealt out over the environments; one streaming pass."""
+    """Pick the worst findings, divided among the environments, in one streaming pass."""
     quotas = _quotas(summary)
     kept = FINDINGS.schema.empty_table()
     if quotas:
@@ -115,7 +115,7 @@ def pick_findings(directory: Path, summary: FleetSummary) -> Picked:
 
 
 def _quotas(summary: FleetSummary) -> dict[tuple[str, int], int]:
-    """How many findings of each environment and rank of severity are shown."""
+    """Return the number of findings to show of each environment and severity rank."""
     counts: dict[int, dict[str, int]] = {rank: {} for rank in range(len(SEVERITIES) + 1)}
     for row in summary.environments:
         for found in row.findings:
@@ -131,7 +131,7 @@ def _quotas(summary: FleetSummary) -> dict[tuple[str, int], int]:
 
 
 def _first_of_each(table: pa.Table, quotas: dict[tuple[str, int], int]) -> pa.Table:
-    """The rows within the quotas, sorted by environment, severity and place."""
+    """Return the rows within the quotas, sorted by environment, severity and position."""
     rank = pc.fill_null(pc.index_in(table["severity"], pa.array(SEVERITIES)), len(SEVERITIES))
     keys = [(name, "ascending") for name in ("env", "rank", "file_no", "offset", "code")]
     ranked = table.append_column("rank", pc.cast(rank, pa.int64())).sort_by(keys)
@@ -151,7 +151,7 @@ def _first_of_each(table: pa.Table, quotas: dict[tuple[str, int], int]) -> pa.Ta
 def environment_details(
     directory: Path, summary: FleetSummary, picked: Picked
 ) -> Iterator[dict[str, Any]]:
-    """What the page holds of each environment, in the order of the summary."""
+    """Yield the details of each environment, in the order of the summary."""
     rows = summary.environments
     bars = shares([row.number("file_count") for row in rows], BARS_MAX, BARS_MAX_EACH)
     at = 0
@@ -167,7 +167,7 @@ def environment_details(
 
 
 class _Part:
-    """The rows of some environments, held while they are written."""
+    """Rows of some environments, held while their details are written."""
 
     def __init__(self, directory: Path, rows: Sequence[EnvironmentRow]) -> None:
         names = pa.array([row.env for row in rows], pa.string())
@@ -198,7 +198,7 @@ class _Part:
         self._outcomes = _per_env(summed(txns, env | {"name": pc.field("outcome")}, sums, only))
 
     def details(self, row: EnvironmentRow, most: int, findings: list[Row]) -> dict[str, Any]:
-        """Of one environment; at most so many bars."""
+        """Return the details of one environment, with at most `most` bars."""
         env = row.env
         first, count = self._first.get(env, 0), self._count.get(env, 0)
         files = self._files.slice(first, count).to_pylist()
@@ -223,7 +223,7 @@ class _Part:
         return [self._bar(env, group) for group in groups]
 
     def _bar(self, env: str, group: list[Row]) -> list[Any]:
-        """One or several files: what `BAR` in the page's script names."""
+        """Return the bar of one or several files, with the fields of `BAR` in the page's script."""
         versions = [row["log_version"] for row in group if row["log_version"] is not None]
         numbers = [row["file_no"] for row in group if row["file_no"] is not None]
         spans = [row for row in group if row["first_vlsn"] is not None]
@@ -251,7 +251,7 @@ class _Part:
 
 
 def _runs(envs: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Where the rows of each environment begin in a sorted column, and how many they are."""
+    """Return the first row and the number of rows of each environment in a sorted column."""
     coded = envs.combine_chunks().dictionary_encode()
     numbers = coded.indices.to_numpy(zero_copy_only=False)
     _, first, count = np.unique(numbers, return_index=True, return_counts=True)
@@ -266,7 +266,7 @@ def _per_file(table: pa.Table) -> PerFile:
 
 
 def _per_env(table: pa.Table) -> dict[str, list[Row]]:
-    """The rows of each environment, the largest first."""
+    """Return the rows of each environment, the largest first."""
     keys = [("size", "descending"), ("name", "ascending")]
     rows: dict[str, list[Row]] = {}
     for row in table.sort_by(keys).to_pylist():
@@ -279,7 +279,7 @@ def _named(row: Row) -> list[Any]:
 
 
 def _finding(env: str, row: Row) -> list[Any]:
-    """What `FOUND` in the page's script names."""
+    """Return a finding with the fields of `FOUND` in the page's script."""
     lsn, resume = row["lsn"], row["resume_lsn"]
     texts = (row[name] for name in ("expected", "found", "hint"))
     return [

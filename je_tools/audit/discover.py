@@ -1,6 +1,6 @@
-"""Finds every environment below some roots: any directory that holds .jdb files.
+"""Search for environments below some roots: all directories that hold .jdb files.
 
-Whatever keeps a directory from being looked into is told as a problem, and the search goes on.
+A directory that cannot be searched is reported as a problem, and the search goes on.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from je_tools.errors import InputError
 from je_tools.plain import clean_text
 
 _OPENERS = 16
-"""Threads that open environments: each waits for the file system most of the time."""
+"""Number of threads that open environments; each mostly waits for the file system."""
 
 
 class Problem(Struct, frozen=True):
-    """What could not be read, as a finding will say: `env` is the path."""
+    """A path that could not be read, for a finding: `env` is the path."""
 
     env: str
     reason: str
 
 
 class Fleet(Struct, frozen=True):
-    """What was found below the roots.
+    """Environments found below the roots.
 
     Attributes:
-        environments: by path, opened under their absolute ones.
-        names: of the environments in the tables; each has one of its own.
-        problems: directories that could not be looked into, environments that could not be opened.
+        environments: sorted by path, and opened under their absolute paths.
+        names: unique names of the environments in the tables.
+        problems: directories that could not be searched, environments that could not be opened.
     """
 
     environments: tuple[Environment, ...]
@@ -53,19 +53,19 @@ class Fleet(Struct, frozen=True):
 
 
 def find_fleet(roots: Sequence[Path]) -> Fleet:
-    """Find and open every environment below the roots; log files named as roots are one a folder.
+    """Find and open every environment below the roots; log files given as roots form one a folder.
 
-    A directory that is reached twice, by links or by roots that overlap, counts once, under the
-    shortest of its names.
+    A directory that is reached twice, by links or by roots that overlap, counts once, under its
+    shortest name.
 
     Raises:
-        InputError: a root is not there.
+        InputError: a root does not exist.
     """
     search = _Search()
     for root in roots:
         if not os.path.lexists(root):
             raise InputError(f"{root}: no such file or directory")
-    # Each once, in the order in which they were named.
+    # Each once, in the order given.
     loose: dict[Path, dict[Path, None]] = {}
     for root in roots:
         try:
@@ -94,10 +94,10 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
 
 
 class _Search(Struct):
-    """Directories that hold logs, and what could not be looked into.
+    """Search for directories that hold logs.
 
-    Those whose names have the fewest parts are looked into first, of these the ones with fewer
-    links in them: a place that several names lead to has the shortest one.
+    Directories with fewer parts in their path come first, then those with fewer links in it. So a
+    place with several names gets the shortest one.
     """
 
     homes: list[Path] = field(default_factory=list)
@@ -106,11 +106,11 @@ class _Search(Struct):
     _waiting: list[tuple[int, int, str]] = field(default_factory=list)
 
     def add(self, root: Path) -> None:
-        """A directory below which is looked."""
+        """Add a directory to search."""
         heappush(self._waiting, (len(root.parts), 0, str(root)))
 
     def run(self) -> None:
-        """Look into all, and into what is below."""
+        """Search all directories and everything below them."""
         while self._waiting:
             part_count, link_count, name = heappop(self._waiting)
             folder = Path(name)
@@ -129,9 +129,9 @@ class _Search(Struct):
         self.problems.append(Problem(str(path), str(error.strerror)))
 
     def _look_at(self, folder: Path) -> list[tuple[Path, bool]]:
-        """Take the folder if it holds a log; the folders below it that may hold others.
+        """Record the folder if it holds a log; return the folders below that may hold others.
 
-        With each goes whether it is a link.
+        Each comes with True if it is a link.
         """
         with os.scandir(folder) as entries:
             names = [(entry.name, _is_folder(entry), _is_link(entry)) for entry in entries]
@@ -140,7 +140,7 @@ class _Search(Struct):
         is_home = any(is_jdb_name(name) for name, is_folder, _ in names if not is_folder)
         if is_home or any(_holds_log(path) for path in data):
             self.homes.append(folder)
-            # They are this environment's, not environments of their own.
+            # Data directories are this environment's, not environments of their own.
             return [each for each in below if each[0] not in data]
         return below
 
@@ -149,12 +149,12 @@ def _holds_log(folder: Path) -> bool:
     try:
         return any(is_jdb_name(path.name) for path in folder.iterdir())
     except OSError:
-        # It will be told when the environment is opened, or when the folder is looked into.
+        # The error is reported when the environment is opened or the folder is searched.
         return False
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether a name is a folder's; of what cannot be told, looking into it will tell why."""
+    """Return True for a folder, or if the type is unknown: then the search reports why."""
     try:
         return entry.is_dir()
     except OSError as error:

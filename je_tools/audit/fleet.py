@@ -1,7 +1,7 @@
-"""What an audit found of a fleet, summed up from its tables.
+"""Summary of a fleet, computed from the tables of an audit.
 
-Tables may have millions of rows: they are streamed and summed by pyarrow, and only what has a row
-an environment, or one an environment and finding code, is held.
+Tables may have millions of rows. pyarrow streams and sums them, and only rows per environment, or
+per environment and finding code, are held.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ OK = "ok"
 """The severity of an environment without findings."""
 
 SEVERITIES = (Severity.ERROR.value, Severity.WARNING.value, Severity.NOTE.value, OK)
-"""What an environment can be, the worst first."""
+"""Severities of an environment, the worst first."""
 
 
 class RunInfo(Struct, frozen=True):
     """The run whose tables are reported.
 
     Attributes:
-        roots: the directories that were looked through, as they were named.
-        started_ms: when it began, in ms since 1970.
-        duration_ms: how long it took, in ms.
-        version: of je-tools.
-        spark_version: of Spark.
-        master: where Spark ran, as `local[*]`.
-        tables: the directory of the tables, as it was named.
+        roots: directories that were searched, as given.
+        started_ms: start of the run, in ms since 1970.
+        duration_ms: duration of the run, in ms.
+        version: version of je-tools.
+        spark_version: version of Spark.
+        master: Spark master, such as `local[*]`.
+        tables: directory of the tables, as given.
     """
 
     roots: tuple[str, ...]
@@ -56,7 +56,7 @@ class RunInfo(Struct, frozen=True):
 
 
 class CodeCount(Struct, frozen=True):
-    """How often a finding was made; in `env_count` environments."""
+    """Number of findings of one code, in `env_count` environments."""
 
     code: str
     severity: str
@@ -65,7 +65,7 @@ class CodeCount(Struct, frozen=True):
 
 
 class EnvironmentRow(Struct, frozen=True):
-    """A row of the table `environments`, and what others sum up to for it.
+    """A row of the table `environments`, with sums of other tables.
 
     Attributes:
         values: the row, by column name; counts and sizes are never None.
@@ -79,7 +79,7 @@ class EnvironmentRow(Struct, frozen=True):
 
     @property
     def env(self) -> str:
-        """Its name."""
+        """Name of the environment."""
         return str(self.values["env"])
 
     @property
@@ -89,16 +89,16 @@ class EnvironmentRow(Struct, frozen=True):
 
     @property
     def versions(self) -> list[int]:
-        """The log versions of its files, ascending."""
+        """Log versions of its files, ascending."""
         return list(self.values["versions"] or ())
 
     def number(self, column: str) -> int:
-        """A count or a size."""
+        """Return a count or a size."""
         return int(self.values[column])
 
 
 class VersionCount(Struct, frozen=True):
-    """The files of one log version."""
+    """Files of one log version."""
 
     version: int
     env_count: int
@@ -107,7 +107,7 @@ class VersionCount(Struct, frozen=True):
 
 
 class TypeCount(Struct, frozen=True):
-    """The good entries of one type."""
+    """Good entries of one type."""
 
     type: str
     count: int
@@ -115,7 +115,7 @@ class TypeCount(Struct, frozen=True):
 
 
 class OutcomeCount(Struct, frozen=True):
-    """The transactions of one outcome."""
+    """Transactions of one outcome."""
 
     outcome: str
     count: int
@@ -124,16 +124,16 @@ class OutcomeCount(Struct, frozen=True):
 
 
 class FleetSummary(Struct, frozen=True):
-    """A fleet in numbers.
+    """Totals of a fleet.
 
     Attributes:
-        run: what made the tables.
-        environments: one an environment, the worst first.
+        run: the run that made the tables.
+        environments: one row an environment, the worst first.
         findings: by code and severity, the worst and most frequent first.
         versions: by log version, ascending; files with a bad header are in none.
         types: by entry type, the largest first.
-        outcomes: of transactions, the most frequent first.
-        row_counts: rows of each table, by its name.
+        outcomes: by outcome of transactions, the most frequent first.
+        row_counts: number of rows of each table, by its name.
     """
 
     run: RunInfo
@@ -146,7 +146,7 @@ class FleetSummary(Struct, frozen=True):
 
     @property
     def severities(self) -> dict[str, int]:
-        """How many environments there are of each severity, the worst first, also if none."""
+        """Number of environments of each severity, the worst first; zeros included."""
         counts = dict.fromkeys(SEVERITIES, 0)
         for row in self.environments:
             counts[row.severity] = counts.get(row.severity, 0) + 1
@@ -161,7 +161,7 @@ class FleetSummary(Struct, frozen=True):
         return sums
 
     def reaches(self, severity: Severity) -> bool:
-        """Whether an environment is of this severity or worse: what `--fail-on` asks."""
+        """Return True if an environment is of this severity or worse, as for `--fail-on`."""
         at = SEVERITIES.index(severity.value)
         return any(self.severities[name] for name in SEVERITIES[: at + 1])
 
@@ -183,7 +183,7 @@ _TIMES_OF_ENDS = ("committed", "aborted")
 
 
 def open_table(directory: Path, table: Table) -> Any:
-    """A table below `directory` as a pyarrow Dataset; without rows where nothing was written."""
+    """Open a table below `directory` as a pyarrow Dataset; it has no rows if it has no files."""
     paths = sorted((directory / table.name).glob("[!._]*.parquet"))
     return ds.dataset(list(map(str, paths)), schema=table.schema, format="parquet")
 
@@ -191,15 +191,15 @@ def open_table(directory: Path, table: Table) -> Any:
 def rows_in_parts(
     data: Any, columns: list[str] | dict[str, Any], only: Any = None
 ) -> Iterator[pa.Table]:
-    """The rows of a Dataset, one row group of a file after the other; nothing is read ahead.
+    """Yield the rows of a Dataset by row groups of its files; nothing is read ahead.
 
-    A scan of all would read on in threads of its own while somebody works on what it gave, as far
-    as it gets, and so hold a table of any size on a machine that is busy.
+    A scan of the whole Dataset would read ahead in threads of its own while the caller works. On a
+    busy machine it could then hold a table of any size.
 
     Args:
         data: a Dataset of Parquet files.
-        columns: names, or name to expression.
-        only: an expression that rows must fulfil.
+        columns: names, or expressions by name.
+        only: expression that rows must satisfy.
     """
     for file in data.get_fragments():
         for group in file.split_by_row_group(schema=data.schema):
@@ -212,13 +212,13 @@ def summed(
     sums: Mapping[str, tuple[Any, str]],
     only: Any = None,
 ) -> pa.Table:
-    """Rows of a Dataset summed up in one pass; of the rows only some are held at a time.
+    """Sum the rows of a Dataset in one pass that holds only some of them at a time.
 
     Args:
         data: a Dataset of Parquet files.
-        keys: name to expression; there is one row for each combination that occurs.
-        sums: name to an expression, and how it is summed (`sum`, `max`, `min`).
-        only: an expression that rows must fulfil.
+        keys: expressions by name; each combination that occurs gives one row.
+        sums: by name, an expression and its aggregation (`sum`, `max`, `min`).
+        only: expression that rows must satisfy.
     """
     columns = {**keys, **{name: expression for name, (expression, _) in sums.items()}}
     aggregates = [(name, how) for name, (_, how) in sums.items()]
@@ -232,17 +232,17 @@ def summed(
     for part in rows_in_parts(data, columns, only):
         new.append(added([part]))
         new_count += len(new[-1])
-        # As many as are known, so that each is added up but a few times.
+        # Merged once they are as many as the known ones, so that each is added only a few times.
         if new_count > max(len(known), _SUMS_MIN):
             known, new, new_count = added([known, *new]), [], 0
     return added([known, *new])
 
 
 _SUMS_MIN = 1 << 16
-"""New sums that may be held beside those that are known."""
+"""Number of new sums that may always be held beside the known ones."""
 
 ONE = pc.scalar(1)
-"""What is summed up to count rows."""
+"""Expression that is summed to count rows."""
 
 
 def read_summary(directory: Path, run: RunInfo) -> FleetSummary:
@@ -266,7 +266,7 @@ def read_summary(directory: Path, run: RunInfo) -> FleetSummary:
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:
-    """A row whose severity is one of ours, and whose sums are numbers."""
+    """Complete a row: set a severity of ours, and numbers in the columns that are summed."""
     values["env"] = values["env"] or ""
     if values["severity"] not in SEVERITIES:
         values["severity"] = Severity.ERROR.value if values["error_count"] else OK
@@ -280,12 +280,12 @@ def _badness(row: EnvironmentRow) -> tuple[int | str, ...]:
 
 
 def severity_rank(severity: str) -> int:
-    """0 for the worst; what is no severity comes last."""
+    """Return the rank of a severity: 0 for the worst; unknown ones come last."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
 def _code_rank(found: CodeCount) -> tuple[int, int, int, str]:
-    # Codes in the order of the documentation, where they are as frequent.
+    # Equally frequent codes are in the order of the documentation.
     order = list(CODES)
     at = order.index(found.code) if found.code in CODES else len(order)
     return severity_rank(found.severity), -found.count, at, found.code

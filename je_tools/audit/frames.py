@@ -1,4 +1,4 @@
-"""Transactions that files cut, joined as a DataFrame in Spark."""
+"""Transactions that span files, joined as a DataFrame in Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TXN = ("env_no", "txn_id")
 
 
 def spark_schema(schema: Any) -> Any:
-    """A pyarrow schema as Spark has it."""
+    """Convert a pyarrow schema to one of Spark."""
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StructField, StructType
 
@@ -21,22 +21,22 @@ def spark_schema(schema: Any) -> Any:
 
 
 def transactions(segments: Any, facts: Any, partitions: int) -> Any:
-    """Rows of the table txns: transactions of several segments, joined across files.
+    """Join transactions of several segments across files; return rows of the table txns.
 
-    The segments of one id are followed in the order of the log: behind an end, and where an entry
-    names none before it, the next of that id begins. It is the rule by which
-    `transactions.Transactions` joins them.
+    The segments of one id are followed in log order. A new transaction of that id begins after an
+    end, and at an entry that refers to none before it. `transactions.Transactions` joins by the
+    same rule.
 
     Args:
         segments, facts: DataFrames with the schemas of `staging`.
-        partitions: into how many parts they are dealt, each a task.
+        partitions: number of partitions; each is a task.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    # All steps below go by the same columns, and so with one shuffle.
+    # All steps below group by the same columns, and so need one shuffle.
     dealt = segments.repartition(partitions, *_TXN)
-    # Two files can have one number, and so the same LSNs.
+    # Two files can have the same number, and so the same LSNs.
     order = Window.partitionBy(*_TXN).orderBy("file_index", "first_lsn")
     is_behind_end = F.coalesce(F.lag("end_type").over(order) != 0, F.lit(True))
     begins = (F.col("begins") | is_behind_end).cast("int")
@@ -60,7 +60,7 @@ def transactions(segments: Any, facts: Any, partitions: int) -> Any:
 
 
 def _outcome() -> Any:
-    """What became of a transaction, in the order in which `Transactions` asks."""
+    """Return the outcome of a transaction; the tests are in the order of `Transactions`."""
     from pyspark.sql import functions as F
 
     def takes_back(rollback: Any) -> Any:

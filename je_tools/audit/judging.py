@@ -1,7 +1,7 @@
-"""What executors do then: put the pieces of each environment together, and judge it.
+"""Second step of the executors: combine the pieces of each environment, and judge it.
 
-The pieces come in any order, from any executor. The judge is that of verify, the rows of files are
-those of files, the intervals those of summary: an audit cannot say anything else than they do.
+The pieces come in any order, from any executor. The judge is that of `verify`, the rows of files
+are those of `files`, and the intervals those of `summary`, so an audit cannot contradict them.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ SCHEMAS = {
     "taken": TAKEN,
     "facts": FACTS,
 }
-"""What the staging folder holds, each in a folder of its name."""
+"""Schemas of the tables in the staging folder, each in a folder of its name."""
 
 
 _ALL = (1 << 64) - 1
 
 
 class Staged:
-    """The writers of one task; all its files lie below `folder`."""
+    """Writers of one task; all its files are below `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class Staged:
         return self._writers[name]
 
     def close(self) -> dict[str, str]:
-        """Finish all files; their paths by the names of the tables."""
+        """Finish all files; return their paths by table name."""
         closed = {name: writer.close() for name, writer in self._writers.items()}
         return {name: str(path) for name, path in closed.items() if path is not None}
 
@@ -74,12 +74,12 @@ class Staged:
 def judge_all(
     grouped: Iterable[tuple[int, Iterable[Any]]], names: Sequence[str], folder: Path
 ) -> Iterator[dict[str, str]]:
-    """Judge some environments; the files that were written, by the names of the tables.
+    """Judge some environments; yield the files that were written, by table name.
 
     Args:
-        grouped: numbers of environments; of each its `Environment` and what was `Scanned` of it.
-        names: of the environments in the tables, by number.
-        folder: where files are staged.
+        grouped: number of each environment, with its `Environment` and its `Scanned` pieces.
+        names: names of the environments in the tables, by number.
+        folder: folder where files are staged.
     """
     staged = Staged(folder)
     for env_no, values in grouped:
@@ -96,7 +96,7 @@ def judge_all(
 
 
 def finding_row(found: Finding, env: str) -> tuple[Any, ...]:
-    """A finding as a row of its table."""
+    """Return a finding as a row of its table."""
     return (
         env,
         found.code,
@@ -112,7 +112,7 @@ def finding_row(found: Finding, env: str) -> tuple[Any, ...]:
 
 
 def unread(env: str, reason: str, file_no: int | None = None) -> Finding:
-    """The finding of what could not be read."""
+    """Return the finding for something that could not be read."""
     code = CODES["unread"]
     return Finding(code.name, code.severity, env, file_no, found=reason, hint=code.hint)
 
@@ -123,11 +123,11 @@ def fact_row(
     first_active_lsn: int | None = None,
     rollbacks: Sequence[Rollback] = (),
 ) -> tuple[Any, ...]:
-    """What is known of an environment before its transactions have been joined.
+    """Return the facts of an environment that are known before its transactions are joined.
 
     Args:
-        env_no: its number.
-        values: of columns of the table environments; what is missing is zero, or null.
+        env_no: number of the environment.
+        values: values of the table environments by column; missing ones become zero, or null.
         first_active_lsn, rollbacks: see `transactions.TransactionPart`.
     """
     taken_back = [
@@ -151,7 +151,7 @@ def _nothing(column: str) -> int | None:
 
 
 def _signed(lsn: int | None) -> int | None:
-    """An LSN in the bits of an int64."""
+    """Return the int64 that has the bits of an LSN."""
     return lsn if lsn is None or lsn < 1 << 63 else lsn - (1 << 64)
 
 
@@ -160,7 +160,7 @@ def _ordered(lsn: int) -> int:
 
 
 class _FileCounts:
-    """What is counted in one file: entries by type, and runs of VLSNs."""
+    """Counts of one file: entries by type, and runs of VLSNs."""
 
     def __init__(self) -> None:
         self._stats: dict[int, list[int]] = {}
@@ -168,7 +168,7 @@ class _FileCounts:
         self._is_run_open = False
 
     def add(self, shown: Shown) -> None:
-        """Add what rows have shown, in the order of the file."""
+        """Add the results of some rows, in the order of the file."""
         for type_no, *counts in shown.types.tolist():
             known = self._stats.get(type_no)
             self._stats[type_no] = counts if known is None else _added(known, counts)
@@ -188,7 +188,7 @@ class _FileCounts:
             self._is_run_open = True
 
     def stats_rows(self, env: str, file_no: int) -> Iterator[tuple[Any, ...]]:
-        """Rows of the table entry_stats."""
+        """Yield rows of the table entry_stats."""
         for no, counts in sorted(self._stats.items()):
             total = dict(zip(_COUNTED, counts, strict=True))
             yield (
@@ -197,7 +197,7 @@ class _FileCounts:
             )
 
     def run_rows(self, env: str, file_no: int) -> Iterator[tuple[Any, ...]]:
-        """Rows of the table vlsn_ranges."""
+        """Yield rows of the table vlsn_ranges."""
         for offset, first, last in self._runs:
             yield env, file_no, _signed(lsn_of(file_no, offset)), first, last, last - first + 1
 
@@ -214,7 +214,7 @@ def _added(known: list[int], new: list[int]) -> list[int]:
 
 
 class _Judging:
-    """One environment on its way into the tables."""
+    """Judgement of one environment, up to its rows in the tables."""
 
     def __init__(self, environment: Environment, env_no: int, env: str, staged: Staged) -> None:
         self.environment = environment
@@ -228,11 +228,11 @@ class _Judging:
         self._ended: dict[str, list[int]] = {}
         self._severities: Counter[str] = Counter()
         self._counts = _FileCounts()
-        # What was read of the last file: an engine that has the log open writes to it.
+        # Size of the last file as it was read: an engine that has the log open writes to it.
         self._last_size = environment.files[-1].size
 
     def judge(self, pieces: list[Scanned]) -> None:
-        """Take all pieces in log order, and write the rows of the environment."""
+        """Judge all pieces in log order, and write the rows of the environment."""
         pieces.sort(key=lambda piece: (piece.index, piece.cut))
         for index, of_file in groupby(pieces, key=lambda piece: piece.index):
             file = self.environment.files[index]
@@ -253,7 +253,7 @@ class _Judging:
         self._write_rest()
 
     def _take_closed(self) -> None:
-        """Rows and findings of files that the system does not open."""
+        """Add rows and findings of files that the system does not open."""
         rows = self._listing.rows
         closed = self.environment.unreadable
         for file, found in zip(closed, unreadable_findings(self.environment), strict=True):
@@ -263,7 +263,7 @@ class _Judging:
         rows.sort(key=lambda row: (row.file.file_no, str(row.file.path)))
 
     def _tried(self, work: Callable[[], Iterable[T]]) -> list[T]:
-        """What it gives; nothing, and a finding, where it cannot be told."""
+        """Return the results of `work`; if it fails, nothing, and add a finding."""
         try:
             return list(work())
         except Exception as error:
@@ -275,7 +275,7 @@ class _Judging:
         if failure is not None:
             raise InputError(failure)
         for part in self._parts(file, index, pieces):
-            # The judge asks whether it is the same file, and each piece has a copy of it.
+            # The judge compares files by identity, and each piece has a copy.
             part = replace(part, file=file)
             self._find(self._listing.take(part, [shown.file for shown in part.results]))
             for shown in part.results:
@@ -284,7 +284,7 @@ class _Judging:
                 self._last_size = part.end.size
 
     def _parts(self, file: LogFile, index: int, pieces: list[Scanned]) -> Iterator[Part[Shown]]:
-        """The parts of a file; the segments that count are listed."""
+        """Yield the parts of a file, and list the segments that count."""
         if len(pieces) == 1:
             self._taken(file, pieces[0], WHOLE)
             yield from pieces[0].parts
@@ -325,7 +325,7 @@ class _Judging:
         self._counts.add(shown)
 
     def _write_rest(self) -> None:
-        """Write what is known when all files have been taken."""
+        """Write the rows that need all files."""
         self.staged["files"].extend(_file_row(row, self.env) for row in self._listing.rows)
         found = self._tried(lambda: intervals(self._checkpoints, self.environment))
         self.staged["checkpoints"].extend(_interval_row(each, self.env) for each in found)
@@ -343,7 +343,7 @@ class _Judging:
 
 
 def _of_files(rows: Sequence[FileRow]) -> dict[str, Any]:
-    """What the files of an environment sum up to."""
+    """Sum up the files of an environment."""
     rows = sorted(rows, key=lambda row: row.file.file_no)
     return {
         "file_count": len(rows),

@@ -1,7 +1,7 @@
-"""The summary of an audit in Prometheus' text format, as node_exporter's textfile collector reads.
+"""Summary of an audit in Prometheus' text format, for node_exporter's textfile collector.
 
-Names of environments are somebody else's: a label holds one printable line, and no two
-environments share theirs, since one repeated series makes a collector drop the whole file.
+Names of environments come from outside. A label holds one printable line, and no two environments
+share one, because a collector drops the whole file if it has one repeated series.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from je_tools.audit.shown import distinct
 from je_tools.plain import clean_text, printable
 
 PREFIX = "je_tools_audit_"
-"""Of every metric."""
+"""Prefix of every metric."""
 
 Labels = dict[str, str]
 
 
 class _Gauge(NamedTuple):
-    """A number of each environment; None where it has none."""
+    """A metric that is a number of each environment; None if it has none."""
 
     name: str
     text: str
@@ -63,7 +63,7 @@ _GAUGES = (
 
 
 def metrics_text(summary: FleetSummary) -> Iterator[str]:
-    """The lines, each with its end."""
+    """Yield the lines, each with its end."""
     run = summary.run
     names = distinct(printable(clean_text(row.env)) for row in summary.environments)
     versions = {"version": run.version, "spark_version": run.spark_version}
@@ -107,7 +107,7 @@ def _samples(
 
 
 def _family(name: str, text: str, samples: Iterable[tuple[Labels, str]]) -> Iterator[str]:
-    """A metric with its samples; nothing where there are none."""
+    """Yield a metric with its samples, or nothing if there are none."""
     head = f"# HELP {PREFIX}{name} {text}\n# TYPE {PREFIX}{name} gauge\n"
     for labels, value in samples:
         inside = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
@@ -121,6 +121,6 @@ def _escaped(label: str) -> str:
 
 
 def _seconds(time_ms: int) -> str:
-    """Milliseconds as seconds without a loss of digits."""
+    """Format milliseconds as seconds, without loss of digits."""
     sign = "-" if time_ms < 0 else ""
     return f"{sign}{abs(time_ms) // 1000}.{abs(time_ms) % 1000:03d}"

@@ -1,4 +1,4 @@
-"""The command to type next, for a finding of an audit."""
+"""Next command to type, for a finding of an audit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_ENTRIES = (
 
 
 def next_command(code: str, env: str, lsn: int | None) -> str:
-    """The command that shows more of a finding: one line, whatever the environment is called."""
+    """Return the command that shows more of a finding, on one line for any environment name."""
     home = quoted(env)
     if code in _OF_VERSIONS:
         return f"je-tools files {home}"

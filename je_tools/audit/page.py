@@ -1,8 +1,8 @@
-"""The report of an audit as one HTML page that needs nothing else and loads nothing.
+"""HTML report of an audit: one page that needs nothing else and loads nothing.
 
-All text from logs and file systems is data: in the markup jinja2 escapes it, for the script it
-stands in JSON without a character of markup, and the script makes text nodes of it. The page's
-policy lets only this style and this script work, by their hashes.
+All text from logs and file systems is data. jinja2 escapes it in the markup. For the script it is
+JSON without markup characters, from which the script makes text nodes. The page's policy allows
+only this style and this script, by their hashes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from je_tools.audit.fleet import SEVERITIES, EnvironmentRow, FleetSummary
 from je_tools.audit.shown import NAME_MAX, distinct, exact, script_json, shown
 
 PLAIN_MAX = 100
-"""Environments that are listed where no script runs."""
+"""Maximum environments that are listed if scripts do not run."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def page_text(directory: Path, summary: FleetSummary) -> Iterator[str]:
-    """The page in pieces; the tables below `directory` are read while it is written."""
+    """Yield the page in pieces; the tables below `directory` are read while it is written."""
     loader = FileSystemLoader(_TEMPLATES)
     templates = Environment(
         autoescape=True,
@@ -97,13 +97,13 @@ def _time(time_ms: int) -> str:
 
 
 def _plain(row: EnvironmentRow) -> tuple[str, str, list[str]]:
-    """Severity, name, and findings by code, where no script runs."""
+    """Return severity, name, and findings by code, for a page without scripts."""
     codes = [f"{shown(found.code, NAME_MAX)} × {found.count:,}" for found in row.findings]
     return row.severity, shown(row.env, NAME_MAX), codes
 
 
 def _row(name: str, row: EnvironmentRow) -> list[Any]:
-    """What `ENV` in the page's script names."""
+    """Return an environment with the fields of `ENV` in the page's script."""
     numbers = (
         "error_count",
         "warning_count",

@@ -1,4 +1,4 @@
-"""Cuts a fleet into tasks of about the same number of bytes."""
+"""Plan of an audit: divide a fleet into tasks of about the same number of bytes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from je_tools.environment import Environment, LogFile
 from je_tools.verify import Look
 
 CUT_SIZE = 256 << 20
-"""Bytes from which on a file is cut into ranges, each read by a task of its own."""
+"""Bytes above which a file is cut into ranges, each a piece of its own."""
 
 TASK_SIZES = (8 << 20, CUT_SIZE)
-"""The fewest and the most bytes that a task is given, about: its pieces are left whole."""
+"""Minimum and maximum bytes of a task, about: its pieces are left whole."""
 
 TASKS_PER_CORE = 4
-"""Enough that the last tasks end together, and a multiple: no core takes one more than others."""
+"""Tasks per core: enough that the last ones end together, and a whole number for each core."""
 
 
 class Piece(Struct, frozen=True):
-    """A file, or a range of one that is cut.
+    """A file, or a range of a file that is cut.
 
     Attributes:
         env_no, env: number of the environment in the fleet, and its name in the tables.
-        index: of the file in `Environment.files`.
-        file: which.
-        look: what is looked for in the environment.
-        cut: which of the file's ranges, and how many it has; (0, 1) for a whole file.
-        environment: all of it, with its first piece: who judges it must have it once.
+        index: index of the file in `Environment.files`.
+        file: the file.
+        look: inspector of the environment's rows.
+        cut: index of the range and number of ranges; (0, 1) for a whole file.
+        environment: the environment, with its first piece only: the judge must get it once.
     """
 
     env_no: int
@@ -43,7 +43,7 @@ class Piece(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of the piece, about."""
+        """Approximate number of bytes of the piece."""
         return self.file.size // self.cut[1]
 
 
@@ -51,11 +51,11 @@ Task = tuple[Piece, ...]
 
 
 def plan_tasks(fleet: Fleet, cores: int) -> list[Task]:
-    """Pieces in the order of the fleet, grouped by bytes.
+    """Group pieces into tasks by bytes, in the order of the fleet.
 
     Args:
         fleet: all environments.
-        cores: how many tasks run at once, 1 or more.
+        cores: number of tasks that run at once, 1 or more.
     """
     pieces = list(chain.from_iterable(_pieces(fleet, no) for no in range(len(fleet.environments))))
     size = sum(piece.size for piece in pieces)
@@ -66,7 +66,7 @@ def plan_tasks(fleet: Fleet, cores: int) -> list[Task]:
 
 
 def cut_count(file: LogFile) -> int:
-    """Into how many ranges a file is cut."""
+    """Return the number of ranges into which a file is cut."""
     return max(-(-file.size // CUT_SIZE), 1)
 
 
@@ -81,7 +81,7 @@ def _pieces(fleet: Fleet, env_no: int) -> Iterator[Piece]:
 
 
 def _shares(pieces: Sequence[Piece], share: float) -> Iterator[Iterator[Piece]]:
-    """Pieces by the share of all bytes that the middle of each lies in: never more than shares."""
+    """Group pieces by the share of all bytes that holds their middle: at most a group a share."""
     starts = accumulate(chain([0], (piece.size for piece in pieces)))
     placed = zip(starts, pieces, strict=False)
     for _, group in groupby(placed, lambda each: (each[0] + each[1].size / 2) // share):

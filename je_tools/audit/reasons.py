@@ -1,4 +1,4 @@
-"""Why something could not be read: texts of the finding `unread`."""
+"""Reasons for which something could not be read: texts of the finding `unread`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from je_tools.plain import clean_text
 
 
 def why_unread(error: Exception) -> str:
-    """Why something could not be read, for its finding. A bug of ours costs that, not the audit.
+    """Return the reason for a finding. A bug of ours costs one input, not the whole audit.
 
-    Nothing that the log holds is told of a bug, for it may be anything.
+    The text about a bug has nothing from the log, which may hold anything.
 
     Raises:
-        Exception: the error, where the machine is to blame that was to read it.
+        Exception: the error itself, if the machine that reads is to blame.
     """
     if isinstance(error, JeToolsError):
         return clean_text(str(error))

@@ -1,4 +1,4 @@
-"""The outputs of an audit beside its tables: a JSON summary, an HTML page, Prometheus' metrics."""
+"""Outputs of an audit beside its tables: a JSON summary, an HTML page, Prometheus' metrics."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from je_tools.audit.page import page_text
 from je_tools.audit.summary_json import json_lines
 
 SUMMARY_NAME, PAGE_NAME, METRICS_NAME = "audit.json", "report.html", "metrics.prom"
-"""The files that are written."""
+"""Names of the files that are written."""
 
 
 def write_reports(directory: Path, about: RunInfo) -> FleetSummary:
     """Write the three files beside the finished tables.
 
-    Each appears under its name when it is complete, and takes the place of an older one. Memory
-    does not depend on how many findings, transactions or files the tables have.
+    Each appears under its name when it is complete, and replaces an older one. The memory needed
+    does not depend on the number of findings, transactions or files in the tables.
 
     Args:
         directory: holds a directory for each of `tables.TABLES`; one that is missing or without
             files is a table without rows.
-        about: the run that made them.
+        about: the run that made the tables.
 
     Raises:
         OSError: a file cannot be written.

@@ -1,4 +1,4 @@
-"""The audit: from roots to tables, in one folder that appears when it is whole."""
+"""Run of an audit: from roots to tables, in one folder that appears when it is complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from je_tools.plain import clean_text, printable
 from je_tools.sinks.output import check_outside
 
 MARK, BEGIN = SUMMARY_NAME, b'{"format": '
-"""What a finished audit's folder holds, and how it begins."""
+"""File in the folder of a finished audit, and the bytes with which it begins."""
 
 LOG_NAME = "spark.log"
 
@@ -45,17 +45,17 @@ _PART = re.compile(r"part-[0-9]{5,}\.parquet")
 _BY_EXECUTORS = (t.FILES, t.ENTRY_STATS, t.FINDINGS, t.VLSN_RANGES, t.CHECKPOINTS)
 
 Step = Callable[[str], AbstractContextManager[Callable[[int, int], None] | None]]
-"""Told of each step by its name; gives what is told of its tasks, done and in all."""
+"""Called with the name of each step; gives a callback for the tasks done and in all, or None."""
 
 
 class Job(Struct, frozen=True):
-    """What an audit is asked for.
+    """Input of an audit.
 
     Attributes:
-        roots: below which environments are looked for.
-        output: the folder that will hold the tables; one of an earlier audit is replaced.
-        master: of a Spark cluster; None for this machine, or what spark-submit chose.
-        settings: of Spark, by name.
+        roots: directories below which environments are searched for.
+        output: folder for the tables; one of an earlier audit is replaced.
+        master: Spark master of a cluster; None for this machine, or what spark-submit chose.
+        settings: Spark settings, by name.
     """
 
     roots: tuple[Path, ...]
@@ -65,25 +65,25 @@ class Job(Struct, frozen=True):
 
 
 class Ran(Struct, frozen=True):
-    """What Spark was, for the report."""
+    """The Spark that ran, for the report."""
 
     spark_version: str
     master: str
 
 
 def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None = None) -> Fleet:
-    """Audit all environments below the roots.
+    """Audit all environments below the roots, and return them.
 
     Args:
-        job: what is asked for.
+        job: input of the audit.
         finish: makes the reports from the tables, in the folder that it is given.
-        step: told of the steps.
+        step: called with each step.
 
     Raises:
-        InputError: a root is not there, there is nothing below the roots, Spark does not start.
-        RefusedError: the output lies beside a log that is read, or is something else, or there is
-            no space for it.
-        StoppedError: Spark has given up, or ended; its log is left beside the output.
+        InputError: a root does not exist, nothing is below the roots, or Spark does not start.
+        RefusedError: the output lies beside a log that is read, is something other than an audit,
+            or there is no space for it.
+        StoppedError: Spark gave up, or ended; its log is left beside the output.
     """
     step = step or (lambda _: nullcontext())
     with step("looking for environments"):
@@ -110,13 +110,13 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
         with step("writing the report"):
             finish(folder, Ran(spark.context.version, spark.context.master))
     with suppress(OSError):
-        # What an earlier audit left that has failed.
+        # Left by an earlier audit that has failed.
         _log_beside(job.output).unlink()
     return fleet
 
 
 def _scan_and_judge(context: Any, fleet: Fleet, staging: Path, folder: Path) -> None:
-    """What executors do: every piece is scanned, every environment judged."""
+    """Scan every piece and judge every environment, on executors."""
     cores = context.defaultParallelism
     tasks = plan_tasks(fleet, cores)
     written = [_stage_problems(fleet, staging)]
@@ -134,11 +134,11 @@ def _scan_and_judge(context: Any, fleet: Fleet, staging: Path, folder: Path) -> 
 
 
 _JOINED = ("taken", "facts", t.TXN_STATS.name)
-"""What is staged by executors, and read again."""
+"""Tables that executors stage, and that are read again."""
 
 
 def _stage_problems(fleet: Fleet, staging: Path) -> dict[str, str]:
-    """What could not even be opened has a finding, and a row."""
+    """Stage a finding and a row for everything that could not even be opened."""
     staged = Staged(staging)
     for number, problem in enumerate(fleet.problems, len(fleet.environments)):
         staged["findings"].add(finding_row(unread(problem.env, problem.reason), problem.env))
@@ -147,7 +147,7 @@ def _stage_problems(fleet: Fleet, staging: Path) -> dict[str, str]:
 
 
 def _publish(table: t.Table, paths: Sequence[str], folder: Path) -> None:
-    """Move staged files of a table to where they stay; a table without rows is a file too."""
+    """Move staged files of a table to their final place; a table without rows is a file too."""
     (folder / table.name).mkdir()
     for number, path in enumerate(paths):
         Path(path).rename(folder / table.name / f"part-{number:05}.parquet")
@@ -156,7 +156,7 @@ def _publish(table: t.Table, paths: Sequence[str], folder: Path) -> None:
 
 
 def _keep(folder: Path, paths: Sequence[Path], schema: Any) -> None:
-    """Leave only these files, so that the folder can be read as one table."""
+    """Remove all files but these, so that the folder can be read as one table."""
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
         if path not in paths:
@@ -166,7 +166,7 @@ def _keep(folder: Path, paths: Sequence[Path], schema: Any) -> None:
 
 
 def _join(spark: Spark, staging: Path, folder: Path) -> None:
-    """What takes all files of an environment: its transactions, and the sums of what they are."""
+    """Write the tables that need all files of an environment: its transactions, and the sums."""
     parts = sorted((staging / PARTS).glob("*.parquet"))
     rows = sum(pq.read_metadata(path).num_rows for path in parts)
     if rows:
@@ -195,15 +195,15 @@ ROWS_PER_TASK = 250_000
 
 @contextmanager
 def failures_told(output: Path, log: Path) -> Iterator[None]:
-    """Tell that there is no space, or that Spark has failed: an executor's error is a text.
+    """Report missing space and failures of Spark; errors of executors are known only by text.
 
     Args:
-        output: the folder that the audit was to become.
-        log: of Spark; when Spark has failed it is moved beside `output`.
+        output: folder that the audit was to become.
+        log: log of Spark; if Spark has failed it is moved beside `output`.
 
     Raises:
-        RefusedError: there is no space for the output, or for what Spark keeps meanwhile.
-        StoppedError: Spark has given up, or ended.
+        RefusedError: there is no space for the output, or for Spark's temporary files.
+        StoppedError: Spark gave up, or ended.
     """
     try:
         yield
@@ -226,7 +226,7 @@ def failures_told(output: Path, log: Path) -> Iterator[None]:
 
 
 def _log_beside(output: Path) -> Path:
-    """Where the log of a Spark that has failed is kept."""
+    """Return the path where the log of a failed Spark is kept."""
     if output.name in ("", ".."):
         output = Path(os.path.realpath(output))
     return output.with_name(f"{output.name}.{LOG_NAME}")
@@ -234,13 +234,13 @@ def _log_beside(output: Path) -> Path:
 
 @contextmanager
 def replacing(output: Path) -> Iterator[Path]:
-    """A new folder that takes the place of `output` in the end; else nothing is left of it.
+    """Make a new folder that replaces `output` at the end; after a failure nothing of it is left.
 
     Raises:
-        RefusedError: there is something that no audit has made.
+        RefusedError: `output` is something that no audit has made, or cannot be made.
     """
     _refuse_what_is_no_audit(output)
-    # A link stays a link: what it leads to is replaced.
+    # A link stays a link: its target is replaced.
     output = Path(os.path.realpath(output))
     token = secrets.token_hex(4)
     try:
@@ -253,7 +253,7 @@ def replacing(output: Path) -> Iterator[Path]:
         _lock(held)
         _remove_what_was_killed(output, "new")
         yield new
-        # Another audit may have come to its end meanwhile.
+        # Another audit may have finished meanwhile.
         _refuse_what_is_no_audit(output)
         old = new.with_suffix(".old")
         try:
@@ -265,7 +265,7 @@ def replacing(output: Path) -> Iterator[Path]:
                 old.rename(output)
             raise
         shutil.rmtree(old, ignore_errors=True)
-        # Not before there is another: of a killed one's it may have been the only audit.
+        # Only now that there is a new one: that of a killed audit may have been the only one.
         _remove_what_was_killed(output, "old")
     finally:
         os.close(held)
@@ -273,11 +273,11 @@ def replacing(output: Path) -> Iterator[Path]:
 
 
 def _remove_what_was_killed(output: Path, kind: str) -> None:
-    """Remove what audits into this folder left that could not clean up, as after a power cut.
+    """Remove folders that audits into this one could not clean up, as after a power cut.
 
     Args:
         output: the folder.
-        kind: `new`, what an audit was to become, or `old`, what it has replaced.
+        kind: `new`, an audit that was not finished, or `old`, an audit that was replaced.
     """
     name = re.compile(rf"\.{re.escape(output.name)}\.[0-9a-f]{{8}}\.{kind}")
     for left in output.parent.iterdir():
@@ -292,7 +292,7 @@ def _remove_what_was_killed(output: Path, kind: str) -> None:
 
 
 def _lock(held: int) -> bool:
-    """Lock an open folder for this process; whether it could be, and nobody else has it."""
+    """Lock an open folder for this process; return False if another process has the lock."""
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -301,7 +301,7 @@ def _lock(held: int) -> bool:
 
 
 def _refuse_what_is_no_audit(output: Path) -> None:
-    """Refuse what is there, unless it is empty or an audit, which can be made again."""
+    """Refuse an existing output unless it is empty or an audit, which can be made again."""
     if not os.path.lexists(output) or (output.is_dir() and not any(output.iterdir())):
         return
     try:
@@ -315,7 +315,7 @@ def _refuse_what_is_no_audit(output: Path) -> None:
     try:
         foreign = _foreign_in(output)
     except FileNotFoundError:
-        # Another audit takes its place at this moment.
+        # Another audit replaces it at this moment.
         return
     except OSError as error:
         raise RefusedError(f"{output}: cannot be looked through: {error.strerror}") from error
@@ -327,7 +327,7 @@ def _refuse_what_is_no_audit(output: Path) -> None:
 
 
 def _foreign_in(folder: Path) -> str | None:
-    """The first name below an audit's folder that no audit writes; None where all are its own."""
+    """Return the first name below an audit's folder that no audit writes, or None."""
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.is_symlink() and path.name in _FOLDERS:
             parts = sorted(path.iterdir())
@@ -347,7 +347,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _refuse_what_holds_logs(output: Path, fleet: Fleet) -> None:
-    """Refuse an output that would take logs with it when it is replaced."""
+    """Refuse an output whose replacement would remove logs."""
     place = os.path.realpath(output)
     for environment in fleet.environments:
         first = environment.files[0].path

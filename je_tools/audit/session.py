@@ -1,7 +1,6 @@
-"""A Spark session for an audit: Java looked for first, noise in a file, progress to be asked for.
+"""Spark session of an audit: checks Java first, logs noise to a file, and reports progress.
 
-Under spark-submit the gateway and the settings are those that it made; what it did not set is set
-here.
+Under spark-submit, its gateway and settings are used; settings that it lacks are set here.
 """
 
 from __future__ import annotations
@@ -24,38 +23,38 @@ from je_tools.audit import daemon
 from je_tools.errors import InputError
 
 JAVA_MIN = 17
-"""The oldest Java that Spark 4 runs on. Source: docs of Spark 4.0, "Spark Runs On"."""
+"""Oldest Java that Spark 4 runs on. Source: docs of Spark 4.0, "Spark Runs On"."""
 
 STAGING = ".staging"
-"""The folder below an output in which executors write."""
+"""Folder below an output in which executors write."""
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 LOCAL_TRIES = 4
-"""Of each task, as clusters have it: plain `local[*]` gives up when a worker is killed."""
+"""Tries for each task, as on clusters: plain `local[*]` gives up when a worker is killed."""
 
 LOCAL_MASTER = f"local[*,{LOCAL_TRIES}]"
-"""All cores of this machine."""
+"""Master that uses all cores of this machine."""
 
 _SETTINGS = {
     "spark.app.name": "je-tools audit",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    # Plans that change while they run cost more than the few tasks of an audit's can save.
+    # Plans that change while they run cost more than they save: an audit has few tasks.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Each task's results wait some 40 ms in a TCP socket for an acknowledgement.
+    # On a TCP socket each task's results wait some 40 ms for an acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Of a local Spark. An audit is over before the better compiler has paid for itself."""
+"""Java options of the driver. An audit is over before the better compiler has paid off."""
 
 _LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Machines of a cluster may get our code with the tasks, which is later.
+    # On a cluster, our code may arrive only with the tasks, after the daemon has started.
     "spark.python.daemon.module": daemon.MODULE,
 }
 
@@ -76,9 +75,9 @@ Tell = Callable[[int, int], None]
 
 
 def with_tries(master: str) -> str:
-    """A master on this machine that does not say how often a task is tried, saying it.
+    """Add the number of tries to a master on this machine that does not state it.
 
-    What names no thread is left as it is: Spark tells what is wrong with it.
+    A master without a valid number of threads is left as it is: Spark reports the error.
     """
     if master == "local":
         master = "local[1]"
@@ -91,8 +90,7 @@ _LOCAL = re.compile(r"^local\[(\*|[1-9][0-9]*)\]$")
 class Spark:
     """A running Spark.
 
-    Executors can be given work before there is a SparkSession, which Spark takes seconds to make:
-    it is made meanwhile.
+    Spark takes seconds to make a SparkSession. A thread makes it while executors already work.
 
     Attributes:
         context: the SparkContext.
@@ -107,46 +105,46 @@ class Spark:
         from pyspark.sql import SparkSession
 
         try:
-            # Of this context, as it is the one that is active.
+            # The builder uses the active context, which is this one.
             self._made.set_result(SparkSession.builder.getOrCreate())
         except BaseException as error:
             self._made.set_exception(error)
 
     def session(self) -> Any:
-        """The SparkSession, as soon as it is there."""
+        """Return the SparkSession; wait until it is made."""
         return self._made.result()
 
     def stop(self) -> None:
         """Stop Spark, if it still runs.
 
-        A thread of its own has its own connection to Java: whoever was interrupted while Java
-        answered has left the answer in his.
+        This needs a thread of its own, with its own connection to Java: a thread that was
+        interrupted while Java answered has left the answer in its connection.
         """
         thread = threading.Thread(target=self._stop)
         thread.start()
         thread.join()
 
     def _stop(self) -> None:
-        # What was asked of Spark is done or has failed, and is told by whoever asked. Java that has
-        # ended cannot be stopped, of which PySpark would warn.
+        # All work given to Spark is done, or its failure is reported to the caller. Stopping fails
+        # if Java has ended, and PySpark would warn of it.
         with warnings.catch_warnings(), suppress(Exception):
             warnings.simplefilter("ignore")
-            # A context that is stopped while its session is being made leaves half of one.
+            # Stopping a context while its session is being made leaves half of the session.
             made = self._made.exception() is None
             (self.session() if made else self.context).stop()
 
 
 def is_of_spark(error: Exception) -> bool:
-    """Whether it tells that Spark, or what was done in it, has failed."""
+    """Return True if the error means that Spark, or work done in it, has failed."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    # The others come from the connection to a Java that has ended.
+    # The last two come from the connection to a Java that has ended.
     return isinstance(error, Py4JError | PySparkException | ConnectionError | EOFError)
 
 
 def why_failed(error: Exception) -> str:
-    """Of an error `is_of_spark` the line that says why."""
+    """Return the line that explains an error for which `is_of_spark` is true."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     if isinstance(error, Py4JJavaError):
@@ -157,7 +155,7 @@ def why_failed(error: Exception) -> str:
 
 
 def failure_in(said: str) -> str:
-    """Of the text of a failed job the line that says why, Python's where it comes from there."""
+    """Return the line of a failed job's text that explains it: Python's, if it comes from there."""
     told = [*_OF_PYTHON.finditer(said), *_OF_WORKER.finditer(said)]
     reason = told[-1][1] if told else _THROWN_BY.sub("", _OF_TASK.sub("", first_words(said)))
     return reason + next((f"; {hint}" for words, hint in _HINTS.items() if words in said), "")
@@ -167,14 +165,14 @@ def failure_in(said: str) -> str:
 def open_spark(
     folder: Path, log: Path, master: str | None, settings: dict[str, str]
 ) -> Iterator[Spark]:
-    """A Spark, stopped in the end; one that runs in this process is used, and left as it is.
+    """Start Spark, and stop it at the end; one that already runs in this process is left running.
 
     Args:
-        folder: for the settings of Spark's log; it exists.
-        log: where all goes that Spark and Java say. A Java that an earlier session of this process
+        folder: existing folder for the settings of Spark's log.
+        log: file for all output of Spark and Java. A Java that an earlier session of this process
             has left is used again, and keeps its log.
-        master: of a cluster; None for all cores of this machine, or what spark-submit chose.
-        settings: of the user, which come before those here.
+        master: Spark master; None for all cores of this machine, or what spark-submit chose.
+        settings: settings of the user, which override those here.
 
     Raises:
         InputError: Java or PySpark is missing or too old, or Spark does not start.
@@ -195,7 +193,7 @@ def open_spark(
     if not is_submitted:
         check_java()
         if is_local:
-            # Else Spark takes the python3 on the PATH, which may know nothing of us.
+            # Otherwise Spark takes the python3 on the PATH, which may not have je-tools.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with log.open("ab") as out:
         # Without the JVM's defaults: there is no JVM yet.
@@ -223,7 +221,7 @@ def open_spark(
 
 @contextmanager
 def _safe_path(is_wanted: bool) -> Iterator[None]:
-    """What is started meanwhile loads nothing from the working directory in the place of ours."""
+    """Keep processes that the block starts from loading modules out of the working directory."""
     before = os.environ.get(_SAFE_PATH)
     if is_wanted and before is None:
         os.environ[_SAFE_PATH] = "1"
@@ -236,7 +234,7 @@ def _safe_path(is_wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Hold what would end this process back until the end: around a fork Python forgets it."""
+    """Hold SIGINT and SIGTERM back until the block ends: around a fork Python forgets them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -255,7 +253,7 @@ def interrupts_later() -> Iterator[None]:
 
 
 def check_java() -> None:
-    """Look for a Java that Spark runs on, as Spark's own scripts look for it.
+    """Check for a Java that Spark runs on, found as Spark's own scripts find it.
 
     Raises:
         InputError: there is none, or it is too old.
@@ -278,7 +276,7 @@ def check_java() -> None:
 
 @contextmanager
 def tracked(context: Any, tell: Tell | None) -> Iterator[None]:
-    """Tell, meanwhile, how many tasks of the running stages are done, and how many there are."""
+    """Report the done and total tasks of the running stages while the block runs."""
     if tell is None:
         yield
         return
@@ -295,7 +293,7 @@ def tracked(context: Any, tell: Tell | None) -> Iterator[None]:
 def _track(context: Any, tell: Tell, stopped: threading.Event) -> None:
     from py4j.protocol import Py4JError
 
-    with suppress(Py4JError, OSError):  # Java has ended: whoever waits for it is told
+    with suppress(Py4JError, OSError):  # Java has ended: the thread that waits for it reports it
         _track_stages(context.statusTracker(), tell, stopped)
 
 
@@ -341,6 +339,6 @@ _THROWN_BY = re.compile(r'^(Exception in thread "[^"]*" )?([\w$]+\.)*[\w$]*(Exce
 
 
 def first_words(said: str) -> str:
-    """Of what Java said when it ended the line that says why: the first that is no noise."""
+    """Return the line of Java's last output that explains its end: the first that is no noise."""
     lines = (line for line in said.splitlines() if not _NOISE.match(line))
     return _THROWN_BY.sub("", next(lines, "")).strip()

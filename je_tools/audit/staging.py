@@ -1,8 +1,8 @@
-"""Rows on their way from executors to the tables: Parquet files in a folder that all can reach.
+"""Staged rows, on their way from executors to the tables: Parquet files in a shared folder.
 
-A task that is run twice writes files of other names. Whoever reads takes those that the attempt
-names which counted, or the rows that `TAKEN` lists. What a task that was killed leaves half written
-has a hidden name, which Spark passes over.
+A task that is run twice writes files of other names. Readers take the files of the attempt that
+counts, or the rows that `TAKEN` lists. A file that a killed task leaves half written has a hidden
+name, which Spark passes over.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from je_tools.formats.je.types import COMMIT_NO
 from je_tools.transactions import Outcome, Segments
 
 _ROWS = 1 << 16
-"""Rows that are held before they are written."""
+"""Rows that are buffered before they are written."""
 
 _PIECE = [("env_no", pa.int32()), ("file_index", pa.int32()), ("cut", pa.int32())]
 
 PARTS, WHOLE_TXNS = "segments", "whole"
-"""Folders with what belongs to transactions."""
+"""Folders with parts of transactions, and with whole ones."""
 
 SEGMENTS = pa.schema(
     [
@@ -56,19 +56,19 @@ TAKEN = pa.schema(
         ("piece_count", pa.int32()),
     ]
 )
-"""The pieces that count, each by the attempt that read it.
+"""Pieces that count, each with the attempt that read it.
 
-An attempt is the name of two files, one with parts of transactions and one with whole ones, rows as
-in the table txns; `piece_count` pieces are in them.
+An attempt is the name of two files: one with parts of transactions, and one with whole ones, as
+rows of the table txns. The files hold `piece_count` pieces.
 """
 
 ROLLBACK = pa.struct(
     [("lsn", pa.int64()), ("matchpoint_lsn", pa.int64()), ("txn_ids", pa.list_(pa.int64()))]
 )
-"""A RollbackStart: entries of these transactions behind the matchpoint were taken back."""
+"""A RollbackStart: entries of these transactions after the matchpoint were rolled back."""
 
 COUNTED_LATER = ("committed_count", "aborted_count", "unfinished_count")
-"""Columns of environments that are known when transactions have been joined."""
+"""Columns of environments that are known only when transactions have been joined."""
 
 FACTS = pa.schema(
     [
@@ -78,34 +78,35 @@ FACTS = pa.schema(
         *(field for field in ENVIRONMENTS.schema if field.name not in COUNTED_LATER),
     ]
 )
-"""One row an environment; LSNs that are no column of the table are `ordered`."""
+"""One row an environment; LSNs that are not columns of the table are `ordered`."""
 
 WHOLE, AGAIN = 0, -1
-"""`cut` of a file that is not cut, and of ranges of one that were read again when joined."""
+"""`cut` of a file that is not cut, and of ranges that were read again in the join."""
 
 
 Ended = tuple[tuple[str, int, int, int, int], ...]
-"""Whole transactions by outcome: how many, their entries and bytes, the time of the last end."""
+"""Whole transactions by outcome: their number, entries, bytes, and the time of the last end."""
 
 SIGN = -(1 << 63)
-"""The bit of an LSN that is the sign of an int64."""
+"""Sign bit of an int64 that holds an LSN."""
 
 
 def ordered(lsn: Any) -> Any:
-    """LSNs, or one, as int64 that compare as they do; given in the bits of int64.
+    """Convert int64 with the bits of LSNs to int64 that compare as the LSNs do.
 
-    It is its own inverse.
+    The argument is an array or a number. The function is its own inverse.
     """
     return lsn ^ SIGN
 
 
 class TableWriter:
-    """Writes one Parquet file, row by row or by columns; there is no file without rows.
+    """Writer of one Parquet file, by rows or by columns; without rows there is no file.
 
     Args:
-        folder: where to; made if need be, but not what it lies in: that must be the driver's.
-        schema: of the file.
-        name: of the file; otherwise it gets one of its own.
+        folder: folder of the file; it is made if needed, but its parent is not: that must be the
+            driver's.
+        schema: schema of the file.
+        name: name of the file; a random one by default.
     """
 
     def __init__(self, folder: Path, schema: Any, name: str | None = None) -> None:
@@ -128,13 +129,13 @@ class TableWriter:
             self.add(row)
 
     def write(self, table: Any) -> None:
-        """Add columns."""
+        """Add the rows of a table."""
         if table.num_rows:
             self._flush()
             self._open().write_table(table, row_group_size=_ROWS)
 
     def close(self) -> Path | None:
-        """Finish the file, and give its path; None where there were no rows."""
+        """Finish the file and return its path, or None if there were no rows."""
         self._flush()
         if self._writer is None:
             return None
@@ -157,11 +158,11 @@ class TableWriter:
 
 
 class SegmentWriter:
-    """Writes the segments of pieces: whole transactions as the table txns has them, others apart.
+    """Writer of the segments of pieces: whole transactions as rows of the table txns, others apart.
 
     Args:
-        folder: where to.
-        count: of pieces whose segments go into the files.
+        folder: folder where files are staged.
+        count: number of pieces whose segments go into the files.
     """
 
     def __init__(self, folder: Path, count: int) -> None:
@@ -171,16 +172,16 @@ class SegmentWriter:
         self._whole = TableWriter(folder / WHOLE_TXNS, TXNS.schema, self.attempt)
 
     def write(self, segments: Segments, place: tuple[int, int, int], env: str) -> Ended:
-        """Write the segments of some rows of one file; what the whole transactions sum up to.
+        """Write the segments of some rows of one file; return the sums of the whole transactions.
 
         Args:
-            segments: in any order.
+            segments: segments in any order.
             place: env_no, file_index and cut.
             env: name of the environment.
         """
         is_whole = segments.begins & (segments.end_type != 0)
         whole, parts = np.flatnonzero(is_whole), np.flatnonzero(~is_whole)
-        # Within one file the bits of LSNs are in their order.
+        # Within one file, the bits of LSNs sort as the LSNs do.
         whole = whole[np.argsort(segments.first_lsn[whole], kind="stable")]
         self._whole.write(_whole_txns(segments, whole, env))
         self._parts.write(_parts(segments, parts, place))
@@ -193,7 +194,7 @@ class SegmentWriter:
 
 
 def _columns(segments: Segments, rows: Ints) -> dict[str, Any]:
-    """Columns that both files have, of some segments."""
+    """Build the columns that both files have, for some segments."""
     counts = np.diff(segments.db_first)[rows]
     first = np.append(0, np.cumsum(counts))
     of_list = np.repeat(segments.db_first[rows] - first[:-1], counts) + np.arange(first[-1])
@@ -209,7 +210,7 @@ def _columns(segments: Segments, rows: Ints) -> dict[str, Any]:
 
 
 def _parts(segments: Segments, rows: Ints, place: tuple[int, int, int]) -> Any:
-    """Segments that are parts of transactions, with the schema SEGMENTS."""
+    """Build rows of the schema SEGMENTS from segments that are parts of transactions."""
     columns = {
         **{name: np.full(len(rows), no) for (name, _), no in zip(_PIECE, place, strict=True)},
         **_columns(segments, rows),
@@ -224,7 +225,7 @@ def _parts(segments: Segments, rows: Ints, place: tuple[int, int, int]) -> Any:
 
 
 def _whole_txns(segments: Segments, rows: Ints, env: str) -> Any:
-    """Segments that are whole transactions, as rows of the table txns."""
+    """Build rows of the table txns from segments that are whole transactions."""
     is_abort = (segments.end_type[rows] != COMMIT_NO).astype(np.int8)
     names = pa.array([Outcome.COMMITTED.value, Outcome.ABORTED.value])
     columns = {
@@ -247,7 +248,7 @@ def _table(columns: Mapping[str, Any], schema: Any) -> Any:
 
 
 def _ended(segments: Segments, rows: Ints) -> Ended:
-    """What whole transactions sum up to, by outcome."""
+    """Sum up whole transactions by outcome."""
     found = []
     is_commit = segments.end_type[rows] == COMMIT_NO
     for outcome, are in ((Outcome.COMMITTED, is_commit), (Outcome.ABORTED, ~is_commit)):
@@ -260,7 +261,7 @@ def _ended(segments: Segments, rows: Ints) -> Ended:
 
 
 def _encodings(schema: Any) -> dict[str, Any]:
-    """How columns are written: numbers by what they differ, which takes a third of the room."""
+    """Return the encodings of columns: numbers as differences, which take a third of the space."""
     numbers = [field.name for field in schema if pa.types.is_int64(field.type)]
     return {
         "use_dictionary": [field.name for field in schema if pa.types.is_string(field.type)],

@@ -1,4 +1,4 @@
-"""The summary of an audit as one strict JSON object."""
+"""Summary of an audit as one strict JSON object."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from je_tools.audit.fleet import EnvironmentRow, FleetSummary
 from je_tools.plain import clean_text
 
 FORMAT = 1
-"""Version of the object: a key that changes its meaning or goes makes it the next number."""
+"""Version of the object; it increases if a key changes its meaning or is removed."""
 
 
 def summary_object(summary: FleetSummary) -> dict[str, Any]:
-    """All but the environments, in the order of the documentation."""
+    """Return everything but the environments, in the order of the documentation."""
     return {
         "format": FORMAT,
         "run": asdict(summary.run),
@@ -31,7 +31,7 @@ def summary_object(summary: FleetSummary) -> dict[str, Any]:
 
 
 def environment_object(row: EnvironmentRow) -> dict[str, Any]:
-    """One environment: the columns of its table, the time of its last transaction, its codes."""
+    """Return an environment: columns of its table, time of its last transaction, finding codes."""
     codes: dict[str, int] = {}
     for found in row.findings:
         codes[found.code] = codes.get(found.code, 0) + found.count
@@ -39,7 +39,7 @@ def environment_object(row: EnvironmentRow) -> dict[str, Any]:
 
 
 def json_lines(summary: FleetSummary) -> Iterator[str]:
-    """The text of the object, ASCII; each environment on a line of its own."""
+    """Yield the text of the object in ASCII, with each environment on a line of its own."""
     for name, value in summary_object(summary).items():
         yield f'{"{" if name == "format" else " "}"{name}": {_json(value)},\n'
     yield ' "environments": ['
@@ -53,7 +53,7 @@ def _json(value: Any) -> str:
 
 
 def _cleaned(value: Any) -> Any:
-    """The same with texts that any reader of JSON takes: no lone surrogates."""
+    """Return the value with texts that any JSON reader accepts: no lone surrogates."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""The tables that are sums: of transactions by outcome, and of environments.
+"""Tables of sums: transactions by outcome, and environments.
 
-They have a row or some for each environment, and so are made where the report is made.
+They have a few rows for each environment, so they are made where the report is made.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _COUNTED = {
     Outcome.PREPARED: "unfinished_count",
     Outcome.UNDONE: "unfinished_count",
 }
-"""What an environment counts; of what was rolled back nothing is left to be done."""
+"""Column of `environments` that counts each outcome. A rollback leaves nothing to be done."""
 
 
 def sum_up(facts: Any, ended: Any, joined: Sequence[Path]) -> tuple[Any, Any]:
-    """The tables environments and txn_stats.
+    """Return the tables environments and txn_stats.
 
     Args:
-        facts: with the schema of `staging.FACTS`.
-        ended: what whole transactions sum up to, as the table txn_stats has it.
+        facts: table with the schema of `staging.FACTS`.
+        ended: sums of whole transactions, as in the table txn_stats.
         joined: files with all other transactions, rows of the table txns.
     """
     found = [ended]

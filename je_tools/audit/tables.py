@@ -1,8 +1,8 @@
-"""The tables of an audit: their columns, declared once, for executors, Spark and readers.
+"""Tables of an audit: their columns, declared once, for executors, Spark and readers.
 
-LSNs are int64: the bits of file number and offset, negative from file 0x80000000 on. Columns are
-null where there is nothing to say. `env` is the environment's path as it was found below the
-roots, and joins all tables.
+LSNs are int64: the bits of file number and offset, negative from file 0x80000000 on. A column is
+null if it has no value. `env` is the environment's path as found below the roots, and joins all
+tables.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Column(Struct, frozen=True):
     """One column of a table.
 
     Attributes:
-        name: the same everywhere.
-        type: as Spark's DDL spells it: `string`, `bigint`, `boolean` or `array<bigint>`.
-        text: what it holds.
+        name: its name, the same everywhere.
+        type: its type in Spark's DDL: `string`, `bigint`, `boolean` or `array<bigint>`.
+        text: description of its values.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """One table; `order` are the columns by which a reader puts its rows in order."""
+    """One table; `order` has the columns by which readers sort its rows."""
 
     name: str
     text: str
@@ -38,7 +38,7 @@ class Table(Struct, frozen=True):
 
     @property
     def schema(self) -> Any:
-        """The schema as pyarrow has it."""
+        """Schema for pyarrow."""
         import pyarrow as pa
 
         types = {
@@ -198,4 +198,4 @@ TABLES = (
     TXN_STATS,
     CHECKPOINTS,
 )
-"""All of them."""
+"""All tables."""

@@ -1,7 +1,7 @@
-"""What executors do first: scan pieces of logs, with the kernels and the looks of verify.
+"""First step of the executors: scan pieces of logs, with the kernels and inspectors of `verify`.
 
-The results are small and travel; the segments of transactions, of which there are millions, go
-to the staging folder in columns.
+The results are small, and are sent to the second step. The segments of transactions, of which
+there are millions, go to the staging folder in columns.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from je_tools.verify import Look
 
 
 class Shown(Struct, frozen=True):
-    """What some rows have shown, in plain numbers.
+    """Results of some rows, in plain numbers.
 
     Attributes:
         file: for the row of the file, and for the judge.
-        types: int64 (n, 6); numbers of entry types, and what `tally.count_types` says of each.
-        checkpoints: the marks in them.
+        types: int64 (n, 6); numbers of entry types, and the counts of `tally.count_types` for each.
+        checkpoints: marks of checkpoints in the rows.
         rollbacks, first_active_lsn: see `transactions.TransactionPart`.
-        segments: of transactions; None when they have been written.
-        ended: what the whole ones among these sum up to.
+        segments: segments of transactions; None once they have been written.
+        ended: sums of the whole transactions among these.
     """
 
     file: FileSeen
@@ -50,12 +50,12 @@ class Shown(Struct, frozen=True):
 
 
 class Show(Struct, frozen=True):
-    """Work of a scan: shows rows, in any process."""
+    """Inspector of the rows of a scan, in any process."""
 
     look: Look
 
     def __call__(self, rows: Rows) -> Shown:
-        """What the rows show; damaged entries count only as damage."""
+        """Inspect rows; damaged entries count only as damage."""
         counts = count_types(rows)
         seen = np.flatnonzero(counts[:, COUNT])
         return Shown(
@@ -68,15 +68,15 @@ class Show(Struct, frozen=True):
 
 
 class Scanned(Struct, frozen=True):
-    """What reading one piece has shown.
+    """Result of reading one piece.
 
     Attributes:
-        index: of the file in its environment.
-        cut: which range of how many.
+        index: index of the file in its environment.
+        cut: index of the range, and number of ranges.
         attempt, piece_count: of its segments; see `staging.TAKEN`.
-        parts: of a whole file, in order, the last with its end.
-        outcome: of a range of a file that is cut.
-        failure: why the piece could not be read; then there is nothing else.
+        parts: parts of a whole file, in order, the last with its end.
+        outcome: result of a range of a file that is cut.
+        failure: reason why the piece could not be read; then there is nothing else.
     """
 
     index: int
@@ -89,11 +89,11 @@ class Scanned(Struct, frozen=True):
 
 
 def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned | Environment]]:
-    """Scan the pieces of a task; each, and each environment, with the environment's number.
+    """Scan the pieces of a task; yield each result and environment with the environment's number.
 
     Args:
-        task: what to read.
-        folder: where segments are staged.
+        task: pieces to read.
+        folder: folder where segments are staged.
     """
     for group in _groups(task):
         writer = SegmentWriter(folder, len(group))
@@ -105,10 +105,10 @@ def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned | Environ
 
 
 def _groups(task: Task) -> list[list[Piece]]:
-    """Pieces whose segments can share files, since what counts of these can be told apart.
+    """Group pieces whose segments can share files, because those that count can be told apart.
 
-    A range of a file may turn out not to count, whichever ranges do; of two files with one number
-    whole transactions are alike.
+    A range of a file may turn out not to count, independently of the others. Whole transactions of
+    two files with the same number look alike.
     """
     together: dict[tuple[int, int], Piece] = {}
     alone = []
@@ -122,14 +122,14 @@ def _groups(task: Task) -> list[list[Piece]]:
 
 
 def scanner_of(cuts: int) -> Scanner:
-    """How pieces are read: one thread, as each core has a task."""
+    """Return the scanner for pieces: one thread, since each core has a task."""
     return Scanner(threads=1, wide=True, cuts=cuts if cuts > 1 else 0)
 
 
 def stage(
     results: Iterable[Shown], writer: SegmentWriter, place: tuple[int, int, int], env: str
 ) -> Iterator[Shown]:
-    """Write the segments of some results, and give them without."""
+    """Write the segments of some results; yield the results without segments."""
     for shown in results:
         ended = () if shown.segments is None else writer.write(shown.segments, place, env)
         yield replace(shown, segments=None, ended=ended)

@@ -1,1 +1,1 @@
-"""B-trees on disk, read in columns."""
+"""B-trees in the log, read in columns: nodes, their replay by recovery, and their faults."""

@@ -1,4 +1,4 @@
-"""How many records BINs hold, by the states of their slots, where nothing asks for more than that.
+"""Fast counting of the records of BINs from the states of their slots.
 
 Source: je-log.md "Nodes"; BIN.applyDelta, JE 18.3.12.
 """
@@ -25,19 +25,20 @@ from je_tools.formats.je.nodes import (
 from je_tools.formats.spans import Spans
 
 _SEARCHED_MAX = 4096
-"""Slots of a full version that are looked at for each of a delta, where nothing orders them."""
+"""Largest full version, in slots, to search for each slot of a delta if keys are unordered."""
 
 
 def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | None:
     """Count the records of BINs.
 
     Args:
-        tree: of the database.
+        tree: tree of the database.
         children: the BINs.
-        now_ms: what has expired then does not count; None for all.
+        now_ms: records that expired before this time do not count; None to count all.
 
     Returns:
-        None where something is out of order, so that only the slots themselves can tell.
+        The number of records, or None if the states do not give it: something is out of order, or
+        comparing unordered keys would take too long.
     """
     if tree.old_duplicates or not len(children):
         return None
@@ -71,7 +72,7 @@ def _lives(expires_ms: Ints, now_ms: int | None) -> Mask:
 
 
 def _fulls(tree: Tree, entries: Entries, rows: Ints, deltas: Nodes) -> Entries | None:
-    """The entries with the full versions of deltas, at `rows`, in their place."""
+    """Replace the deltas, at `rows`, by their full versions; return None if one is missing."""
     if not len(rows):
         return entries
     if not deltas.good.all() or (deltas.db_id != tree.db_id).any():
@@ -83,7 +84,7 @@ def _fulls(tree: Tree, entries: Entries, rows: Ints, deltas: Nodes) -> Entries |
 
 
 def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states: States) -> bool:
-    """Whether nodes are what their parents say, the newest, and without slots out of range."""
+    """Return True if all nodes match their parents, are the newest and have no key out of range."""
     right = (states.db_id == tree.db_id) & (states.level & LEVEL_MASK == children.level)
     right &= states.booleans & IS_ROOT == 0
     newest, _ = tree.replayed.place(states.node_id, children.slot)

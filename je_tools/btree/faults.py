@@ -1,4 +1,4 @@
-"""Faults of trees as they are found: as many as can be told are kept, the others counted."""
+"""Faults of trees as they are found: the first ones are kept, the others counted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.spans import Spans
 
 TOLD = 100
-"""Places of damage in trees that are told one by one."""
+"""Number of places of damage in trees that are reported one by one."""
 
 REMEMBERED = 1 << 20
-"""Places that are remembered, so that one which is met again counts once; 8 bytes each."""
+"""Number of places that are remembered, so that each counts once; 8 bytes each."""
 
 FORETOLD = frozenset({FaultKind.STRAY_SLOTS, FaultKind.SPLIT_CUT_SHORT, FaultKind.EXPIRATION_UNIT})
-"""What is no damage, but makes the engine go wrong."""
+"""Faults that are no damage, but make the engine go wrong."""
 
 LACKING = (
     FaultKind.MISSING,
@@ -29,19 +29,19 @@ LACKING = (
     FaultKind.NOT_A_RECORD,
     FaultKind.NOT_TWO_PARTS,
 )
-"""Why a record cannot be had."""
+"""Reasons why a record cannot be read."""
 
 _Group = tuple[FaultKind, int]
 
 
 class Lacking(Struct, frozen=True):
-    """Records of one database whose data cannot be had.
+    """Records of one database whose data cannot be read.
 
     Attributes:
-        db_id: of the database.
-        kind: uint8, index in LACKING.
-        lsn: int64; of the LN.
-        key: of the record.
+        db_id: id of the database.
+        kind: uint8; index in LACKING.
+        lsn: int64; LSN of the LN.
+        key: key of the record.
     """
 
     db_id: int
@@ -53,21 +53,21 @@ class Lacking(Struct, frozen=True):
         return len(self.lsn)
 
     def fault(self, row: int) -> Fault:
-        """One of them."""
+        """Return the fault of one record."""
         key, lsn = self.key[row], int(self.lsn[row])
         return Fault(LACKING[self.kind[row]], self.db_id, lsn, NULL_LSN, key, key)
 
 
 class Faults(Struct):
-    """Faults as they are found.
+    """A collection of faults.
 
-    Trees are read more than once, and then the same faults are met again. Each that is kept is
-    kept once. Of the others a place, which is an LSN, counts once for each kind and database, as
-    long as there are not more than REMEMBERED; further ones count as often as they are met.
+    Trees are read more than once, so the same fault is found again. Each fault that is kept is
+    kept once. The others are counted once per place (an LSN), kind and database, up to REMEMBERED
+    places; places beyond these are counted each time they are found.
 
     Attributes:
-        damage: the first TOLD, in the order in which they were found.
-        foretold: of what is no damage the first of each kind and database.
+        damage: the first TOLD faults that are damage, in the order found.
+        foretold: the first fault of each kind and database that is no damage.
     """
 
     damage: list[Fault] = field(default_factory=list)
@@ -82,25 +82,25 @@ class Faults(Struct):
         return bool(self.damage or self.foretold)
 
     def __iter__(self) -> Iterator[Fault]:
-        """Those that are kept."""
+        """Yield the faults that are kept."""
         yield from self.damage
         yield from self.foretold.values()
 
     @property
     def untold_count(self) -> int:
-        """Places of damage beyond those that are kept."""
+        """Number of places of damage beyond those that are kept."""
         return sum(count for (kind, _), count in self._counts.items() if kind not in FORETOLD)
 
     def foretold_count(self, kind: FaultKind, db_id: int) -> int:
-        """Places of what is no damage, the one included that is kept."""
+        """Return the number of places of a fault that is no damage, including the one kept."""
         return self._counts[kind, db_id]
 
     def append(self, fault: Fault) -> None:
-        """Take one."""
+        """Add a fault."""
         self.extend([fault])
 
     def extend(self, others: Iterable[Fault] | Faults) -> None:
-        """Take those of a part of a tree."""
+        """Add faults, or merge another collection."""
         if isinstance(others, Faults):
             self._join(others)
             return
@@ -116,7 +116,7 @@ class Faults(Struct):
             self._count(group, np.array(lsns, np.int64))
 
     def lack(self, lacking: Lacking) -> None:
-        """Take records that cannot be had; no more is made of them than is told."""
+        """Add unreadable records; build a `Fault` only for those that are kept."""
         if not len(lacking):
             return
         told = 0
@@ -130,7 +130,7 @@ class Faults(Struct):
 
     def _join(self, others: Faults) -> None:
         for fault in others.damage:
-            # What has no place is not among theirs.
+            # A fault without an LSN is not among the places of `others`.
             if not self._tell(fault) and fault.lsn == NULL_LSN:
                 self._count((fault.kind, fault.db_id), np.array([NULL_LSN], np.int64))
         for group, fault in others.foretold.items():
@@ -142,7 +142,7 @@ class Faults(Struct):
         self._loose += others._loose
 
     def _tell(self, fault: Fault) -> bool:
-        """Keep damage that is to be told; whether it is kept now."""
+        """Keep a fault unless TOLD are kept; return True if it is kept now or was before."""
         if fault in self._told:
             return True
         if len(self.damage) >= TOLD:
@@ -153,7 +153,7 @@ class Faults(Struct):
         return True
 
     def _count(self, group: _Group, lsns: Ints) -> None:
-        """Count places that are not known yet, and such as cannot be remembered."""
+        """Count places that are not remembered yet, and those that cannot be remembered."""
         real = lsns[lsns != NULL_LSN]
         loose = len(lsns) - len(real)
         if self._room > 0:
@@ -165,7 +165,7 @@ class Faults(Struct):
             self._loose[group] += loose
 
     def _remember(self, group: _Group, lsns: Ints) -> int:
-        """Remember places; how many were not known."""
+        """Remember places; return the number of new ones."""
         real = lsns[lsns != NULL_LSN]
         known = self._places.setdefault(group, Known())
         new = int(np.count_nonzero(known.first_times(real))) if len(real) else 0

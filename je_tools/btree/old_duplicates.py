@@ -1,7 +1,7 @@
-"""Duplicates in the form of log versions before 8: a tree of its own under the slot of a key.
+"""Duplicates in log versions before 8: a separate tree under the slot of each key.
 
-Such a slot names a DIN instead of a record, whose bottom nodes (DBIN) name the records of the key
-in the order of their data.
+Such a slot names a DIN instead of a record. The bottom nodes of this tree (DBIN) name the records
+of the key in the order of their data.
 
 Source: je-log.md "Nodes"; DIN, DBIN, JE 3.3.98.
 """
@@ -26,15 +26,15 @@ _OF_DUPLICATES = mask_of(BY_NAME[name].no for name in ("DIN", "DBIN"))
 
 
 def expanded(tree: Tree, slots: Slots) -> tuple[Slots, list[Fault]]:
-    """Slots with one for each duplicate in the place of the one for their key.
+    """Replace the slot of each key that has a tree of duplicates by one slot for each duplicate.
 
     Args:
-        tree: whose slots they are.
-        slots: of its BINs.
+        tree: tree of the database.
+        slots: slots of its BINs.
 
     Returns:
-        The slots, and what is wrong with nodes of duplicates: one that cannot be had has none, nor
-        has one that was there before, since damaged trees may go in circles.
+        The slots, and the faults of nodes of duplicates. A node that cannot be read gives no slots,
+        nor does one that was read before, since damaged trees may contain cycles.
     """
     way = _Way(tree)
     for _ in range(LEVELS_MAX):
@@ -51,12 +51,12 @@ def _rows_of_nodes(tree: Tree, slots: Slots) -> Ints:
 
 
 class _Way(Struct):
-    """The way down from some slots.
+    """The descent from some slots.
 
     Attributes:
-        tree: of the database.
-        faults: what was wrong so far.
-        read: LSNs of nodes that were read.
+        tree: tree of the database.
+        faults: faults found so far.
+        read: LSNs of the nodes read so far.
     """
 
     tree: Tree
@@ -64,11 +64,11 @@ class _Way(Struct):
     read: Known = field(default_factory=Known)
 
     def one_level_down(self, slots: Slots, rows: Ints) -> Slots:
-        """Slots of which some, that name nodes, give way to the slots of these."""
+        """Replace the slots at `rows`, which name nodes, by the slots of these nodes."""
         nodes, found, no_full = self.tree.newest_whole(slots.lsn[rows])
         keys = slots.key.take(rows)
         wrong_db = nodes.good & (nodes.db_id != self.tree.db_id)
-        # A node is in the tree of one key, so that nothing is read again for other slots.
+        # Accept a node only for its own key, or every slot that names it would read its tree again.
         other_key = nodes.good & ~wrong_db & ~self._are_of(nodes, keys)
         again = nodes.good & ~self.read.first_times(nodes.lsn)
         kinds = np.select(
@@ -88,9 +88,9 @@ class _Way(Struct):
         return _put(slots, rows, nodes.without(wrong_db | other_key | again))
 
     def _are_of(self, nodes: Nodes, keys: Spans) -> Mask:
-        """Which nodes say that they are of the duplicates of a key."""
+        """Return a mask of the nodes whose duplicates belong to the given keys."""
         if not self.tree.ordered:
-            # A comparator may take keys of other bytes for the same.
+            # A comparator may treat keys with different bytes as equal.
             return np.ones(len(nodes), np.bool_)
         image = self.tree.image
         lsns = np.where(nodes.is_delta, nodes.last_full_lsn, nodes.lsn)
@@ -122,11 +122,11 @@ _KINDS = (
     FaultKind.NO_FULL_VERSION,
     None,
 )
-"""What is wrong with a node, the first that is; None where nothing is."""
+"""Kinds of faults of a node, the first that applies; None for no fault."""
 
 
 def _put(slots: Slots, rows: Ints, nodes: Nodes) -> Slots:
-    """The slots of nodes in the place of those that name them, with their keys."""
+    """Replace the slots at `rows` by the slots of the nodes that they name, with the old keys."""
     counts = np.ones(len(slots), np.int64)
     counts[rows] = np.diff(nodes.first)
     owner = np.repeat(np.arange(len(slots)), counts)

@@ -1,22 +1,22 @@
 """Replayed nodes: the place that recovery gives to each node logged since the last checkpoint.
 
-The engine replays these nodes one by one, in the order of the log. A root replaces the root if it
-is newer. For any other node it goes down from the root by the node's identifier key until a slot
-leads to a node of the same id; if the slot names an older version, it takes the new one. A node
-that is nowhere on its way is skipped, and the root is on no way: it is in no slot.
+The engine replays these nodes one by one, in log order. A logged root replaces the root if it is
+newer. For any other node the engine descends from the root by the node's identifier key until a
+slot leads to a node with the same id; if the slot names an older version, it takes the new one. A
+node that is not found on this path is skipped. The root is never found: no slot names it.
 
-Here the same is decided for many slots at once. The version in a slot after the replay is the
-newest one that
+This module decides the same for many slots at once. After the replay, a slot names the newest
+version that
 
 1. is not marked as a root, and has the node id of the node that the slot names;
-2. has an identifier key in the range of keys for which the slot stands;
+2. has an identifier key in the key range of the slot;
 3. is newer than the version that the slot names;
-4. was logged after the version of the node above was replayed, as that one brings its own slots.
+4. was logged after the replayed version of the node above, which brings its own slots.
 
-Engines up to JE 5 do it all twice for a database in which nodes of several levels were logged. So
-what was lost in the first pass by condition 4 comes back in the second.
+Engines up to JE 5 replay twice if nodes of several levels of a database were logged. The second
+pass brings back versions that the first lost by condition 4.
 
-`docs/formats/je-log.md`, "Replay of nodes by sets", says why this is the same.
+`docs/formats/je-log.md`, "Replay of nodes by sets", explains why the result is the same.
 
 Source: RecoveryManager.replayINs, recoverIN, recoverRootIN, recoverChildIN and
 Tree.getParentINForChildIN, JE 7.5.11, 18.3.12 and 25.3.17; RecoveryManager.buildINs,
@@ -37,11 +37,11 @@ from je_tools.formats.spans import Spans
 
 
 class KeyOrder(Struct, frozen=True):
-    """How keys of a database are compared.
+    """The order of the keys of a database.
 
     Attributes:
-        ordered: by their bytes, and not by a comparator of the application.
-        two_part: as keys of a database with duplicates.
+        ordered: True if keys are ordered by their bytes, not by a comparator of the application.
+        two_part: True for two-part keys, those of a database with duplicates.
     """
 
     ordered: bool = True
@@ -49,7 +49,7 @@ class KeyOrder(Struct, frozen=True):
 
     @property
     def by_parts(self) -> bool:
-        """Return whether keys are compared by their two parts."""
+        """True if keys are compared by their two parts."""
         return self.two_part and self.ordered
 
     def sort(self, keys: Spans) -> Ints:
@@ -57,39 +57,39 @@ class KeyOrder(Struct, frozen=True):
         return order_keys(keys, two_part=self.by_parts)
 
     def before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
-        """Return how many of ascending `keys` are before each bound; `open_end` for null."""
+        """Return the number of ascending `keys` before each bound; `open_end` for a null bound."""
         found = search_sorted(keys, bounds, two_part=self.by_parts)
         return np.where(bounds.sizes < 0, open_end, found)
 
 
 class Since(Struct, frozen=True):
-    """The LSNs from which on replay puts nodes into slots: those of the nodes above.
+    """The LSNs from which replay puts nodes into slots: those of the replayed nodes above.
 
     Attributes:
-        last_lsn: int64; of the newest version above that the last pass has replayed, NULL_LSN for
+        last_lsn: int64; LSN of the newest version above that the last pass replayed, NULL_LSN for
             none.
-        first_lsn: int64; the same of the pass before, NEVER where that did not see the slot.
+        first_lsn: int64; the same for the pass before, NEVER if that pass did not see the slot.
     """
 
     last_lsn: Ints
     first_lsn: Ints
 
     def take(self, rows: Ints) -> Since:
-        """Return some of them."""
+        """Select rows by an index array."""
         return Since(self.last_lsn[rows], self.first_lsn[rows])
 
 
 NEVER = 1 << 62
-"""More than any LSN."""
+"""A number above any LSN."""
 
 
 class Slot(Struct, frozen=True):
     """Slots of upper nodes, as replay sees them.
 
     Attributes:
-        lsn: int64; of the version that each names.
-        since: from which on versions count.
-        low, high: the keys for which each stands, from low on and below high; null where open.
+        lsn: int64; LSN of the version that each slot names.
+        since: LSNs from which versions count.
+        low, high: key range [low, high) of each slot; a null bound is open.
     """
 
     lsn: Ints
@@ -99,14 +99,13 @@ class Slot(Struct, frozen=True):
 
 
 class _Newest(Struct, frozen=True):
-    """The newest LSN in any range of keys within a group of nodes.
+    """A table of the newest LSN in any range of keys within a group of nodes.
 
     Attributes:
-        group: int64, ascending; each once.
+        group: int64, distinct groups, ascending.
         place: int64, ascending; `group index * width + rank of the key` of each node.
-        width: more than the highest rank.
-        newest_of: int64 arrays; in the i-th the newest LSN of each node and those after it, 2**i
-            in all.
+        width: a number above the highest rank.
+        newest_of: int64 arrays; the i-th holds the newest LSN of each 2**i consecutive nodes.
     """
 
     group: Ints
@@ -116,7 +115,7 @@ class _Newest(Struct, frozen=True):
 
     @classmethod
     def of(cls, groups: Ints, ranks: Ints, lsns: Ints) -> _Newest:
-        """Build the table; all arguments are of one length."""
+        """Build the table; all arguments have the same length."""
         group, index = np.unique(groups, return_inverse=True)
         width = len(groups) + 1
         place = index.astype(np.int64) * width + ranks
@@ -151,10 +150,10 @@ class Replayed(Struct, frozen=True, dict=True):
     Attributes:
         lsn: int64.
         node_id: int64.
-        level: int64; as in the log, without what marks the tree.
-        key: identifier keys; null where a node has none.
-        order: how keys are compared.
-        is_twice: the engine goes over them twice.
+        level: int64; as logged, without the bits that mark the tree.
+        key: identifier keys; null for a node that has none.
+        order: order of the keys.
+        is_twice: True if the engine replays them twice.
     """
 
     lsn: Ints
@@ -175,11 +174,11 @@ class Replayed(Struct, frozen=True, dict=True):
         """Decide which version of each node is in its slot after the replay.
 
         Args:
-            node_ids: int64 (n,); of the nodes that the slots name.
-            slots: of the same length.
+            node_ids: int64 (n,); ids of the nodes that the slots name.
+            slots: these n slots.
 
         Returns:
-            The LSN of each version, int64 (n,), and from which on versions count below it.
+            The LSN of each version, int64 (n,), and the LSNs from which versions count below it.
         """
         if not self.is_twice:
             lsns = self._newest(node_ids, slots, slots.lsn, slots.since.last_lsn)
@@ -206,19 +205,20 @@ class Replayed(Struct, frozen=True, dict=True):
         return newest
 
     def newest_of_node(self, node_ids: Ints) -> Ints:
-        """Return the newest LSN of each node wherever it is; NULL_LSN of one not replayed."""
+        """Return the newest LSN of each node wherever it is; NULL_LSN if it is not replayed."""
         at = np.minimum(np.searchsorted(self._newest_ids, node_ids), len(self._newest_ids) - 1)
         return np.where(self._newest_ids[at] == node_ids, self._newest_lsns[at], NULL_LSN)
 
     def newest_at(self, level: int, slots: Slot, rows: Ints) -> Ints:
-        """Return the LSNs of nodes that come into some slots whose own nodes cannot be read.
+        """Return the LSNs of replacements for nodes that cannot be read.
 
-        Their ids are unknown, so the newest is taken whose key leads there.
+        The ids of these nodes are unknown, so each slot gets the newest node of the level whose
+        key leads there. If there is none, or keys have no known order, the slot keeps its LSN.
 
         Args:
-            level: of the nodes.
-            slots: all of them.
-            rows: int64; those that count.
+            level: level of the nodes.
+            slots: slots of one level.
+            rows: int64; rows of the slots whose nodes cannot be read.
         """
         lsns = slots.lsn[rows]
         if not len(self) or not self.order.ordered:
@@ -244,7 +244,7 @@ class Replayed(Struct, frozen=True, dict=True):
 
     @cached_property
     def _by_id(self) -> tuple[Ints, Ints]:
-        """Node ids, ascending, each once, and the LSN of the newest version of each."""
+        """Distinct node ids, ascending, and the LSN of the newest version of each."""
         order = np.lexsort((self.lsn, self.node_id))
         node_id = self.node_id[order]
         last = np.append(np.diff(node_id) != 0, True)[: len(order)]
@@ -252,7 +252,7 @@ class Replayed(Struct, frozen=True, dict=True):
 
     @cached_property
     def _usable(self) -> Ints:
-        """The rows that can be placed, in the order of their keys where that is known."""
+        """The rows that can be placed, in key order if that is known."""
         if not self.order.ordered:
             return np.arange(len(self))
         rows = np.flatnonzero(self.key.sizes >= 0)
@@ -275,6 +275,6 @@ class Replayed(Struct, frozen=True, dict=True):
 
 
 def nothing_replayed(order: KeyOrder) -> Replayed:
-    """Return no nodes."""
+    """Return a `Replayed` without nodes."""
     none = np.empty(0, np.int64)
     return Replayed(none, none, none, Spans(np.empty(0, np.uint8), none, none), order)

@@ -1,7 +1,7 @@
-"""One database's B-tree as recovery would leave it before records are undone and redone.
+"""The B-tree of one database as recovery leaves it before LNs are undone and redone.
 
-The tree is read from its root down, many nodes at once. Into each slot comes the version of the
-node that recovery puts there (`je_tools.btree.replay`).
+The tree is read from its root down, many nodes at once. Each slot gets the version of the node that
+recovery puts there (`je_tools.btree.replay`).
 
 Source: IN.fetchIN, BIN.reconstituteBIN, JE 18.3.12.
 """
@@ -38,25 +38,27 @@ from je_tools.formats.spans import Spans
 from je_tools.key_ranges import KeyRange
 
 LEVELS_MAX = 64
-"""The most levels that are believed of a tree: ten hold more records than there are."""
+"""Largest number of levels accepted in a tree; ten already hold more records than exist."""
 
 NODES_AT_ONCE = 256
-"""Nodes that are read together: enough for kernels, and some 10 MB."""
+"""Number of nodes read together: enough for kernels, and some 10 MB."""
 
 BINS_AT_ONCE = 2048
-"""The most BINs that are read together where their records' data is not: threads take turns at the
-steps of Python between kernels, so the fewer of these the better."""
+"""Largest number of BINs read together if the data of their records is not read.
+
+Threads take turns at the Python code between kernels, so larger batches are faster.
+"""
 
 _SLOTS_AT_ONCE = 1 << 19
-"""Slots that these may have together, by the size that nodes are given."""
+"""Largest number of slots in such a batch, counted by the nominal size of the nodes."""
 
 
 _NO_ID = -(1 << 63)
-"""Of no node."""
+"""An id that no node has."""
 
 
 class FaultKind(StrEnum):
-    """What is wrong with a node, or keeps it from being read."""
+    """Kinds of faults of nodes and records."""
 
     MISSING = "missing"
     DAMAGED = "damaged"
@@ -66,32 +68,32 @@ class FaultKind(StrEnum):
     WRONG_ROOT_MARK = "wrong-root-mark"
     """A root that is not marked as one, or another node that is."""
     OTHER_RANGE = "other-range"
-    """A node whose identifier key is not one of those that its place stands for."""
+    """A node whose identifier key is outside the key range of its slot."""
     NO_FULL_VERSION = "no-full-version"
     NOT_A_RECORD = "not-a-record"
     NOT_TWO_PARTS = "not-two-parts"
     """A key of a database with duplicates that does not end with the record's data."""
     SHARED = "shared"
-    """A node that another slot names too: of a tree there is one way to each."""
+    """A node that another slot names too: a tree has one path to each node."""
     OTHER_KEY = "other-key"
-    """A node with duplicates, in the form of before log version 8, that are not of the slot's."""
+    """A node of duplicates, in the form before log version 8, that belongs to another key."""
     STRAY_SLOTS = "stray-slots"
-    """A BIN has keys that its parent does not give it: a crash can leave that."""
+    """A BIN with keys outside the range that its parent gives it: a crash can leave these."""
     SPLIT_CUT_SHORT = "root-split-cut-short"
     """A root with one slot over a full node: the log ends in the middle of a split."""
     EXPIRATION_UNIT = "expiration-unit"
-    """A BIN counts expirations in another unit than it says: engines up to 18.3 did."""
+    """A BIN with expirations in another unit than it states: engines up to 18.3 wrote these."""
 
 
 class Fault(Struct, frozen=True):
-    """A node that cannot be had, or not whole.
+    """A node or record that is wrong, or cannot be read, or only in part.
 
     Attributes:
-        kind: why.
-        db_id: of the tree.
-        lsn: where the node should be.
-        parent_lsn: of the node whose slot names it; NULL_LSN for a root.
-        low, high: the range of keys that it should hold, None where it is open.
+        kind: kind of the fault.
+        db_id: id of the database.
+        lsn: LSN at which the node or record should be.
+        parent_lsn: LSN of the node whose slot names it; NULL_LSN for a root or if unknown.
+        low, high: range of keys that it should hold; None if open.
     """
 
     kind: FaultKind
@@ -103,12 +105,12 @@ class Fault(Struct, frozen=True):
 
 
 class Known(Struct):
-    """Numbers that have come before: sorted arrays, each at most half as long as the one before."""
+    """A set of numbers: sorted arrays, each at most half as long as the one before."""
 
     arrays: list[Ints] = field(default_factory=list)
 
     def first_times(self, numbers: Ints) -> Mask:
-        """Where numbers come for the first time; from then on they are known."""
+        """Return a mask of the numbers that come for the first time, and add them to the set."""
         fresh, rows = np.unique(numbers, return_index=True)
         new = np.ones(len(fresh), np.bool_)
         for array in self.arrays:
@@ -125,15 +127,15 @@ class Known(Struct):
 
 
 class _Way(Struct):
-    """How `leaf_children` goes down.
+    """Settings and state of a descent by `leaf_children`.
 
     Attributes:
-        choose: gives the children to which it goes on.
-        seen: told of the upper nodes that were read.
-        at_once: BINs that are given together.
-        with_lost: upper nodes that cannot be read are given too.
-        read, named: LSNs of these, and of all that was chosen; without them the ways through a
-            damaged tree would be more than anybody can go.
+        choose: selects the children to descend to.
+        seen: called with the upper nodes that were read; None for nothing.
+        at_once: largest number of BINs to yield together.
+        with_lost: True to yield unreadable upper nodes too.
+        read, named: LSNs of the upper nodes read, and of all children chosen. Each node is visited
+            once, since the number of paths through a damaged tree may be exponential.
     """
 
     choose: Callable[[Children], Children]
@@ -145,14 +147,14 @@ class _Way(Struct):
 
 
 class Children(Struct, frozen=True):
-    """Nodes that are named but not read, in the order of their keys.
+    """Nodes that slots name, not yet read, in key order.
 
     Attributes:
         lsn, parent_lsn: int64.
-        low, high: the keys that each may hold, from low on and below high; null where open.
-        since: from which LSN on recovery puts nodes there.
-        is_lone: bool; whether it is the only child of the root.
-        level: of all of them; 0 for a root, whose level is not known before it is read.
+        low, high: key range [low, high) of each; a null bound is open.
+        since: LSNs from which recovery puts nodes there.
+        is_lone: bool; True for the only child of the root.
+        level: level of all of them; 0 for a root, whose level is unknown until it is read.
     """
 
     lsn: Ints
@@ -167,7 +169,7 @@ class Children(Struct, frozen=True):
         return len(self.lsn)
 
     def take(self, keep: Mask | Ints | slice) -> Children:
-        """Some of them."""
+        """Select rows by a mask, by an index array in its order, or by a slice."""
         rows = np.arange(len(self))[keep]
         return Children(
             self.lsn[rows],
@@ -186,7 +188,7 @@ class Children(Struct, frozen=True):
 
 
 def joined_children(parts: Sequence[Children]) -> Children:
-    """Return the children of one level that follow each other in several columns."""
+    """Concatenate children of one level."""
     none = np.empty(0, np.int64)
     return Children(
         np.concatenate([none, *(part.lsn for part in parts)]),
@@ -203,15 +205,15 @@ def joined_children(parts: Sequence[Children]) -> Children:
 
 
 class Leaves(Struct, frozen=True):
-    """BINs in the order of their keys, deltas merged; one that cannot be had has no slots.
+    """Nodes in key order, deltas merged; a node that cannot be read has no slots.
 
     Attributes:
         nodes: one for each of `children`.
-        children: what they are by their parents' slots.
-        faults: what was wrong with them.
-        logged: the same as the log has them: first those that were named, deltas not merged, then
-            the full versions of deltas.
-        since: from which LSN on recovery puts nodes into their slots.
+        children: the nodes as described by their parents' slots.
+        faults: faults of the nodes.
+        logged: the nodes as logged: first the versions in place, deltas not merged, then the full
+            versions of the deltas.
+        since: LSNs from which recovery puts nodes into their slots.
     """
 
     nodes: Nodes
@@ -222,26 +224,27 @@ class Leaves(Struct, frozen=True):
 
 
 def at_once_below(nodes: Nodes, most: int) -> int:
-    """How many children of nodes are read together: fewer than `most` where nodes are large."""
+    """Return the number of children to read together: fewer than `most` if nodes are large."""
     return min(most, max(_SLOTS_AT_ONCE // max(int(nodes.max_entries.max(initial=1)), 1), 1))
 
 
 def bound(key: bytes | None) -> Spans:
-    """A column of one key; null where it is None."""
+    """Return a column of one key; null for None."""
     return Spans.of([key])
 
 
 class Tree(Struct, frozen=True, dict=True):
-    """How one database's nodes are read.
+    """The B-tree of one database.
 
     Attributes:
         image: the log.
-        db_id: of the database.
-        root_lsn: of the root; NULL_LSN for a database without one.
+        db_id: id of the database.
+        root_lsn: LSN of the root; NULL_LSN for a database without one.
         replayed: nodes that recovery puts into slots.
-        order: of its keys.
-        old_duplicates: one whose duplicates are in trees of their own, as before log version 8.
-        faults: what was wrong with upper nodes so far; in threads, leaves tell of theirs.
+        order: order of the keys.
+        old_duplicates: True if duplicates are in separate trees, as before log version 8.
+        faults: faults of upper nodes so far; those of BINs are in their `Leaves`, since threads
+            read these.
     """
 
     image: Image
@@ -254,23 +257,23 @@ class Tree(Struct, frozen=True, dict=True):
 
     @property
     def ordered(self) -> bool:
-        """Return whether keys are ordered by their bytes."""
+        """True if keys are ordered by their bytes."""
         return self.order.ordered
 
     @property
     def two_part(self) -> bool:
-        """Return whether the database has duplicates, in keys of two parts."""
+        """True if the database has duplicates, in two-part keys."""
         return self.order.two_part
 
     @property
     def by_parts(self) -> bool:
-        """Return whether keys are compared by their two parts."""
+        """True if keys are compared by their two parts."""
         return self.order.by_parts
 
     def are_in_range(self, leaves: Leaves) -> Mask:
-        """Which slots of BINs lie inside of what their parents give them.
+        """Return a mask of the slots of BINs that lie in the range that their parents give them.
 
-        A crash can leave others; they are stale copies, which the engine's searches never see.
+        A crash can leave others: stale copies that the engine's searches never reach.
         """
         slots = leaves.nodes.slots
         if not self.ordered or not len(slots):
@@ -284,7 +287,7 @@ class Tree(Struct, frozen=True, dict=True):
         )
 
     def slots_in_range(self, leaves: Leaves) -> tuple[Slots, list[Fault]]:
-        """The slots of BINs without those of which `are_in_range` is false."""
+        """Return the slots of BINs for which `are_in_range` is true, and the faults."""
         slots = leaves.nodes.slots
         faults = list(leaves.faults)
         inside = self.are_in_range(leaves)
@@ -295,10 +298,11 @@ class Tree(Struct, frozen=True, dict=True):
         return slots.take(inside), faults
 
     def splits_cut_short(self) -> list[Fault]:
-        """Full nodes that the engine was about to split: the log ends before it tells of that.
+        """Return faults for full nodes that the engine was about to split when the log ended.
 
-        It splits a node right after the one below took its last free slot. Engines before JE 6 log
-        it in between so that recovery takes it, later ones only what is under a new root.
+        The engine splits a node right after the one below took its last free slot. In between,
+        engines before JE 6 log the full node so that recovery uses it; later engines do so only
+        below a new root.
         """
         if self.root_lsn == NULL_LSN:
             return []
@@ -316,7 +320,7 @@ class Tree(Struct, frozen=True, dict=True):
         return faults
 
     def _keys_of_full_nodes(self) -> Spans:
-        """Keys that lead to full nodes above others, of those newer than what the tree names."""
+        """Return the identifier keys, ascending, of full upper nodes that recovery replays."""
         entries = fetch(self.image, self.replayed.lsn, check=False)
         lsns = entries.lsn[(entries.found >= Found.BAD) & (entries.type == IN_NO)]
         nodes = read_nodes(fetch(self.image, lsns))
@@ -343,16 +347,16 @@ class Tree(Struct, frozen=True, dict=True):
         at_once: int = NODES_AT_ONCE,
         with_lost: bool = False,
     ) -> Iterator[Children]:
-        """The BINs, unread, in the order of their keys.
+        """Yield the BINs, unread, in key order.
 
         Args:
-            keys: ascending; only BINs that are to hold one of these. Ignored where the order of
-                keys is not known.
-            inside: only BINs that are to hold keys of this range; ignored likewise.
-            seen: called with the nodes above as they are read.
-            at_once: BINs that are given together, at most.
-            with_lost: in the place of BINs that nobody can find give the node above them that
-                cannot be read; reading it again gives no slots, and the same faults.
+            keys: ascending; yield only BINs whose range holds one of these. Ignored if the order
+                of keys is unknown.
+            inside: yield only BINs whose range overlaps this one; ignored likewise.
+            seen: called with the upper nodes as they are read.
+            at_once: largest number of BINs to yield together.
+            with_lost: if an upper node cannot be read, yield it in place of the BINs below it.
+                Reading it again gives no slots, and the same faults.
         """
 
         def choose(children: Children) -> Children:
@@ -366,9 +370,10 @@ class Tree(Struct, frozen=True, dict=True):
             yield from self._below(self.root(), _Way(choose, seen, at_once, with_lost))
 
     def root(self) -> Children:
-        """The root, unread; there must be one."""
+        """Return the root, unread; there must be one."""
         lone, none = np.array([self.root_lsn], np.int64), np.array([NULL_LSN], np.int64)
-        # Where the engine goes twice it meets roots and others in one order.
+        # Engines that replay twice take roots and other nodes together in log order: in the first
+        # pass, nodes older than the root are lost.
         first = lone if self.replayed.is_twice else none
         since = Since(none, first)
         return Children(lone, none, bound(None), bound(None), since, np.ones(1, np.bool_), 0)
@@ -406,7 +411,7 @@ class Tree(Struct, frozen=True, dict=True):
                 yield from self._below(some, way)
 
     def _shared(self, lsns: Ints, children: Children, again: Mask) -> list[Fault]:
-        """Faults for nodes to which there is more than one way, each told once."""
+        """Return one fault for each node that is reached by more than one path."""
         found = {}
         for row in np.flatnonzero(again).tolist():
             found[int(lsns[row])] = Fault(
@@ -420,17 +425,17 @@ class Tree(Struct, frozen=True, dict=True):
         return list(found.values())
 
     def replayed_keys(self) -> Spans:
-        """Return keys that lead to all nodes that recovery replays, ascending."""
+        """Return the identifier keys of all nodes that recovery replays, ascending."""
         return self.replayed.keys()
 
     def that_hold(self, children: Children, keys: Spans) -> Mask:
-        """Which children have one of these keys in their range."""
+        """Return a mask of the children whose range holds one of these ascending keys."""
         low = self.before(keys, children.low, 0)
         high = self.before(keys, children.high, len(keys))
         return low < high
 
     def _that_meet(self, children: Children, inside: KeyRange) -> Mask:
-        """Which children may hold keys of a range."""
+        """Return a mask of the children that may hold keys of a range."""
         meets = np.ones(len(children), np.bool_)
         if inside.low is not None:
             meets &= self.before(bound(inside.low), children.high, 1) > 0
@@ -439,21 +444,21 @@ class Tree(Struct, frozen=True, dict=True):
         return meets
 
     def in_range(self, keys: Spans, inside: KeyRange) -> Mask:
-        """Which keys lie in a range."""
+        """Return a mask of the keys that lie in a range."""
         both = joined_spans([bound(inside.low), bound(inside.high)])
         low, high = both.take(np.array([0])), both.take(np.array([1]))
         first = np.array([0, len(keys)], np.int64)
         return within(keys, first, low, high, two_part=self.by_parts)
 
     def before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
-        """Return how many of ascending `keys` are before each bound; `open_end` for null."""
+        """Return the number of ascending `keys` before each bound; `open_end` for a null bound."""
         return self.order.before(keys, bounds, open_end)
 
     def children_of(self, upper: Leaves) -> Children:
-        """Return the children of some upper nodes, with the ranges of keys that lead to them.
+        """Return the children of some upper nodes, with their key ranges.
 
-        The first slot of a node stands for all keys below the second. What lies outside of the
-        node's own range leads nowhere: after a crash a node may have such slots.
+        The first slot of a node stands for all keys below the second. Ranges are clamped to that of
+        the node: a crash can leave slots outside of it, which no search reaches.
         """
         nodes, parents = upper.nodes, upper.children
         slots, owner = nodes.slots, nodes.slot_node
@@ -478,9 +483,9 @@ class Tree(Struct, frozen=True, dict=True):
         )
 
     def _clamped(self, nodes: Nodes, parents: Children) -> Ints:
-        """Return for each slot the row of its key, or of the bound of its node if it is outside.
+        """Return the row of each slot's key, or of the bound of its node if the key is outside.
 
-        Rows are those of the slots' keys, then the lower bounds of the nodes, then the upper ones.
+        Rows count the keys of the slots, then the lower bounds of the nodes, then the upper bounds.
         """
         n, owner = len(nodes.slots), nodes.slot_node
         rows = np.arange(n)
@@ -496,7 +501,10 @@ class Tree(Struct, frozen=True, dict=True):
         return np.where(to_high, rows, n + len(parents) + owner)
 
     def read(self, children: Children) -> Leaves:
-        """Read nodes; safe in any thread. Where the level is not known it is that of the root."""
+        """Read nodes, deltas merged; safe in any thread.
+
+        If the level of `children` is 0, it is taken from the first node, the root.
+        """
         logged, found, since = self.in_place(children)
         nodes, no_full, fulls = self._with_full(logged)
         level = nodes.level & LEVEL_MASK
@@ -512,11 +520,11 @@ class Tree(Struct, frozen=True, dict=True):
     def in_place(self, children: Children) -> tuple[Nodes, npt.NDArray[np.uint8], Since]:
         """Read the nodes that replay leaves in slots, deltas not merged.
 
-        Where a node cannot be read its id is unknown. Then the newest version of its level whose
-        identifier key leads there is taken, if there is one: the engine would not open the log.
+        If a node cannot be read, its id is unknown and the engine would not open the log. Then the
+        newest node of its level whose identifier key leads there takes its place, if there is one.
 
         Returns:
-            The nodes, a `Found` of each, and from which LSN on nodes come into their slots.
+            The nodes, a `Found` of each, and the LSNs from which nodes come into their slots.
         """
         nodes, found = self._logged(children.lsn)
         if children.level == 0 or not len(self.replayed):
@@ -535,15 +543,15 @@ class Tree(Struct, frozen=True, dict=True):
         return nodes, found, since
 
     def _logged(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8]]:
-        """Read nodes as the log has them, and a `Found` of each."""
+        """Return nodes as logged, and a `Found` of each."""
         entries = fetch(self.image, lsns)
         return read_nodes(entries), entries.found
 
     def newest_whole(self, lsns: Ints) -> tuple[Nodes, npt.NDArray[np.uint8], Mask]:
-        """Read nodes of the trees of old duplicates, of each the newest version, deltas merged.
+        """Read the newest versions of nodes in trees of old duplicates, deltas merged.
 
         Returns:
-            The nodes, a `Found` of each, and which lack their full version.
+            The nodes, a `Found` of each, and a mask of those that lack their full version.
         """
         logged, found = self._logged(lsns)
         if len(self.replayed):
@@ -556,7 +564,12 @@ class Tree(Struct, frozen=True, dict=True):
         return whole, found, no_full
 
     def _with_full(self, nodes: Nodes) -> tuple[Nodes, Mask, Nodes]:
-        """Deltas with the slots of their full versions, which of those cannot be had, and those."""
+        """Merge deltas with their full versions.
+
+        Returns:
+            The nodes, a mask of the deltas whose full version cannot be read, and the full
+            versions.
+        """
         deltas = np.flatnonzero(nodes.is_delta)
         missing = np.zeros(len(nodes), np.bool_)
         if not len(deltas):
@@ -564,7 +577,7 @@ class Tree(Struct, frozen=True, dict=True):
         full_lsns = self._own_fulls(nodes.last_full_lsn[deltas], nodes.node_id[deltas])
         fulls = read_nodes(fetch(self.image, full_lsns))
         usable = fulls.good & ~fulls.is_delta & (fulls.db_id == nodes.db_id[deltas])
-        # Deltas of the old form do not say of which node they are.
+        # Deltas of the old form do not hold the id of their node.
         node_ids = nodes.node_id[deltas]
         usable &= (node_ids == 0) | (node_ids == fulls.node_id)
         of_delta = np.full(len(nodes), -1, np.int64)
@@ -574,9 +587,10 @@ class Tree(Struct, frozen=True, dict=True):
         return whole, missing, fulls
 
     def _own_fulls(self, full_lsns: Ints, node_ids: Ints) -> Ints:
-        """LSNs of full versions, each for one delta, which is of that node if any is; else null.
+        """Return the LSN of the full version of each delta, no LSN twice; NULL_LSN for the others.
 
-        What is damaged may name one often.
+        Damaged deltas may name the same full version. It goes to a delta of the same node if there
+        is one.
         """
         distinct, place = np.unique(full_lsns, return_inverse=True)
         if len(distinct) == len(full_lsns):
@@ -590,10 +604,10 @@ class Tree(Struct, frozen=True, dict=True):
         return own
 
     def wrong_root_marks(self, leaves: Leaves) -> Mask:
-        """Return which nodes are a root without the mark of one, or have it and are none.
+        """Return a mask of the roots without a root mark, and of other nodes with one.
 
         A crash between the two steps of a root's split leaves the old root, with its mark, as the
-        only child of the new one.
+        only child of the new one. That is not wrong.
         """
         nodes, children = leaves.nodes, leaves.children
         marked = nodes.booleans & IS_ROOT != 0
@@ -602,7 +616,7 @@ class Tree(Struct, frozen=True, dict=True):
         return wrong
 
     def wrong_identifiers(self, leaves: Leaves) -> Mask:
-        """Return which nodes have an identifier key that their parents' slots lead elsewhere."""
+        """Return a mask of the nodes whose identifier key is outside the range of their slot."""
         keys, children = leaves.nodes.identifier_key, leaves.children
         if not self.ordered:
             return np.zeros(len(keys), np.bool_)
@@ -617,7 +631,7 @@ class Tree(Struct, frozen=True, dict=True):
         return wrong
 
     def _contradictions(self, leaves: Leaves) -> list[Fault]:
-        """Return faults of nodes that say of themselves what does not fit their place.
+        """Return faults of nodes that contradict their place in the tree.
 
         Their records are read all the same.
         """
@@ -649,7 +663,7 @@ class Tree(Struct, frozen=True, dict=True):
             else:
                 kind = FaultKind.NO_FULL_VERSION if no_full[row] else FaultKind.WRONG_LEVEL
             faults.append(self._fault(kind, leaves, row))
-        # Engines up to 18.3 go on with what the delta says when they merge it.
+        # Engines up to 18.3 keep the unit of the delta when they merge it.
         wrong_unit = nodes.has_wrong_unit | nodes.have_other_unit(leaves.logged[0].booleans)
         units = np.flatnonzero(wrong_unit & ~troubled)
         return faults + [

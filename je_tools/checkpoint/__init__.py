@@ -1,1 +1,1 @@
-"""A checkpoint without the engine: recovered trees, descriptors, the engine's own records."""
+"""Checkpoints without the engine: recovered trees, descriptors and internal database records."""

@@ -1,4 +1,4 @@
-"""A checkpoint, planned or written, and the cutting of what a crash has left behind the log.
+"""Checkpoints on disk: plan or write one, and cut off what a crash has left after the log.
 
 Source: RecoveryManager.findEndOfLog, FileManager.truncateLog, JE 18.3.12.
 """
@@ -50,22 +50,22 @@ from je_tools.writing.session import Session, check_whole, look_at
 Tell = Callable[[Snapshot], None]
 
 NATIVE_VERSIONS = (8, 17)
-"""Log versions of which the project's tests have the engine judge what is written."""
+"""Log versions for which the project's tests let the engine check what is written."""
 
 _VERSION_MIN = 8
 _HELD_MAX = 8 << 20
 _AMPLE = 2
-"""A checkpoint has fewer bytes than so many times the log, which has all nodes that it writes."""
+"""A checkpoint is smaller than this multiple of the log, which has all nodes that it writes."""
 
 
 class Orders(Struct, frozen=True):
-    """What is asked for.
+    """Options of a checkpoint.
 
     Attributes:
-        cuts: also cut off what is behind the end of the log, as recovery does.
-        file_max: bytes of a file; None for what the environment says.
-        to_lsn: cut back to the entry there; None for the end of the log.
-        force: also cut off what a replication group has committed.
+        cuts: True to cut off what follows the end of the log, as recovery does.
+        file_max: maximum size of a file in bytes; None for the environment's setting.
+        to_lsn: LSN of the last entry to keep; None for the end of the log.
+        force: True to cut off even what a replication group has committed.
     """
 
     cuts: bool = False
@@ -75,15 +75,15 @@ class Orders(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What is written, or would be.
+    """Result of a checkpoint that is written or planned.
 
     Attributes:
-        checkpoint: None where none is needed.
+        checkpoint: None if none is needed.
         cut_size: bytes that are cut off the last file.
         set_aside: names of files that are renamed.
-        removed: names of files that are taken out of the log, as they lie behind its end.
-        journal_no: of the undo journal; None where nothing was written in place.
-        compared: the records of the log before and after; None where nothing was written.
+        removed: names of files that are removed because they follow the end of the log.
+        journal_no: number of the undo journal; None if nothing was written in place.
+        compared: comparison of the records before and after; None if nothing was written.
     """
 
     checkpoint: Checkpoint | None
@@ -95,26 +95,26 @@ class Outcome(Struct, frozen=True):
 
     @property
     def changes(self) -> bool:
-        """Whether anything is written, cut or renamed."""
+        """True if anything is written, cut, renamed or removed."""
         return self.checkpoint is not None or bool(self.cut_size or self.set_aside or self.removed)
 
 
 NOTHING = Outcome(None, 0, ())
-"""What is written to a log that needs nothing."""
+"""Result for a log that needs nothing."""
 
 
 def plan_checkpoint(snapshot: Snapshot, orders: Orders) -> Outcome:
-    """What would be written.
+    """Return what a checkpoint would write.
 
     Raises:
-        RefusedError: nothing can be.
-        InputError: the log is of a version that is only read.
+        RefusedError: it cannot be written.
+        InputError: the log version can only be read.
     """
     return _write(snapshot, orders, None) if has_work(snapshot, orders) else NOTHING
 
 
 def is_written_in_place(snapshot: Snapshot) -> bool:
-    """Whether the log is of a version of which more than copies are written."""
+    """Return True if logs of this version are written in place, and not only as copies."""
     return snapshot.end.files[-1].version in NATIVE_VERSIONS
 
 
@@ -128,28 +128,28 @@ def apply_checkpoint(
     meet: Callable[[Holder], None] | None = None,
     disk: Disk | None = None,
 ) -> tuple[Snapshot, Outcome]:
-    """Write a checkpoint in place, with the engine's lock held, and an undo journal.
+    """Write a checkpoint in place, with the engine's lock held and an undo journal.
 
-    Where nobody may write the directory the lock cannot be had, and a log that needs nothing needs
-    none.
+    In a directory without write permission the lock is not available, but a log that needs nothing
+    does not need it.
 
     Args:
-        home: the environment.
-        scanner: how it is read.
-        orders: what is asked for.
-        now_ms: the time.
-        tell: told of the log as it will be, when it is known that this can be had, and before
-            anything is written.
-        meet: told of each who has the environment open to read, which keeps nobody from writing.
-        disk: that is written to.
+        home: directory of the environment.
+        scanner: scanner for reading the log.
+        orders: options.
+        now_ms: current time.
+        tell: called with the log as it will be, once it is known that the options can be met, and
+            before anything is written.
+        meet: called for each reader that has the environment open; readers do not prevent writing.
+        disk: disk that is written to.
 
     Returns:
-        The log as it was, and what was written.
+        The log as it was, and the result.
 
     Raises:
-        RefusedError: the environment is in use, or what is to be written cannot be.
+        RefusedError: the environment is in use, or the checkpoint cannot be written.
         InputError: there is no environment, or nothing in it leads to records.
-        StoppedError: a file became shorter meanwhile.
+        StoppedError: a file shrank meanwhile.
     """
     if not is_writable(home):
         resting = _at_rest(open_environment([home]), scanner, orders, now_ms, tell)
@@ -194,21 +194,21 @@ def apply_to_copy(
     now_ms: int,
     tell: Tell | None = None,
 ) -> tuple[Snapshot, Outcome]:
-    """Write a checkpoint to a copy of an environment, which gets its name when that is done.
+    """Write a checkpoint to a copy of an environment, which gets its name when it is complete.
 
-    What cannot be written is refused before anything is copied. A log that needs nothing is copied
-    as it is.
+    If the checkpoint cannot be written, nothing is copied. A log that needs nothing is copied as it
+    is.
 
     Args:
         environment: the original, which stays as it is.
-        target: the copy's name.
+        target: path of the copy.
         scanner, orders, now_ms, tell: as for `apply_checkpoint`.
 
     Returns:
         As `apply_checkpoint`.
 
     Raises:
-        RefusedError: the copy cannot be made, or what is to be written cannot be.
+        RefusedError: the copy cannot be made, or the checkpoint cannot be written.
         InputError, StoppedError: as `apply_checkpoint`.
     """
     check_output(target, environment)
@@ -236,14 +236,14 @@ def apply_to_copy(
 
 
 def is_writable(home: Path) -> bool:
-    """Whether files may be made in a directory."""
+    """Return True if files may be created in a directory."""
     return os.access(home, os.W_OK | os.X_OK)
 
 
 def _at_rest(
     environment: Environment, scanner: Scanner, orders: Orders, now_ms: int, tell: Tell | None
 ) -> Snapshot | None:
-    """The log, where it needs nothing."""
+    """Return the log if it needs nothing, else None."""
     orders = _without_a_second_cut(environment, scanner, orders)
     with held_snapshot(
         environment, scanner, now_ms=now_ms, to_lsn=orders.to_lsn, as_member=True
@@ -256,22 +256,22 @@ def _at_rest(
 
 
 def _without_a_second_cut(environment: Environment, scanner: Scanner, orders: Orders) -> Orders:
-    """What is left to be done where the log was cut back to the same point before."""
+    """Drop `to_lsn` if the log was already cut back to that entry."""
     if orders.to_lsn is not None and was_cut_there(environment, scanner, orders.to_lsn):
         return replace(orders, to_lsn=None)
     return orders
 
 
 def has_work(snapshot: Snapshot, orders: Orders) -> bool:
-    """Whether anything is to be written, of a log whose version may be written to a copy.
+    """Return True if anything has to be written, in place or to a copy.
 
     Args:
-        snapshot: the log; up to the point to which it is to be cut back, of which then all is read.
-        orders: what is asked for.
+        snapshot: the log; with `to_lsn`, only up to that entry, and all its records are then read.
+        orders: options.
 
     Raises:
-        RefusedError: it cannot be, or the engine would not open the log.
-        InputError: the log is of a version that is only read.
+        RefusedError: it cannot be written, or the engine would not open the log.
+        InputError: the log version can only be read.
     """
     check_openable(snapshot)
     if orders.to_lsn is not None:
@@ -318,9 +318,9 @@ def _write_and_check(snapshot: Snapshot, orders: Orders, session: Session, home:
 
 
 def _check(before: Snapshot, checkpoint: Checkpoint, home: Path) -> Compared:
-    """Read the log anew: it must end at rest with this checkpoint, and have the same records."""
+    """Check that the log, read again, is at rest with this checkpoint and has the same records."""
     environment = open_environment([home])
-    # One thread is enough for what was written, and what was read before is still there.
+    # One thread is enough for what was written; the rest is still in the page cache.
     scanner = replace(before.scanner, threads=1, progress=None)
     with held_snapshot(environment, scanner, now_ms=before.now_ms, as_member=True) as after:
         is_at_rest = after.checkpoint.end_lsn == checkpoint.end_lsn and not after.refusals
@@ -361,7 +361,7 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
             session.cut(end.files[-1].file_no, end.next_offset)
         for mark in lacking_marks(snapshot):
             session.flip_bits(mark.file_no, mark.offset, mark.old, mark.new)
-        # Behind the end of a checkpoint nobody would miss them.
+        # Marks come first: once the checkpoint has ended, recovery no longer sets missing ones.
         session.sync()
 
     held = _Held(session, cut, end.cut_size)
@@ -381,9 +381,9 @@ def _write(snapshot: Snapshot, orders: Orders, session: Session | None) -> Outco
 
 
 def _check_room(snapshot: Snapshot, settings: Settings, session: Session) -> None:
-    """Make sure that there is room for all of a checkpoint, before any of it is written.
+    """Check that there is room for the whole checkpoint, before any of it is written.
 
-    That takes making it twice, so it is done where the room might be too little.
+    This makes the checkpoint twice, so it is done only if room may be short.
     """
     if session.least_room()[1] >= _AMPLE * snapshot.environment.size:
         return
@@ -392,17 +392,19 @@ def _check_room(snapshot: Snapshot, settings: Settings, session: Session) -> Non
 
 
 def _settings(snapshot: Snapshot, orders: Orders) -> Settings:
-    """As asked, or as je.properties says."""
+    """Return the settings from the options or from je.properties."""
     stated = read_settings(Path(snapshot.environment.name))
     file_max = _file_max(snapshot, orders, stated)
     return Settings(file_max, time.time_ns() // 1_000_000, stated.number(BIN_DELTA))
 
 
 def _file_max(snapshot: Snapshot, orders: Orders, settings: Properties) -> int:
-    """Bytes of a file: as asked, as je.properties says, or as the largest file that is there.
+    """Return the maximum size of a file, from the options or je.properties.
+
+    Without either it is the size of the largest file, but at least the engine's default.
 
     Raises:
-        RefusedError: je.properties says what the engine does not take.
+        RefusedError: je.properties has a value that the engine rejects.
     """
     if orders.file_max is not None:
         return orders.file_max
@@ -419,10 +421,10 @@ def _file_max(snapshot: Snapshot, orders: Orders, settings: Properties) -> int:
 
 
 class _Held:
-    """Takes what is to be appended, and holds the first of it back to know whether it fits.
+    """An `Emit` that buffers the first bytes until they are known to fit.
 
-    What is met in the trees until then, and cannot be written, leaves the log as it was: nothing is
-    cut before either.
+    If a tree that cannot be written is found before then, the log stays as it was: nothing is cut
+    before either.
     """
 
     def __init__(
@@ -443,7 +445,7 @@ class _Held:
             self.let_go()
 
     def let_go(self) -> None:
-        """Append what is held."""
+        """Append the buffered bytes; the first call cuts the log before."""
         if self._session is None:
             return
         cut, self._cut = self._cut, None

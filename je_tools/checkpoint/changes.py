@@ -1,4 +1,4 @@
-"""What a checkpoint puts into the slots of a tree: what undo and redo say, and what it has written.
+"""Changes to the slots of a tree: by undo and redo, and by what a checkpoint has written.
 
 Source: RecoveryManager.redo, abortUndo, BIN.insertEntry, JE 7.5.11 and 18.3.12.
 """
@@ -40,8 +40,8 @@ class Written(Struct, frozen=True):
     """An entry that this checkpoint has written.
 
     Attributes:
-        lsn: of it.
-        size: of it, header and all, in bytes.
+        lsn: its LSN.
+        size: its size with the header, in bytes.
     """
 
     lsn: int
@@ -52,11 +52,11 @@ class Changes(Struct, frozen=True):
     """Keys of a database whose slots change, each once.
 
     Attributes:
-        key: in the order of the database's keys.
-        outcome: uint8, an `Outcome`.
-        lsn: int64; of the LN that the outcome speaks of.
-        size: int64; of that LN where this checkpoint has written it, 0 where the log has it.
-        is_pending: bool; a deletion by a transaction that goes on, which has a slot until it ends.
+        key: in the key order of the database.
+        outcome: uint8; an `Outcome`.
+        lsn: int64; LSN of the LN to which the outcome refers.
+        size: int64; size of that LN if this checkpoint has written it, 0 if the log has it.
+        is_pending: bool; deletion by a transaction that stays open; it has a slot until that ends.
     """
 
     key: Spans
@@ -70,8 +70,8 @@ class Changes(Struct, frozen=True):
 
     @classmethod
     def of_overlay(cls, overlay: Overlay) -> Changes:
-        """What undo and redo say."""
-        # As large as the overlay is, what is the same for all takes no memory.
+        """Build the changes of undo and redo."""
+        # The overlay may be large; a broadcast constant takes no memory.
         size = np.broadcast_to(np.int64(0), len(overlay))
         return cls(
             overlay.key,
@@ -83,7 +83,7 @@ class Changes(Struct, frozen=True):
 
     @classmethod
     def of(cls, snapshot: Snapshot, tree: Tree) -> Changes:
-        """What recovery changes in a database of an environment, and what has to stay pending."""
+        """Build the changes that recovery makes in a database, with the deletions left pending."""
         changes = cls.of_overlay(snapshot.overlay(tree.db_id))
         if not snapshot.kept_txns:
             return changes
@@ -92,17 +92,17 @@ class Changes(Struct, frozen=True):
 
     @property
     def has_slot(self) -> Mask:
-        """Which keys have a slot."""
+        """Mask of the keys that have a slot."""
         there: Mask = (self.outcome != Outcome.NO_RECORD) | self.is_pending
         return there
 
     def with_pending(self, key: Spans, lsn: Ints, tree: Tree) -> Changes:
-        """The same and deletions by transactions that go on.
+        """Add deletions by transactions that stay open.
 
         Args:
-            key: of each, once, in the order of the database's keys.
-            lsn: int64; of the LN that deletes it.
-            tree: of the database.
+            key: deleted keys, each once, in the key order of the database.
+            lsn: int64; LSN of the LN that deletes each.
+            tree: tree of the database.
         """
         if not len(key):
             return self
@@ -122,7 +122,7 @@ class Changes(Struct, frozen=True):
         )
 
     def with_written(self, written: Mapping[bytes, Written | None]) -> Changes:
-        """The same and what was written since, or removed (None); for databases of the engine."""
+        """Add what was written or removed (None) since; for internal databases."""
         if not written:
             return self
         keys = list(written)
@@ -143,11 +143,11 @@ class Changes(Struct, frozen=True):
         )
 
     def slots(self, tree: Tree, rows: Ints) -> Slots:
-        """The slots of some changes.
+        """Return the slots of some changes.
 
         Args:
-            tree: of the database.
-            rows: int64; which changes, all of such as have a slot.
+            tree: tree of the database.
+            rows: int64; rows of the changes, each of which must have a slot.
         """
         slots = Slots.of_keys(self.key.take(rows))
         slots.lsn[:] = self.lsn[rows]
@@ -156,7 +156,7 @@ class Changes(Struct, frozen=True):
         _fill_abort_versions(tree, back, slots)
         logged = np.flatnonzero(self.size[rows] == 0)
         entries = fetch(tree.image, slots.lsn[logged])
-        # An abort version whose file is gone is what the LN that replaced it has kept.
+        # If the file of an abort version is gone, the copy in the LN that replaced it is used.
         good = np.flatnonzero(entries.good)
         _fill_from_lns(tree, entries.take(good), logged[good], slots)
         slots.state[self.is_pending[rows]] |= PENDING_DELETED
@@ -164,7 +164,7 @@ class Changes(Struct, frozen=True):
 
 
 def _pending(snapshot: Snapshot, tree: Tree) -> tuple[Spans, Ints]:
-    """Keys of which the newest LN is a deletion by a transaction that goes on, and its LSN."""
+    """Return the keys whose newest LN is a deletion that stays open, and the LSN of that LN."""
     lns = snapshot.interval.lns.take(snapshot.changes(tree.db_id))
     keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
     order, is_new = group_keys(keys, two_part=tree.by_parts)
@@ -180,7 +180,7 @@ def _pending(snapshot: Snapshot, tree: Tree) -> tuple[Spans, Ints]:
 
 
 def _fill_from_lns(tree: Tree, entries: Entries, rows: Ints, slots: Slots) -> None:
-    """Slots as their LNs say."""
+    """Fill slots from their LNs."""
     slots.logged_size[rows] = entries.size
     slots.state[rows], slots.data_size[rows] = 0, -1
     for column in (slots.vlsn, slots.expires_ms, slots.created_ms, slots.modified_ms):
@@ -205,7 +205,7 @@ def _fill_from_lns(tree: Tree, entries: Entries, rows: Ints, slots: Slots) -> No
 
 
 def _fill_abort_versions(tree: Tree, rows: Ints, slots: Slots) -> None:
-    """Slots as undone LNs have kept what they replaced."""
+    """Fill slots with the replaced versions that undone LNs hold."""
     entries = fetch(tree.image, slots.lsn[rows])
     for family in _FAMILIES:
         wanted = np.flatnonzero(entries.is_family(family))

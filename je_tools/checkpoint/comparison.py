@@ -1,9 +1,9 @@
-"""The comparison of a written checkpoint with the log before it, record by record.
+"""Comparison of a written checkpoint with the log before it, record by record.
 
-Both trees of a database name mostly the same bottom nodes. A node at the same LSN is the same
-bytes, and its records are the same if nothing else decides on them: it stands for the same keys,
-and neither undo, redo nor replay touches it. So only the records of the other nodes are read,
-through both trees, and their digests compared.
+Both trees of a database refer mostly to the same bottom nodes. A node at the same LSN has the same
+bytes. Its records are the same if it also stands for the same keys, and neither undo, redo nor
+replay touches it. So only the records of the other nodes are read, through both trees, and their
+digests compared.
 
 Source: the project's own; `je_tools.checkpoint.run` says what a checkpoint writes.
 """
@@ -25,12 +25,12 @@ from je_tools.snapshot import ID_DB, NAME_DB, Database, Snapshot
 
 
 class Compared(Struct, frozen=True):
-    """The result of a comparison.
+    """Result of a comparison.
 
     Attributes:
         database_count: databases whose records were compared.
         record_count: records that were read through both trees.
-        shared_node_count: bottom nodes that both trees name, of which nothing was read.
+        shared_node_count: bottom nodes that both trees refer to and that are not read.
         different: databases whose records are not the same, or that only one side has.
     """
 
@@ -41,7 +41,7 @@ class Compared(Struct, frozen=True):
 
 
 class _Digest:
-    """A digest of records in their order, however they are cut into batches."""
+    """A digest of records in order, independent of their division into batches."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -49,7 +49,7 @@ class _Digest:
 
     def add(self, records: Records) -> None:
         """Add the records that follow."""
-        # Expirations are not compared: a checkpoint mends those that lost their unit.
+        # Expirations are not compared: a checkpoint repairs those that lost their unit.
         numbers = (records.key.sizes, records.data.sizes, records.lsn)
         self._parts[0].update(np.stack(numbers, axis=1).tobytes())
         self._parts[1].update(records.key.packed().data.data)
@@ -65,9 +65,9 @@ class _Side(Struct, frozen=True):
     """A database before the checkpoint, or after it.
 
     Attributes:
-        snapshot, database, tree: it.
+        snapshot, database, tree: the database in its log.
         nodes: its bottom nodes, unread.
-        untouched: which of them neither replay nor undo nor redo touches.
+        untouched: bool; the nodes that neither replay nor undo nor redo touches.
     """
 
     snapshot: Snapshot
@@ -105,10 +105,10 @@ def compare_records(before: Snapshot, after: Snapshot, written: Container[str]) 
     Args:
         before: the log as recovery would have left it.
         after: the log with the checkpoint.
-        written: names of the engine's own databases that the checkpoint makes or changes.
+        written: names of the internal databases that the checkpoint creates or changes.
 
     Raises:
-        StoppedError: a file became shorter meanwhile.
+        StoppedError: a file shrank meanwhile.
     """
     old, new = (_named(snapshot, written) for snapshot in (before, after))
     different = [_text(*each) for each in sorted(old.keys() ^ new.keys())]
@@ -142,7 +142,7 @@ def _text(name: str, db_id: int) -> str:
 
 
 def _is_whole(before: Snapshot, old: Database, after: Snapshot, new: Database) -> bool:
-    """Return whether both sides have the same root and nothing to do below it."""
+    """Return True if both sides have the same root and nothing to do below it."""
     idle = all(
         not len(snapshot.tree(database).replayed) and not len(snapshot.overlay(database.db_id))
         for snapshot, database in ((before, old), (after, new))
@@ -151,7 +151,7 @@ def _is_whole(before: Snapshot, old: Database, after: Snapshot, new: Database) -
 
 
 def _shared(ones: _Side, others: _Side) -> tuple[Mask, Mask]:
-    """Return which nodes are at the same LSN and for the same keys in both, each mask of one."""
+    """Return for each side a mask of the nodes that both share, untouched and for the same keys."""
     old, new = ones.nodes, others.nodes
     of_new = np.zeros(len(new), np.bool_)
     if not len(new):

@@ -1,4 +1,4 @@
-"""What may be cut off a log, and what that takes away.
+"""Truncation of a log: which bytes may be cut, and which commits they hold.
 
 Source: DbTruncateLog, VLSNIndex and TxnCommit's dtvlsn, JE 18.3.12.
 """
@@ -23,17 +23,17 @@ from je_tools.scan import Scanner
 from je_tools.snapshot import Snapshot
 
 INVOKER = "je-tools"
-"""What checkpoints of ours say of who wrote them."""
+"""Invoker in the checkpoints that je-tools writes."""
 
 
 class Acknowledged(Struct, frozen=True):
-    """Commits of the group behind the end of a log.
+    """Commits of the replication group after the end of a log.
 
     Attributes:
-        entry_count: entries of the group, Commits and others.
-        commit_count: all of them.
-        durable_count: those that a majority has, as later Commits say.
-        dtvlsn: up to which VLSN it has them; 0 where nothing is known.
+        entry_count: number of entries of the group, Commits and others.
+        commit_count: number of Commits.
+        durable_count: number of Commits that a majority has, according to later Commits.
+        dtvlsn: last VLSN that a majority has; 0 if unknown.
     """
 
     entry_count: int
@@ -43,18 +43,18 @@ class Acknowledged(Struct, frozen=True):
 
 
 def files_behind(snapshot: Snapshot) -> tuple[LogFile, ...]:
-    """Files behind the one in which the log ends."""
+    """Return the files after the one in which the log ends."""
     last = snapshot.end.files[-1].file_no
     return tuple(file for file in snapshot.environment.files if file.file_no > last)
 
 
 def was_cut_there(environment: Environment, scanner: Scanner, to_lsn: int) -> bool:
-    """Whether a log was cut back to an entry before: all behind that is a checkpoint of ours.
+    """Return True if a log was already cut back to an entry: only our checkpoint follows it.
 
     Args:
         environment: the log.
-        scanner: how it is read.
-        to_lsn: of the entry.
+        scanner: scanner for reading the log.
+        to_lsn: LSN of the entry.
     """
     scanner = replace(scanner, progress=None)
     whole = find_end(environment, scanner)
@@ -74,11 +74,11 @@ def was_cut_there(environment: Environment, scanner: Scanner, to_lsn: int) -> bo
 
 
 def check_reached(snapshot: Snapshot, to_lsn: int) -> None:
-    """Make sure that a log that is taken to end with an entry comes so far.
+    """Check that the log reaches the entry with which it is to end.
 
     Args:
-        snapshot: the log up to there.
-        to_lsn: of the entry.
+        snapshot: the log up to the entry.
+        to_lsn: LSN of the entry.
 
     Raises:
         RefusedError: it ends before, at damage or because a file is missing.
@@ -97,10 +97,10 @@ def check_reached(snapshot: Snapshot, to_lsn: int) -> None:
 
 
 def check_state(snapshot: Snapshot) -> None:
-    """Make sure that a log holds all of the state that it had at an earlier point.
+    """Check that a log still has the whole state that it had at an earlier point.
 
     Raises:
-        RefusedError: it does not.
+        RefusedError: some of it is gone.
     """
     name = snapshot.environment.name
     scanner = snapshot.scanner.staged("what would stay", 0)
@@ -119,14 +119,14 @@ def check_state(snapshot: Snapshot) -> None:
 
 
 def group_refusal(snapshot: Snapshot) -> str | None:
-    """Why a member of a replication group is not to be cut there unless that is insisted on.
+    """Return the reason not to cut a member of a replication group unless forced.
 
     Args:
-        snapshot: the log up to where it is to be cut: an earlier end, or damage.
+        snapshot: the log up to the cut: an earlier end, or damage.
 
     Returns:
-        The reason; None where the environment is no member of a group, or nothing that the group
-        has committed would go.
+        The reason; None if nothing is cut, if the environment is not a member of a group, or if a
+        cut at damage removes no Commits of the group.
     """
     end = snapshot.end
     is_chosen = end.reason is EndReason.CHOSEN
@@ -135,7 +135,7 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     if not is_less or not (is_chosen or is_damaged):
         return None
     told = acknowledged_behind(snapshot)
-    # What is kept may end before the environment became a member.
+    # The part that stays may end before the environment became a member.
     if not (is_replicated(snapshot) or told.entry_count):
         return None
     if not is_chosen and not told.commit_count:
@@ -157,7 +157,7 @@ def group_refusal(snapshot: Snapshot) -> str | None:
 
 
 def acknowledged_behind(snapshot: Snapshot) -> Acknowledged:
-    """What the Commits behind the end of a log say."""
+    """Count the Commits after the end of a log, and those that a majority has."""
     end = snapshot.end
     files = (end.files[-1], *files_behind(snapshot))
     work = _Commits(end.next_lsn)
@@ -178,7 +178,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class _Commits(Struct, frozen=True):
-    """Work for a scan: the group's entries from an LSN on, VLSN and dtvlsn of its Commits."""
+    """Scan work: count the group's entries from an LSN on; collect VLSN and dtvlsn of Commits."""
 
     from_lsn: int
 

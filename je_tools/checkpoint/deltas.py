@@ -1,12 +1,11 @@
-"""Which BINs are written as deltas, and what these hold.
+"""Choose BINs to write as BIN-deltas, and build the deltas.
 
-A delta names the last full version of its BIN, which stays in use, and has every slot that differs
-from it: those of the delta before, and those that change now. A key that goes leaves a slot that is
-known to be deleted where the full version has its record, and none where it has not.
+A delta refers to the last full version of its BIN, which stays in use. It holds every slot that
+differs from that version: the slots of the previous delta, and those that change now. A removed
+key has a known-deleted slot if the full version has its record, and no slot otherwise.
 
-The engine writes a delta where no more than a share of the slots differ. It is not enough here: a
-BIN of which other slots have to be mended, or to go, or get another unit of expirations, is written
-whole.
+The engine writes a delta if at most a given share of the slots differ. Here that is not enough: a
+BIN is written whole if other slots need repair, have to go, or need another unit of expirations.
 
 Source: BIN.shouldLogDelta, BIN.reconstituteBIN, BIN.applyDelta, BIN.getDeltaCapacity,
 IN.logInternal, JE 7.5.11 and 25.3.17.
@@ -39,13 +38,13 @@ from je_tools.recovery.overlay import match
 
 
 class Given(Struct, frozen=True):
-    """What changes in some BINs.
+    """Changes to some BINs.
 
     Attributes:
         key: each once, ascending.
-        node: int64, ascending; the BIN of each.
-        has_slot: bool; which keys have a slot from now on.
-        slots: of these, in their order.
+        node: int64, ascending; BIN of each key.
+        has_slot: bool; keys that have a slot from now on.
+        slots: slots of these keys, in their order.
     """
 
     key: Spans
@@ -55,12 +54,12 @@ class Given(Struct, frozen=True):
 
 
 class Deltas(Struct, frozen=True):
-    """BINs that are written as deltas.
+    """BINs to write as deltas.
 
     Attributes:
-        row: int64, ascending; which BINs.
-        nodes: as they are written.
-        fulls: what they say of the BINs.
+        row: int64, ascending; rows of the BINs.
+        nodes: the deltas.
+        fulls: fields of the deltas that describe the whole BINs.
     """
 
     row: Ints
@@ -69,15 +68,15 @@ class Deltas(Struct, frozen=True):
 
 
 class _Bases(Struct, frozen=True):
-    """The full versions of BINs; one row a BIN, and the slots of all in no order.
+    """Full versions of BINs: one row a BIN, and the slots of all in no order.
 
     Attributes:
-        there: bool; which can be had.
+        there: bool; full versions that can be read.
         lsn: int64.
-        is_in_hours, is_in_days: bool; the unit of its expirations, of which it has one or had.
-        is_wrong: bool; does not say that unit.
-        slots: of those that are there.
-        node: int64 (slots,); the BIN of each.
+        is_in_hours, is_in_days: bool; unit of its expirations, if it has or had any.
+        is_wrong: bool; the unit that it states is wrong.
+        slots: slots of the versions that can be read.
+        node: int64 (slots,); BIN of each slot.
     """
 
     there: Mask
@@ -90,7 +89,7 @@ class _Bases(Struct, frozen=True):
 
     @classmethod
     def of(cls, leaves: Leaves, may_be: Mask) -> _Bases:
-        """Of those BINs that may be deltas."""
+        """Collect the full versions of the BINs that may be deltas."""
         logged, fulls = leaves.logged
         deltas = np.flatnonzero(logged.is_delta)
         own = np.flatnonzero(may_be & logged.good & (logged.type == BIN_NO))
@@ -121,8 +120,8 @@ class _Differing(Struct, frozen=True):
     """Slots of deltas.
 
     Attributes:
-        slots: ascending by their keys; those of keys that go are known to be deleted.
-        node: int64, ascending; the BIN of each.
+        slots: ascending by key; slots of removed keys are known-deleted.
+        node: int64, ascending; BIN of each slot.
     """
 
     slots: Slots
@@ -130,7 +129,7 @@ class _Differing(Struct, frozen=True):
 
     @classmethod
     def of(cls, tree: Tree, leaves: Leaves, given: Given, may_be: Mask) -> _Differing:
-        """Of the deltas that BINs have, and of what changes."""
+        """Combine the slots of existing deltas with the changes."""
         logged = leaves.logged[0]
         of_delta = (logged.is_delta & may_be)[logged.slot_node]
         before, owner = logged.slots.take(of_delta), logged.slot_node[of_delta]
@@ -154,13 +153,13 @@ class _Differing(Struct, frozen=True):
 
 
 def is_dead(slots: Slots) -> Mask:
-    """Which slots hold no record."""
+    """Return a mask of the slots that hold no record."""
     dead: Mask = slots.deleted | (slots.lsn == NULL_LSN)
     return dead
 
 
 def _deleted(key: Spans) -> Slots:
-    """Slots of keys that are known to be deleted."""
+    """Return known-deleted slots for keys."""
     slots = Slots.of_keys(key)
     slots.state[:] = KNOWN_DELETED
     return slots
@@ -169,14 +168,14 @@ def _deleted(key: Spans) -> Slots:
 def find_deltas(
     tree: Tree, leaves: Leaves, given: Given, may_be: Mask, percent: int
 ) -> Deltas | None:
-    """The BINs that become deltas; None where there are none.
+    """Return the BINs that become deltas, or None if there are none.
 
     Args:
-        tree: of the database.
+        tree: tree of the database.
         leaves: BINs as they are.
-        given: what changes in them.
-        may_be: bool; which of them may be deltas. These have no slots out of their range.
-        percent: so many of a hundred slots may differ, 0 for no deltas.
+        given: changes to them.
+        may_be: bool; BINs that may be deltas. They have no slots out of their range.
+        percent: largest percentage of slots that may differ; 0 for no deltas.
     """
     n = len(leaves.nodes)
     coming = np.bincount(given.node[given.has_slot], minlength=n)
@@ -211,7 +210,7 @@ def _chosen(
     if not tree.two_part:
         lacking |= lack_sizes(bases.slots)
     chosen &= np.bincount(bases.node[stays & lacking], minlength=n) == 0
-    # Engines up to 18.3 take the delta's unit for that of all slots.
+    # Engines up to 18.3 read all slots with the unit of the delta.
     expires = slots.expires_ms
     in_hours = (expires % DAY_MS != 0) | (expires > DAYS_MAX * DAY_MS)
     chosen &= ~(bases.is_in_days & (np.bincount(node[in_hours], minlength=n) > 0))

@@ -1,4 +1,6 @@
-"""Whether log files lie where the engine looks for them: else it does not open the environment.
+"""Check that every log file is in the directory where the engine expects it.
+
+Otherwise the engine does not open the environment.
 
 Source: FileManager.gatherDataDirs, checkNoDataDirs, getFullFileNames, JEFileFilter, JE 18.3.12.
 """
@@ -16,10 +18,10 @@ _SUFFIX = ".jdb"
 
 
 def check_layout(environment: Environment) -> None:
-    """Make sure that the engine finds all files of a log, and the data directories that it wants.
+    """Check that the engine finds all log files, and the data directories that it is set up for.
 
     Raises:
-        RefusedError: it would not open it, with what is in its way.
+        RefusedError: it would not open the environment; the message says why.
     """
     home = Path(environment.name)
     for file in environment.files:

@@ -1,4 +1,4 @@
-"""What a checkpoint appends to a log, and what it counts of that.
+"""Log of a checkpoint: appends entries, and counts what it appends.
 
 Source: Checkpointer.logSiblings, IN.log, JE 18.3.12.
 """
@@ -29,16 +29,16 @@ from je_tools.utilization import FileSummary
 
 
 class CheckpointLog(Struct):
-    """A log that a checkpoint is appended to.
+    """A log to which a checkpoint is appended.
 
     Attributes:
-        appender: that puts entries behind each other.
-        data: the bytes in which embedded records lie.
-        sequences: where ids of new nodes come from.
-        node_counts, node_sizes: what was written, by database, level and entry type.
-        expiring: bytes of what was written by the file and the hour in which they expire.
-        totals: what was written, by the file.
-        replaced_nodes, replaced_lns: LSNs of what was there before.
+        appender: appends entries to the files.
+        data: buffer that holds embedded records.
+        sequences: source of new node ids.
+        node_counts, node_sizes: nodes written and their bytes, by database, level and entry type.
+        expiring: written bytes that expire, by file and by hour since 1970.
+        totals: totals of the entries written, by file.
+        replaced_nodes, replaced_lns: LSNs of the nodes and LNs that are replaced.
     """
 
     appender: Appender
@@ -53,16 +53,16 @@ class CheckpointLog(Struct):
 
     @property
     def version(self) -> int:
-        """Log version of what is appended."""
+        """Log version of the appended entries."""
         return self.appender.tail.version
 
     def nodes(
         self, nodes: Nodes, *, prefixing: bool, two_part: bool, is_root: bool = False
     ) -> tuple[Ints, Ints]:
-        """Append full nodes of one database and level; LSN and size of each.
+        """Append full nodes of one database and level; return the LSN and size of each.
 
-        All but roots are provisional, so that a crash before the end of the checkpoint leaves
-        nothing of a split or of a pruning in the tree but all of it.
+        All nodes except roots are provisional: a crash before the end of the checkpoint leaves
+        all of a split or pruning in the tree, or none of it.
         """
         items = encode_nodes(nodes, self.data, self.version, prefixing=prefixing, two_part=two_part)
         type_no = BIN_NO if int(nodes.level[0]) & LEVEL_MASK == 1 else IN_NO
@@ -71,7 +71,7 @@ class CheckpointLog(Struct):
     def deltas(
         self, nodes: Nodes, fulls: FullVersions, *, prefixing: bool, two_part: bool
     ) -> tuple[Ints, Ints]:
-        """Append BIN-deltas of one database, provisional; LSN and size of each."""
+        """Append BIN-deltas of one database, provisional; return the LSN and size of each."""
         items = encode_deltas(
             nodes, fulls, self.data, self.version, prefixing=prefixing, two_part=two_part
         )
@@ -97,7 +97,7 @@ class CheckpointLog(Struct):
             self.expiring[file_no] += share_of_slots(of_file, sizes)
 
     def entry(self, name: str, fields: Mapping[str, Any]) -> Written:
-        """Append one entry of a type, by its fields."""
+        """Append one entry, by its type name and fields."""
         lsn = self.appender.append(name, fields)
         written = Written(lsn, self.appender.tail.next_offset - (lsn & 0xFFFFFFFF))
         self._count(BY_NAME[name].no, np.array([lsn]), np.array([written.size]))
@@ -111,12 +111,12 @@ class CheckpointLog(Struct):
             self.totals[file_no] += FileSummary.of_entries(types, own)
 
     def replaces(self, logged: Nodes, some: Mask, as_deltas: Ints | None) -> None:
-        """Note that other versions of nodes take the place of these.
+        """Record which nodes newer versions replace.
 
         Args:
-            logged: as the log has them, deltas not merged.
-            some: which of them.
-            as_deltas: int64; those of which the full version is still used.
+            logged: nodes as the log has them, deltas not merged.
+            some: mask of the nodes that are replaced.
+            as_deltas: int64; nodes whose full version stays in use.
         """
         deltas = some & logged.is_delta
         whole = some.copy()

@@ -1,7 +1,7 @@
-"""What engines have lost of slots, and a checkpoint finds again in the entries themselves.
+"""Slot repair: sizes and expirations that engines have lost, restored from the entries.
 
-An expiration that was taken for days too often is far off, and the record stays while the cleaner,
-which asks the entry, takes its file away.
+An engine that converts an expiration from days once too often puts it far in the future. The record
+then stays in the tree, while the cleaner, which reads the entry, removes its file.
 
 Source: IN.getLastLoggedSize, BIN.setExpiration, BIN.applyDelta, JE 7.5.11 and 18.3.12.
 """
@@ -19,23 +19,23 @@ from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family
 
 FAR_MS = 1_000_000 * HOUR_MS
-"""An expiration behind is looked up in the entry: hours since 1970 up to the year 2084."""
+"""Expirations after this time, in the year 2084, are looked up in the entry."""
 
 
 def lack_sizes(slots: Slots) -> Mask:
-    """Which slots do not know how large their entries are."""
+    """Return a mask of the slots that need the size of their entry and lack it."""
     lacking: Mask = (slots.logged_size <= 0) & (slots.data_size < 0)
     return lacking
 
 
 def expire_far(slots: Slots) -> Mask:
-    """Which slots expire so late that it cannot be right."""
+    """Return a mask of the slots that expire implausibly late."""
     far: Mask = slots.expires_ms > FAR_MS
     return far
 
 
 def mended(tree: Tree, slots: Slots) -> Slots:
-    """Slots with what engines up to 18.3 have lost: sizes of entries, units of expirations."""
+    """Return slots with what engines up to 18.3 lose: sizes of entries, units of expirations."""
     sizes, expires = slots.logged_size.copy(), slots.expires_ms.copy()
     lacking = np.flatnonzero(lack_sizes(slots))
     found = fetch(tree.image, slots.lsn[lacking], check=False)

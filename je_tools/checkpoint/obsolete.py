@@ -1,13 +1,13 @@
-"""What became obsolete in the part of a log that recovery replays, and no summary has counted.
+"""Obsolete entries in the part of a log that recovery replays, not yet in any file summary.
 
-The engine counts while it writes, and logs the counts with each checkpoint; what a crash has lost
-of them its recovery counts anew, from the entries alone: a record's entry says what it replaces,
-and a node's where its versions before are. A summary in the log has counted all that was made
-obsolete in front of it. As there, an entry whose obsoleteness follows from itself (a deletion, a
-record that is in its slot, duplicates) is counted and not listed.
+The engine counts obsolete entries while it writes, and logs the counts with each checkpoint. Its
+recovery counts again what a crash has lost, from the entries alone: an LN says what it replaces,
+and a node refers to its previous versions. A summary in the log has counted everything that was
+made obsolete before it. As in the engine, an entry that is obsolete by itself (a deletion, an
+embedded record, duplicates) is counted and not listed.
 
-Other than the engine, which guesses, this knows what the recovered trees consist of: a version of
-a node is counted once, and listed where no tree uses it, as cleaners skip what is listed.
+The engine guesses; this module knows the nodes of the recovered trees. A version of a node is
+counted once, and listed only if no tree uses it, because cleaners skip what is listed.
 
 Source: je-log.md "Utilization"; RecoveryManager.redoUtilizationInfo, undoUtilizationInfo,
 INFileReader.processEntry, RecoveryUtilizationTracker, JE 18.3.12 and 25.3.17.
@@ -57,7 +57,7 @@ _LN_FIELDS = frozenset({"flags", "abort_lsn", "prior_size", "prior_file_no"})
 _NODE_FIELDS = frozenset({"db_id", "node_id", "last_full_lsn", "last_delta_lsn"})
 _PRIOR_SINCE = 16
 _MAP_LN_LAST = 18
-"""Up to here a descriptor's entry has what it replaces in front of what is no column."""
+"""Last log version whose MapLN has what it replaces before fields that are not columns."""
 _KEY_SIZE = 8
 _OFFSET = (1 << 32) - 1
 _NONE = np.empty(0, np.int64)
@@ -68,8 +68,8 @@ class Gone(Table, frozen=True):
     """Obsolete entries, in no order.
 
     Attributes:
-        lsn: int64; of which the offset is 0 where only the file is known.
-        size: int64; bytes, 0 where that is not known.
+        lsn: int64; the offset is 0 if only the file is known.
+        size: int64; bytes, 0 if unknown.
         is_ln, is_listed: bool.
     """
 
@@ -80,7 +80,7 @@ class Gone(Table, frozen=True):
 
     @classmethod
     def of(cls, lsn: Ints, size: Ints | int = 0, *, is_ln: bool, is_listed: Mask | bool) -> Gone:
-        """Entries of one kind."""
+        """Build obsolete entries of one kind."""
         n = len(lsn)
         return cls(
             lsn,
@@ -90,12 +90,12 @@ class Gone(Table, frozen=True):
         )
 
     def take(self, keep: Mask | Ints) -> Gone:
-        """Some of them."""
+        """Return some rows."""
         return Gone(*(column[keep] for column in astuple(self)))
 
 
 def joined_gone(parts: Iterable[Gone]) -> Gone:
-    """All of these."""
+    """Concatenate obsolete entries."""
     every = list(parts)
     if not every:
         return Gone.of(_NONE, is_ln=True, is_listed=False)
@@ -104,10 +104,10 @@ def joined_gone(parts: Iterable[Gone]) -> Gone:
 
 
 def obsolete_by_file(gone: Gone) -> dict[int, tuple[FileSummary, tuple[int, ...]]]:
-    """What of each file is obsolete, and the offsets that are listed, ascending.
+    """Sum the obsolete entries of each file, and collect its listed offsets, ascending.
 
     Args:
-        gone: of what is listed an entry may come twice; it counts once.
+        gone: obsolete entries; a listed entry that occurs twice counts once.
     """
     listed = np.flatnonzero(gone.is_listed)
     _, first = np.unique(gone.lsn[listed], return_index=True)
@@ -129,7 +129,7 @@ def obsolete_by_file(gone: Gone) -> dict[int, tuple[FileSummary, tuple[int, ...]
 
 
 def of_removed(snapshot: Snapshot, database: Database) -> dict[int, FileSummary]:
-    """What becomes obsolete of each file when a database goes."""
+    """Sum the entries of each file that become obsolete when a database is removed."""
     found: dict[int, FileSummary] = defaultdict(FileSummary)
     if database.root_lsn == NULL_LSN:
         return found
@@ -152,11 +152,11 @@ def _all_of(_: Tree, live: Live) -> dict[int, tuple[FileSummary, tuple[int, ...]
 
 
 class Versions(Table, frozen=True):
-    """Versions of nodes in the order of the log.
+    """Versions of nodes in log order.
 
     Attributes:
         lsn, db_id, node_id: int64.
-        last_full_lsn, last_delta_lsn: int64; of the versions before, NULL_LSN for none.
+        last_full_lsn, last_delta_lsn: int64; LSNs of the previous versions, NULL_LSN for none.
         is_delta: bool.
         is_whole_provisional: bool; counts only if a node above was logged later.
     """
@@ -170,12 +170,12 @@ class Versions(Table, frozen=True):
     is_whole_provisional: Mask
 
     def take(self, keep: Mask | Ints) -> Versions:
-        """Some of them."""
+        """Return some rows."""
         return Versions(*(column[keep] for column in astuple(self)))
 
 
 def joined_versions(parts: Iterable[Versions]) -> Versions:
-    """All of these, in the order of the log."""
+    """Concatenate versions, in log order."""
     every = list(parts)
     no = np.empty(0, np.bool_)
     every = every or [Versions(_NONE, _NONE, _NONE, _NONE, _NONE, no, no)]
@@ -185,12 +185,12 @@ def joined_versions(parts: Iterable[Versions]) -> Versions:
 
 
 class Counting(Struct, frozen=True, dict=True):
-    """Finds what is obsolete; safe in any thread once it is made.
+    """Finder of obsolete entries; safe in any thread after `prepare`.
 
     Attributes:
         snapshot: the log as recovery leaves it.
-        since: LSN from which on what was replaced is looked at.
-        summary_lsns: of the last summary of a file that the log has since then, by its number.
+        since: LSN from which replacements are examined.
+        summary_lsns: LSN of the last summary of each file since then, by file number.
     """
 
     snapshot: Snapshot
@@ -199,16 +199,16 @@ class Counting(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Counting:
-        """For the interval of a log."""
+        """Build the finder for the interval that recovery replays."""
         since = max(snapshot.checkpoint.start_lsn, 0)
         return cls(snapshot, since, _logged_summaries(snapshot, since))
 
     def uncounted(self, lsns: Ints, made_by: Ints) -> Mask:
-        """Which entries no summary in the log has counted.
+        """Return a mask of the entries that no summary in the log has counted.
 
         Args:
-            lsns: of the entries.
-            made_by: LSNs of what made them obsolete.
+            lsns: LSNs of the entries.
+            made_by: LSNs of the entries that made them obsolete.
         """
         file_nos, logged = self._summaries
         if not len(file_nos):
@@ -234,14 +234,17 @@ class Counting(Struct, frozen=True, dict=True):
 
     @cached_property
     def _databases(self) -> tuple[Ints, Mask]:
-        """Ids of databases, ascending, and which have duplicates, whose LNs nobody ever reads."""
+        """Ids of databases, ascending, and a mask of those with duplicates.
+
+        The LNs of these are never read.
+        """
         databases = self.snapshot.databases
         ids = sorted(databases)
         two_part = [databases[db_id].has_duplicates for db_id in ids]
         return np.array(ids, np.int64), np.array(two_part, np.bool_)
 
     def _commit_lsns(self, txn_ids: Ints) -> Ints:
-        """Where transactions were committed; NULL_LSN for those that were not."""
+        """Return the LSN of each transaction's Commit, or NULL_LSN."""
         ids, lsns = self._commits
         if not len(ids):
             return np.full(len(txn_ids), NULL_LSN, np.int64)
@@ -249,7 +252,7 @@ class Counting(Struct, frozen=True, dict=True):
         return np.where(ids[at] == txn_ids, lsns[at], NULL_LSN)
 
     def prepare(self) -> None:
-        """Make what threads share."""
+        """Compute what threads share."""
         _ = self._summaries, self._commits, self._databases, self._kept, self._aborted
 
     @cached_property
@@ -262,7 +265,7 @@ class Counting(Struct, frozen=True, dict=True):
         return np.unique(ends.txn_id[~ends.is_commit])
 
     def records(self, rows: Rows) -> Iterator[Gone]:
-        """What records that the interval holds say of themselves and of what they have replaced.
+        """Yield LNs of the interval that are obsolete, and the records that its LNs have replaced.
 
         Args:
             rows: LNs of one file.
@@ -298,7 +301,7 @@ class Counting(Struct, frozen=True, dict=True):
         kept = np.isin(lns.txn_id, self._kept) & redone
         redone &= (lns.lsn >= self.since) | kept
         listed = undone & ~at_once
-        # What recovery is the first to undo no summary has counted; an abort has been before.
+        # A summary has counted an aborted LN, but not one that this recovery is the first to undo.
         first = listed & ~np.isin(lns.txn_id, self._aborted)
         yield Gone.of(lns.lsn[first], sizes[first], is_ln=True, is_listed=True)
         own = (taken_back | undone | (redone & at_once)) & ~first
@@ -330,9 +333,9 @@ class Counting(Struct, frozen=True, dict=True):
         return found.take(self.uncounted(lsns, made_by))
 
     def replaced_unsaid(self) -> Iterator[Gone]:
-        """Records that were replaced inside of the interval by such as do not say so.
+        """Yield records that were replaced within the interval by LNs that do not say so.
 
-        In log versions before 16 only what a transaction returns to is said.
+        Before log version 16, an LN refers only to the version that an abort would restore.
         """
         snapshot = self.snapshot
         if snapshot.end.files[-1].version >= _PRIOR_SINCE:
@@ -359,10 +362,12 @@ class Counting(Struct, frozen=True, dict=True):
         return self._replaced(lsns[counts], entries.size[counts], made_by[counts])
 
     def versions(self, rows: Rows) -> Versions | None:
-        """Versions of nodes that were logged in the interval.
+        """Return the versions of nodes that were logged in the interval.
+
+        Return None for a log version whose nodes have no database id.
 
         Args:
-            rows: of one file.
+            rows: rows of one file.
         """
         rows = rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.since))
         decoded = decode(rows, Family.NODE, wanted=_NODE_FIELDS)
@@ -382,10 +387,10 @@ class Counting(Struct, frozen=True, dict=True):
         return found.take(~decoded.bad)
 
     def nodes(self, versions: Versions) -> Iterator[Gone]:
-        """Versions of nodes that no tree uses.
+        """Yield versions of nodes that no tree uses.
 
         Args:
-            versions: all that the interval holds, in the order of the log.
+            versions: all versions in the interval, in log order.
         """
         if not len(versions):
             return
@@ -397,13 +402,13 @@ class Counting(Struct, frozen=True, dict=True):
         same = (np.diff(versions.db_id[order]) == 0) & (np.diff(versions.node_id[order]) == 0)
         made_by = versions.lsn.copy()
         made_by[order[:-1][same]] = versions.lsn[order[1:][same]]
-        # What an unfinished checkpoint wrote for nothing the engine never counts by itself.
+        # The engine itself never counts what an unfinished checkpoint wrote in vain.
         unfinished = versions.is_whole_provisional & (versions.lsn > self._partial_start)
         unfinished &= made_by == versions.lsn
         made_by[unfinished] = _NEVER_COUNTED
         own = ~is_used & self.uncounted(versions.lsn, made_by)
         yield Gone.of(versions.lsn[own], is_ln=False, is_listed=True)
-        # Versions from before the interval, of nodes that have gone on.
+        # Versions from before the interval, of nodes that have a newer version in use.
         group = np.zeros(len(versions), np.int64)
         group[order[1:]] = np.cumsum(~same)
         goes_on = np.bincount(group[live], minlength=len(versions))[group] > 0
@@ -424,7 +429,7 @@ class Counting(Struct, frozen=True, dict=True):
 
     @cached_property
     def _partial_start(self) -> int:
-        """Where a checkpoint begins that has no end; behind all where there is none."""
+        """LSN of the first CkptStart without a CkptEnd; beyond all others if there is none."""
         end_lsn = self.snapshot.checkpoint.end_lsn
         starts = [
             mark.lsn
@@ -444,10 +449,10 @@ class Counting(Struct, frozen=True, dict=True):
 
 
 def _live_nodes(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
-    """LSNs of the nodes of a tree, of all that were logged from one LSN on, and of some more.
+    """Yield LSNs of the nodes of a tree, of all that were logged from an LN on, and of some more.
 
-    A node is named by one that was logged behind it, or was put into its place by recovery. With
-    deltas of the old form, which say nothing of the node, come the full versions that they need.
+    A node is referred to by one that was logged after it, or was put into its slot by recovery.
+    Deltas of the old form say nothing of their node, so they come with their full versions.
     """
     keys = tree.replayed_keys()
     children = tree.root()
@@ -472,7 +477,7 @@ def _live_nodes(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _logged_summaries(snapshot: Snapshot, since: int) -> dict[int, int]:
-    """Where the log has the last summary of each file, of those behind an LSN."""
+    """Return the LSN of the last summary of each file from `since` on, by file number."""
     found: dict[int, int] = {}
     for database in snapshot.databases.values():
         if database.name != UTILIZATION_DB:

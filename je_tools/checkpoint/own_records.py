@@ -1,7 +1,7 @@
-"""Records of the engine's own databases that a checkpoint has to bring up to date.
+"""Internal database records that a checkpoint has to bring up to date.
 
-What is missing here the engine adds when it next opens the log, and for a file without a summary it
-refuses to open it read-only. Removing a record takes no entry: its slot is left out.
+The engine adds the missing ones when it next opens the log, and refuses to open the log read-only
+if a file has no summary. Removing a record takes no entry: its slot is left out.
 
 Source: je-log.md "Databases of the engine"; ExpirationProfile.populateCache,
 UtilizationProfile.populateCache and flushFileSummary, JE 18.3.12.
@@ -53,27 +53,27 @@ from je_tools.utilization import (
 Fields = Mapping[str, Any]
 
 Records = dict[bytes, Written | None]
-"""What comes into the slots of an internal database, by key; None for a slot that goes."""
+"""Changes to the slots of an internal database, by key; None for a slot that is removed."""
 
 _HOURS_A_DAY = 24
 
 NO_LN = {"flags": 0, "flags2": 0, "flags3": 0, "modified_ms": 0}
-"""The fields of an LN outside transactions of which a checkpoint's have nothing to say."""
+"""Fields that a checkpoint leaves empty in an LN outside transactions."""
 
 
 def lacking_summaries(snapshot: Snapshot, start_lsn: int) -> frozenset[int]:
-    """Files that the engine has no summary of, and has not reserved.
+    """Return the files that have no summary and are not reserved.
 
     Args:
         snapshot: the log.
-        start_lsn: of a CkptStart; only files in front of its own need one.
+        start_lsn: LSN of a CkptStart; only files before its own need a summary.
     """
     known = file_summaries(snapshot).keys() | reserved_files(snapshot).keys()
     return frozenset(no for no in _complete(snapshot) - known if no < start_lsn >> 32)
 
 
 def lacking_expirations(snapshot: Snapshot) -> frozenset[int]:
-    """Files in front of the last of which the engine does not know what expires in them."""
+    """Return the files before the last one that have no record of their expirations."""
     if own_database(snapshot, EXPIRATION_DB) is None:
         return frozenset()
     return _complete(snapshot) - expirations(snapshot).keys()
@@ -84,7 +84,7 @@ def _complete(snapshot: Snapshot) -> frozenset[int]:
 
 
 def own_database(snapshot: Snapshot, name: str) -> Database | None:
-    """One of the engine's databases; None where the log has none."""
+    """Return the internal database of a name, or None if the log has none."""
     found = [each for each in snapshot.databases.values() if each.name == name]
     return found[0] if found else None
 
@@ -92,13 +92,13 @@ def own_database(snapshot: Snapshot, name: str) -> Database | None:
 def write_expirations(
     snapshot: Snapshot, survey: Survey, log: CheckpointLog, last_file_no: int
 ) -> Records:
-    """Bring what expires in which file up to date.
+    """Bring the records of expirations by file up to date.
 
     Args:
         snapshot: the log.
-        survey: what files without a record hold.
-        log: what is appended to.
-        last_file_no: the file that the checkpoint will end in, which has none.
+        survey: contents of files without a record.
+        log: log to append to.
+        last_file_no: number of the file in which the checkpoint will end; it gets no record.
     """
     database = own_database(snapshot, EXPIRATION_DB)
     if database is None:
@@ -116,7 +116,7 @@ def write_expirations(
 
 
 def _gone_expirations(snapshot: Snapshot, there: Set[int]) -> Records:
-    """Records of what expires in files that are not among these."""
+    """Return the records of expirations in files that are not in `there`."""
     gone = expirations(snapshot).keys() - there
     return {Expirations(file_no, False, ()).encode()[0]: None for file_no in gone}
 
@@ -135,21 +135,21 @@ def count_files(
     start_lsn: int,
     removed: frozenset[int],
 ) -> dict[bytes, Fields | None]:
-    """What is to be said of files that have changed, by the keys of the summaries that say it.
+    """Return the fields of the file summaries that change, by key.
 
-    Files that are gone or reserved lose their summaries. What this very checkpoint replaces is
-    counted and not listed, and so is nothing that a crash inside of it would bring back.
+    Files that are gone or reserved lose their summaries. What this checkpoint itself replaces is
+    counted and not listed, so that nothing is listed that a crash within it would bring back.
 
     Args:
         snapshot: the log.
-        survey: what files without a summary hold, and what no summary has counted.
-        log: what was appended for all other databases.
-        start_lsn: of the CkptStart. Of files behind its own the next recovery reads all.
-        removed: ids of databases whose removal the checkpoint finishes.
+        survey: contents of files without a summary, and obsolete entries that no summary counts.
+        log: log with the entries of all other databases.
+        start_lsn: LSN of the CkptStart. The next recovery reads all of the files after its own.
+        removed: ids of databases whose removal the checkpoint completes.
 
     Returns:
-        The fields of each summary, that of the last file first, as the others come into it; None
-        for one that goes.
+        The fields of each summary, the last file's first, because that file gets the others; None
+        for a summary that is removed.
     """
     database = own_database(snapshot, UTILIZATION_DB)
     if database is None:
@@ -158,7 +158,7 @@ def count_files(
     records: dict[bytes, Fields | None] = dict.fromkeys(_gone_summaries(snapshot))
     stored = stored_summaries(snapshot)
     known = {file_no: summary for file_no, _, summary in stored.newest()}
-    # The engine has counted some by what a crash leaves no trace of.
+    # The engine has listed some already, for reasons of which a crash leaves no trace.
     gone = joined_gone(survey.gone)
     gone = gone.take(~gone.is_listed | ~np.isin(gone.lsn, stored.summaries.obsolete))
     obsolete = obsolete_by_file(joined_gone([gone, *_replaced(snapshot, log)]))
@@ -183,13 +183,13 @@ def count_files(
 
 
 def _in_use(snapshot: Snapshot) -> Set[int]:
-    """Files that are there, and not reserved."""
+    """Return the numbers of files that exist and are not reserved."""
     last_no = snapshot.end.files[-1].file_no
     return (_complete(snapshot) | {last_no}) - reserved_files(snapshot).keys()
 
 
 def _summary_keys(snapshot: Snapshot) -> Iterator[tuple[int, bytes]]:
-    """The file of each record of a summary, and its key."""
+    """Yield the file number and the key of each record of a summary."""
     for key, _ in record_places(snapshot, UTILIZATION_DB):
         try:
             yield FileSummaryKey.decode(key).file_no, key
@@ -198,19 +198,19 @@ def _summary_keys(snapshot: Snapshot) -> Iterator[tuple[int, bytes]]:
 
 
 def _gone_summaries(snapshot: Snapshot) -> Records:
-    """Summaries of files that are not there, or reserved."""
+    """Return the summaries of files that are missing or reserved."""
     there = _in_use(snapshot)
     return {key: None for file_no, key in _summary_keys(snapshot) if file_no not in there}
 
 
 def stale_records(snapshot: Snapshot) -> Records:
-    """Records of files that are gone, which the engine would remove."""
+    """Return the records of missing or reserved files that the engine would remove."""
     gone = _gone_expirations(snapshot, _complete(snapshot))
     return gone | _gone_summaries(snapshot) | gone_reserved_files(snapshot)
 
 
 def write_summaries(counted: Mapping[bytes, Fields | None], log: CheckpointLog) -> Records:
-    """Append what `count_files` says."""
+    """Append the summaries of `count_files`."""
     return {
         key: None if fields is None else log.entry("FileSummaryLN", fields)
         for key, fields in counted.items()
@@ -218,7 +218,7 @@ def write_summaries(counted: Mapping[bytes, Fields | None], log: CheckpointLog) 
 
 
 def _replaced(snapshot: Snapshot, log: CheckpointLog) -> list[Gone]:
-    """What this checkpoint has replaced so far."""
+    """Return the entries that this checkpoint has replaced so far."""
     nodes = np.concatenate([*log.replaced_nodes, np.empty(0, np.int64)])
     lns = np.array(log.replaced_lns, np.int64)
     sizes = fetch(snapshot.image, lns, check=False).size
@@ -229,16 +229,16 @@ def _replaced(snapshot: Snapshot, log: CheckpointLog) -> list[Gone]:
 
 
 def gone_reserved_files(snapshot: Snapshot) -> Records:
-    """Records of reserved files that are not there."""
+    """Return the records of reserved files that no longer exist."""
     there = {file.file_no for file in snapshot.end.files}
     reserved = reserved_files(snapshot)
     return {each.encode()[0]: None for no, each in reserved.items() if no not in there}
 
 
 def finished_removals(snapshot: Snapshot, removed: frozenset[int]) -> Records:
-    """Records of scans for databases of which nothing is left when the checkpoint is there.
+    """Return the records of scans for databases of which the checkpoint leaves nothing.
 
-    The scan would count what their trees hold as obsolete, and trees are not looked for any more.
+    Such a scan counts the contents of a tree as obsolete; these trees can no longer be reached.
     """
     left = snapshot.databases.keys() - removed
     return {
@@ -249,7 +249,7 @@ def finished_removals(snapshot: Snapshot, removed: frozenset[int]) -> Records:
 
 
 MAX_ENTRIES = 128
-"""Slots of a node, and of one of old duplicates, where nobody says how many."""
+"""Slots of a node, and of a node of old duplicates, if nothing else is set."""
 
 _NEEDED_SINCE = {
     UTILIZATION_DB: 0,
@@ -258,17 +258,17 @@ _NEEDED_SINCE = {
     EXTINCT_SCANS_DB: 17,
     BEFORE_IMAGES_DB: 25,
 }
-"""Databases that the engine makes when it opens an environment without them, and since which log
-version. Source: DbTree, DbType, JE 7.5.11, 18.3.12 and 25.3.17."""
+"""Internal databases that the engine creates if they are missing, and the first log version that
+has each. Source: DbTree, DbType, JE 7.5.11, 18.3.12 and 25.3.17."""
 
 _BY_GROUP = (EXTINCT_SCANS_DB, BEFORE_IMAGES_DB)
-"""In a group the first that is needed is made for all members."""
+"""Databases that a replication group creates for all members when one first needs them."""
 
 
 def with_own_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ...]]:
-    """The same with the databases that the engine would make, which have no tree yet; and those.
+    """Return the snapshot with the internal databases that the engine would create, and these.
 
-    A crash while an environment is made leaves it without some.
+    They have no tree yet. A crash while an environment is created leaves it without some.
     """
     version = snapshot.end.files[-1].version
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
@@ -302,4 +302,4 @@ def with_own_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ..
 
 
 OWN = (UTILIZATION_DB, EXPIRATION_DB, RESERVED_FILES_DB, EXTINCT_SCANS_DB, VLSN_MAP_DB)
-"""Databases of which a checkpoint changes records, and which are written behind all others."""
+"""Databases whose records a checkpoint changes; they are written after all others."""

@@ -1,9 +1,9 @@
-"""Rollbacks that a crash has cut short: what has to be marked as taken back.
+"""Interrupted rollbacks: LNs that still have to be marked invisible.
 
-A RollbackStart names the transactions whose LNs, behind its matchpoint, are no part of the log any
-more. Each of them is then marked in its header, and a RollbackEnd says that this was done. Where it
-is missing, recovery marks again. It appends no RollbackEnd: the next checkpoint makes the trees
-what the rollback leaves, and from then on marks are all that matters. So they have to be in the
+A RollbackStart names the transactions whose LNs after its matchpoint are no longer part of the
+log. The engine then marks each of these LNs in its header, and logs a RollbackEnd. If that is
+missing, recovery marks the LNs again. It appends no RollbackEnd: the next checkpoint makes the
+trees what the rollback leaves, and from then on only the marks matter. So they have to be in the
 files before that checkpoint has an end.
 
 Source: je-log.md "The VLSN index"; RollbackTracker.Scanner.rollback and setInvisible,
@@ -24,11 +24,11 @@ _OFFSET = (1 << 32) - 1
 
 
 class Mark(Struct, frozen=True):
-    """A flags byte in the header of an entry, and what it has to become.
+    """A flags byte to change in the header of an entry.
 
     Attributes:
-        file_no, offset: where it is.
-        old, new: one byte each.
+        file_no, offset: position of the byte.
+        old, new: its value before and after; one byte each.
     """
 
     file_no: int
@@ -38,9 +38,9 @@ class Mark(Struct, frozen=True):
 
 
 def lacking_marks(snapshot: Snapshot) -> list[Mark]:
-    """What recovery marks as taken back, in the order of the log.
+    """Return the marks that recovery would set, in log order.
 
-    Of rollbacks inside one another the innermost decides that has the LN's transaction.
+    Of nested rollbacks, the innermost one that names the LN's transaction decides.
     """
     lns = snapshot.interval.lns
     if all(period.end_lsn != NULL_LSN for period in snapshot.interval.periods):
@@ -48,7 +48,7 @@ def lacking_marks(snapshot: Snapshot) -> list[Mark]:
     wanted = np.zeros(len(lns), np.bool_)
     decided = np.zeros(len(lns), np.bool_)
     for period in snapshot.interval.periods:
-        # They come in the order of their starts, and so those inside first.
+        # Periods are in the order of their starts, so inner ones come first.
         first = int(np.searchsorted(lns.lsn, period.matchpoint_lsn, "right"))
         inside = slice(first, max(first, int(np.searchsorted(lns.lsn, period.start_lsn))))
         taken_back = np.isin(lns.txn_id[inside], list(period.txn_ids or ())) & ~decided[inside]

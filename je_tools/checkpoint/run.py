@@ -1,7 +1,7 @@
-"""A checkpoint of the environment as recovery leaves it, in the order of the engine's.
+"""Checkpoints: the environment as recovery leaves it, in the order in which the engine writes it.
 
-Whether it is only planned or written is the business of whoever takes the bytes: the same entries
-are made for both.
+The entries are the same whether the checkpoint is written or only planned; the caller's `emit`
+decides what happens to the bytes.
 
 Source: je-log.md "Checkpoints"; Checkpointer.doCheckpoint, RecoveryManager.recover, JE 18.3.12.
 """
@@ -69,7 +69,7 @@ from je_tools.snapshot import (
 from je_tools.utilization import record_places
 
 _LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)
-"""Databases to which the engine's own checkpoints write when their trees are written already."""
+"""Databases that the engine's own checkpoints change after the trees of these are written."""
 
 _ROOT_PRESENT = 1
 _CLEANER_NOTHING: dict[str, Any] = {
@@ -80,7 +80,7 @@ _CLEANER_NOTHING: dict[str, Any] = {
     "completed_scan_count": 0,
     "completed_scans": (),
 }
-"""What a CkptEnd of some log versions says beside the rest. Source: CheckpointEnd, JE 5.0.73."""
+"""CkptEnd fields that only some log versions have. Source: CheckpointEnd, JE 5.0.73."""
 
 _OLD_RECORD: dict[str, Any] = {
     "max_dup_entries": MAX_ENTRIES,
@@ -89,16 +89,16 @@ _OLD_RECORD: dict[str, Any] = {
     "trigger_count": 0,
     "triggers": (),
 }
-"""What a descriptor of another log version may not have."""
+"""Descriptor fields that another log version may lack."""
 
 
 class Settings(Struct, frozen=True):
-    """How a checkpoint is written.
+    """Settings of a checkpoint.
 
     Attributes:
-        file_max: bytes of a file.
-        now_ms: its time.
-        delta_percent: so many of a hundred slots of a BIN a BIN-delta may have.
+        file_max: maximum size of a log file, in bytes.
+        now_ms: time of the checkpoint, in milliseconds since 1970.
+        delta_percent: largest percentage of a BIN's slots that a BIN-delta may hold.
     """
 
     file_max: int
@@ -107,18 +107,18 @@ class Settings(Struct, frozen=True):
 
 
 class Checkpoint(Struct):
-    """What a checkpoint is made of.
+    """Contents of a checkpoint.
 
     Attributes:
-        start_lsn, root_lsn, end_lsn: of its CkptStart, DbTree and CkptEnd.
-        first_active_lsn: where the next recovery begins to undo.
-        map_lns: databases whose descriptor is written, by id, and the LSN of the root it names.
-        made: databases of the engine's own that the log has none of, by id.
-        removed: ids of databases whose removal it finishes.
-        records: what changes of the engine's own databases, by their names.
-        node_counts, node_sizes: nodes that are written, by database, level and entry type.
-        entry_counts: entries and bytes, by type.
-        last_file_no: of the file that it ends in.
+        start_lsn, root_lsn, end_lsn: LSNs of its CkptStart, DbTree and CkptEnd.
+        first_active_lsn: LSN from which the next recovery begins to undo.
+        map_lns: databases whose descriptor is written, by id, with the root LSN in it.
+        made: internal databases that the log lacked, by id.
+        removed: ids of databases whose removal it completes.
+        records: changes to internal databases, by database name.
+        node_counts, node_sizes: nodes written and their bytes, by database, level and entry type.
+        entry_counts: entries written and their bytes, by type.
+        last_file_no: number of the file in which it ends.
     """
 
     start_lsn: int = NULL_LSN
@@ -136,22 +136,22 @@ class Checkpoint(Struct):
 
     @property
     def size(self) -> int:
-        """Bytes of all entries."""
+        """Size of all entries, in bytes."""
         return sum(size for _, size in self.entry_counts.values())
 
 
 def is_to_cut(snapshot: Snapshot) -> bool:
-    """Whether something behind the end of the log goes when the engine opens it."""
+    """Return True if anything after the end of the log has to be cut off or set aside."""
     if snapshot.end.reason is EndReason.CHOSEN and files_behind(snapshot):
         return True
     return snapshot.end.cut_size > 0 or any(each.put_aside for each in snapshot.end.skipped)
 
 
 def is_needed(snapshot: Snapshot) -> bool:
-    """Whether a checkpoint would leave less to do for the engine when it opens the environment.
+    """Return True if a checkpoint would leave the engine less to do when it opens the environment.
 
-    The engine writes none where one was the last that it wrote, though transactions that were open
-    then may be left to be undone, each time anew.
+    The engine writes no checkpoint if the log ends with one, even if transactions that were open
+    at that time have to be undone at each opening.
     """
     if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
         return True
@@ -172,16 +172,16 @@ def is_needed(snapshot: Snapshot) -> bool:
 
 
 def _stored_root(database: Database) -> int:
-    """The root that the descriptor names."""
+    """Return the root LSN in the descriptor, or `NULL_LSN` if there is no tree."""
     record = database.record
     return int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
 
 
 def check_openable(snapshot: Snapshot) -> None:
-    """Make sure that the engine would open the log.
+    """Check that the engine would open the log, at least after a checkpoint.
 
     Raises:
-        RefusedError: with why it would not.
+        RefusedError: it would not; the message says why.
     """
     check_layout(snapshot.environment)
     fatal = [each for each in snapshot.refusals if each not in MENDED_REFUSALS]
@@ -197,14 +197,14 @@ def check_openable(snapshot: Snapshot) -> None:
 
 
 def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
-    """Make sure that a checkpoint can be written.
+    """Check that a checkpoint can be written.
 
     Args:
         snapshot: the log as recovery leaves it.
-        cuts: what is behind the end of the log is cut off first.
+        cuts: True if everything after the end of the log is cut off first.
 
     Raises:
-        RefusedError: with what stands against it, and what to do.
+        RefusedError: it cannot; the message says why and what to do.
     """
     name = snapshot.environment.name
     for database in snapshot.databases.values():
@@ -218,7 +218,7 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
             "it back; open the environment with the application, whose transaction manager "
             "decides, first."
         )
-    # A crash leaves nodes whose key leads elsewhere; they are written anew with what is in range.
+    # A crash leaves nodes whose identifier key is out of range; rewriting keeps what is in range.
     bad = [
         each
         for each in snapshot.faults.damage
@@ -250,7 +250,7 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
 
 
 def begins_file(snapshot: Snapshot) -> bool:
-    """Whether nothing is to be appended to the last file, which a backup has as it is.
+    """Return True if nothing may be appended to the last file because a backup holds it as it is.
 
     Source: RecoveryManager.findEndOfLog, recover, DbBackup.startBackup, JE 7.5.11.
     """
@@ -260,12 +260,12 @@ def begins_file(snapshot: Snapshot) -> bool:
 
 
 def write_checkpoint(snapshot: Snapshot, settings: Settings, emit: Emit) -> Checkpoint:
-    """Make the entries of a checkpoint behind the end of a log.
+    """Write the entries of a checkpoint after the end of a log.
 
     Args:
         snapshot: the log as recovery leaves it.
-        settings: how.
-        emit: takes number of the file, offset, and bytes, in the order of the log.
+        settings: settings of the checkpoint.
+        emit: called with file number, offset and bytes, in log order.
 
     Raises:
         RefusedError: a tree cannot be written; what was emitted so far does no harm.
@@ -316,7 +316,7 @@ class _Checkpointer:
         return look_at_log(snapshot, wanted)
 
     def write(self) -> Checkpoint:
-        """All of it."""
+        """Write the whole checkpoint."""
         snapshot, done = self.snapshot, self.done
         if begins_file(snapshot):
             self.log.appender.flip()
@@ -344,9 +344,10 @@ class _Checkpointer:
         return done
 
     def _last_file_no(self) -> int:
-        """The file that all will end in, by writing the rest for nobody until that is known.
+        """Return the number of the file in which the checkpoint will end.
 
-        The engine's own records are also of the files that these very entries complete.
+        Internal databases also get records of the files that these records fill up. So the rest is
+        written to nowhere until the number no longer changes.
         """
         guess, found = -1, self.log.appender.tail.file_no
         while found != guess:
@@ -367,7 +368,7 @@ class _Checkpointer:
         self._write_end()
 
     def _write_own(self, last_file_no: int) -> None:
-        """The engine's own records."""
+        """Write the records and trees of internal databases."""
         snapshot, done = self.snapshot, self.done
         done.records |= {
             RESERVED_FILES_DB: gone_reserved_files(snapshot),
@@ -380,7 +381,7 @@ class _Checkpointer:
                 self._write_database(database, done.records[database.name])
 
     def _write_database(self, database: Database, records: Records) -> None:
-        """The tree of a database, and its descriptor where that changes."""
+        """Write the tree of a database, and its descriptor if that changes."""
         root_lsn = self._write_tree(database, records)
         named = database.record.get("name", database.name)
         stays = root_lsn == _stored_root(database) and named == database.name
@@ -406,10 +407,10 @@ class _Checkpointer:
         return writer.write()
 
     def _write_temporary_names(self) -> None:
-        """Log the names of temporary databases once more, in front of where the checkpoint begins.
+        """Log the names of temporary databases again, before the checkpoint begins.
 
-        The engine cannot open a log in which such a database has a descriptor and no name. As long
-        as the checkpoint has no end recovery replays both, and none of them behind that.
+        The engine cannot open a log in which such a database has a descriptor but no name. Until
+        the checkpoint is complete, recovery replays both; after that it replays neither.
         """
         snapshot = self.snapshot
         if not snapshot.temporary:
@@ -422,7 +423,7 @@ class _Checkpointer:
             self.changed_names[key] = None
 
     def _write_name(self, database: Database) -> None:
-        """The name of a database that was made."""
+        """Write the name of a new internal database."""
         key = (database.name or "").encode()
         self.changed_names[key] = self._write_name_ln(key, database.db_id)
 
@@ -452,7 +453,7 @@ class _Checkpointer:
         self.changed_maps[key] = None if deleted else written
 
     def _write_end(self) -> None:
-        """The roots of all databases, and the end."""
+        """Write the trees of the name and id databases, the DbTree and the CkptEnd."""
         snapshot, done = self.snapshot, self.done
         root = snapshot.entry(snapshot.checkpoint.root_lsn)
         assert root is not None
@@ -476,7 +477,7 @@ class _Checkpointer:
         done.end_lsn = self.log.entry("CkptEnd", fields).lsn
 
     def _ckpt_id(self) -> int:
-        """One more than the last."""
+        """Return one more than the last checkpoint id in the log."""
         known = [int(self.snapshot.checkpoint.fields.get("ckpt_id", 0))]
         known += [
             int(mark.fields["ckpt_id"])
@@ -487,20 +488,20 @@ class _Checkpointer:
 
 
 def _first_active(snapshot: Snapshot, start_lsn: int) -> int:
-    """Of the oldest transaction that goes on; else where the checkpoint begins."""
+    """Return the first LSN of the transactions that stay open, or `start_lsn` if there are none."""
     lns = snapshot.interval.lns
     kept = np.isin(lns.txn_id, list(snapshot.kept_txns))
     return int(lns.lsn[kept].min(initial=start_lsn))
 
 
 def nowhere(_file_no: int, _offset: int, _data: bytes) -> None:
-    """Takes what is only to be counted."""
+    """Discard bytes that only have to be counted."""
 
 
 def _removed(snapshot: Snapshot) -> frozenset[int]:
-    """Databases to which no name leads: of an unfinished removal, or an undone creation.
+    """Return the ids of databases that an unfinished removal or undone creation left nameless.
 
-    A removal that goes on may still be taken back.
+    A removal whose transaction stays open is left out: it may still be rolled back.
     """
     nameless = {
         db_id

@@ -1,7 +1,6 @@
-"""What a checkpoint has to know of a log beside its trees: numbers given, and what files hold.
+"""Utilization tracker of a checkpoint: the contents of files, and the ids given so far.
 
-One walk over the files that recovery reads, and those of which the engine's own databases lack a
-record.
+One walk covers the files that recovery reads and those that lack an internal database record.
 
 Source: je-log.md "Checkpoints" and "Utilization"; RecoveryManager.readINs, UtilizationTracker,
 ExpirationTracker.track, JE 18.3.12.
@@ -47,7 +46,7 @@ _IS_BIN = mask_of((BIN_NO, DELTA_NO))
 
 
 class Stream(Struct, frozen=True):
-    """Entries of the replication stream that no rollback has marked, in the order of the log.
+    """Entries of the replication stream that are not marked invisible, in log order.
 
     Attributes:
         lsn, vlsn: int64.
@@ -63,32 +62,32 @@ class Stream(Struct, frozen=True):
 
     @classmethod
     def of(cls, entries: Iterable[tuple[int, int, int]]) -> Stream:
-        """Out of LSN, VLSN and type of each."""
+        """Build a stream from the LSN, VLSN and type of each entry."""
         columns = np.array(list(entries), np.int64).reshape(-1, 3).T
         return cls(columns[0], columns[1], columns[2].astype(np.uint8))
 
     @classmethod
     def joined(cls, parts: Sequence[Stream]) -> Stream:
-        """The parts behind each other."""
+        """Concatenate parts of a stream."""
         parts = [cls.of(()), *parts]
         names = ("lsn", "vlsn", "type")
         return cls(*(np.concatenate([getattr(each, name) for each in parts]) for name in names))
 
     def take(self, keep: npt.NDArray[Any]) -> Stream:
-        """The rows of a mask or of an index array, in its order."""
+        """Return the rows of a mask or of an index array, in its order."""
         return Stream(self.lsn[keep], self.vlsn[keep], self.type[keep])
 
 
 class Survey(Struct):
-    """What was found.
+    """Result of the walk.
 
     Attributes:
-        sequences: the last numbers given.
-        stream: entries of the replication stream since the last checkpoint began.
-        summaries: of each file that was asked for, without what is obsolete.
-        since: of files that recovery reads, of what no summary has counted, likewise.
-        expiring: of each such file bytes by the hour since 1970 in which they expire.
-        gone: what no summary has counted as obsolete.
+        sequences: the last ids given.
+        stream: replication stream since the last checkpoint began.
+        summaries: totals of each requested file, without obsolete entries.
+        since: the same for entries that no file summary has counted, by file.
+        expiring: bytes of each requested file, by the hour since 1970 in which they expire.
+        gone: obsolete entries that no file summary has counted.
     """
 
     sequences: Sequences
@@ -100,15 +99,15 @@ class Survey(Struct):
 
 
 class _Piece(Struct, frozen=True):
-    """Of some rows of one file.
+    """Result for some rows of one file.
 
     Attributes:
-        node_ids: int64; the highest and the lowest of nodes, provisional ones too.
-        totals, since: as those of `Survey`.
-        expiring: bytes of records by the hour in which they expire.
-        bins: int64 LSNs of those of which a slot expires.
-        gone: records that are obsolete.
-        versions: of nodes.
+        node_ids: int64; highest and lowest ids of nodes, provisional nodes included.
+        totals, since: as `summaries` and `since` of `Survey`.
+        expiring: bytes of records, by the hour in which they expire.
+        bins: int64; LSNs of BINs with a slot that expires.
+        gone: obsolete records.
+        versions: versions of nodes.
     """
 
     file_no: int
@@ -123,12 +122,13 @@ class _Piece(Struct, frozen=True):
 
 
 class _Look(Struct, frozen=True):
-    """Work for a scan.
+    """Inspector of the rows of a scan.
 
     Attributes:
-        from_lsn, next_lsn: entries from here to there have given numbers.
-        file_nos: files of which more is to be known.
-        counting: finds what is obsolete.
+        from_lsn: LSN from which ids, the stream and node versions are collected.
+        next_lsn: LSN at which the log ends.
+        file_nos: files whose expirations are collected.
+        counting: finder of obsolete entries.
     """
 
     from_lsn: int
@@ -170,7 +170,7 @@ class _Look(Struct, frozen=True):
         return np.concatenate(found)
 
     def _expiring_bins(self, rows: Rows) -> Ints:
-        """LSNs of BINs of which a slot expires."""
+        """Return the LSNs of BINs with a slot that expires."""
         found = [_NONE]
         for some in _in_parts(rows.take(_IS_BIN[rows.type])):
             wanted = frozenset({"expiration_base"})
@@ -197,10 +197,10 @@ def _in_parts(rows: Rows) -> Iterator[Rows]:
 
 
 def by_hour(expires_ms: Ints, sizes: Ints) -> Counter[int]:
-    """Bytes by the hour since 1970 in which they expire.
+    """Sum bytes by the hour since 1970 in which they expire.
 
     Args:
-        expires_ms: int64; when, 0 for never.
+        expires_ms: int64; time of expiration, 0 for never.
         sizes: int64; bytes of each.
     """
     some = np.flatnonzero(expires_ms != NEVER)
@@ -210,26 +210,26 @@ def by_hour(expires_ms: Ints, sizes: Ints) -> Counter[int]:
 
 
 def share_of_slots(nodes: Nodes, sizes: Ints) -> Counter[int]:
-    """Bytes of BINs by the hour in which their slots expire, each slot with the same share.
+    """Sum bytes of BINs by the hour in which their slots expire, each slot with an equal share.
 
     Args:
         nodes: BINs or deltas.
-        sizes: int64; bytes of each one's entry.
+        sizes: int64; bytes of each node's entry.
     """
     counts = np.diff(nodes.first)
     return by_hour(nodes.slots.expires_ms, np.repeat(sizes // np.maximum(counts, 1), counts))
 
 
 def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
-    """Numbers given since the last checkpoint began, and what some files hold.
+    """Collect the ids given since the last checkpoint began, and the contents of some files.
 
     Args:
         snapshot: the log as recovery leaves it.
-        file_nos: the files.
+        file_nos: numbers of the files.
     """
     first_no = min([max(snapshot.first_lsn, 0) >> 32, *file_nos])
     files = tuple(file for file in snapshot.end.files if file.file_no >= first_no)
-    # What undo and redo have worked with, and malloc keeps.
+    # Undo and redo have freed memory that malloc keeps.
     give_back_memory()
     counting = Counting.of(snapshot)
     counting.prepare()
@@ -253,7 +253,7 @@ def look_at_log(snapshot: Snapshot, file_nos: frozenset[int]) -> Survey:
                 survey.summaries[piece.file_no] += piece.totals
                 survey.expiring[piece.file_no] += piece.expiring
                 survey.expiring[piece.file_no] += _of_bins(snapshot, piece.bins)
-    # What threads have read with is free, and kept by malloc.
+    # The threads have freed their buffers, which malloc keeps.
     give_back_memory()
     survey.stream = Stream.joined(streams)
     survey.since = since
@@ -271,7 +271,7 @@ def _of_bins(snapshot: Snapshot, lsns: Ints) -> Counter[int]:
 
 
 def given_numbers(snapshot: Snapshot) -> Sequences:
-    """Numbers that the checkpoint, the root, and what recovery replays tell."""
+    """Return the last ids found in the checkpoint, the DbTree and what recovery replays."""
     sequences = Sequences()
     sequences.saw_fields(snapshot.checkpoint.fields)
     root = snapshot.entry(snapshot.checkpoint.root_lsn)

@@ -1,8 +1,8 @@
-"""A recovered tree is written: the nodes that recovery has changed, from the bottom up.
+"""Write a recovered tree: the nodes that recovery has changed, from the bottom up.
 
 One way down finds the nodes that hold a changed key, or a node that was logged since the last
-checkpoint, and on the way back each is written once, behind its children. Nothing of it counts
-before the root is there.
+checkpoint. On the way back each is written once, after its children. Nothing of it counts before
+the root is written.
 
 Source: je-log.md "Checkpoints"; Checkpointer.flushDirtyNodes, IN.split, JE 18.3.12.
 """
@@ -46,22 +46,22 @@ from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import match
 
 _SLOTS_LEAST = 4
-"""Of what a damaged node says of its size no less is believed."""
+"""Lower bound for the number of slots that a damaged node claims."""
 
 
 _LEVELS_OF_MOST = 0x10000
-"""What the levels of nodes have set, but those of the database of ids. Source: IN, JE 7.5.11."""
+"""Level bits of all nodes but those of the id database. Source: IN, JE 7.5.11."""
 
 _ONE, _ZERO = np.ones(1, np.bool_), np.zeros(1, np.int64)
 
 
 class _Upper(Struct, frozen=True):
-    """Upper nodes of one level on the way to what changes.
+    """Upper nodes of one level on the way to changes.
 
     Attributes:
         leaves: the nodes.
-        slot: int64; which slot of the nodes above names each.
-        below: int64, ascending; the slots of these nodes through which the way goes on.
+        slot: int64; slot of the nodes above that refers to each.
+        below: int64, ascending; slots of these nodes through which the way continues.
     """
 
     leaves: Leaves
@@ -70,13 +70,13 @@ class _Upper(Struct, frozen=True):
 
 
 class _Named(Struct, frozen=True):
-    """What comes into the place of slots of upper nodes.
+    """Replacements for slots of upper nodes.
 
     Attributes:
-        replaced: int64, ascending; the slots that go.
-        slot: int64, ascending; for each node that comes the slot in whose place it is. A slot may
-            have none, or several.
-        key, lsn, size: of each.
+        replaced: int64, ascending; slots to remove.
+        slot: int64, ascending; for each new node, the slot whose place it takes. A slot may get
+            none, or several.
+        key, lsn, size: of each new node.
     """
 
     replaced: Ints
@@ -87,12 +87,12 @@ class _Named(Struct, frozen=True):
 
 
 class _Pieces(Struct, frozen=True):
-    """Nodes that are written, in the order of their keys.
+    """Nodes to write, in key order.
 
     Attributes:
-        nodes: as columns; the id of those that are not the first of their node is yet to be given.
-        row: int64; of which node each is the whole, or a part.
-        is_first: bool; whether it goes on as that node.
+        nodes: columns; a piece that is not the first of its node gets its id later.
+        row: int64; node of which each is the whole or a part.
+        is_first: bool; pieces that continue as that node.
     """
 
     nodes: Nodes
@@ -101,17 +101,17 @@ class _Pieces(Struct, frozen=True):
 
 
 class TreeWriter(Struct, frozen=True):
-    """Writes what changes of one database's tree.
+    """Writer of the changes to one database's tree.
 
     Attributes:
-        tree: of the database, as recovery leaves it; of which the order of keys is known.
+        tree: tree of the database as recovery leaves it; its key order must be known.
         changes: keys whose slots change.
-        log: what it is appended to.
-        prefixing: whether nodes keep what their keys begin with apart.
-        max_entries: slots of a node, where there are none yet.
-        delta_percent: so many of a hundred slots of a BIN may differ from its last full version
-            for a delta to be written; 0 for none.
-        since_lsn: nodes from there on were logged after the last checkpoint began.
+        log: log to append to.
+        prefixing: True if nodes store the common prefix of their keys separately.
+        max_entries: slots of a node, if there is no node yet.
+        delta_percent: largest percentage of a BIN's slots that may differ from its last full
+            version for a delta to be written; 0 for no deltas.
+        since_lsn: LSN from which nodes were logged after the last checkpoint began.
     """
 
     tree: Tree
@@ -123,11 +123,11 @@ class TreeWriter(Struct, frozen=True):
     since_lsn: int
 
     def write(self) -> int:
-        """Write it; LSN of the root.
+        """Write the changes and return the LSN of the root.
 
         Returns:
-            The root as it is where nothing has to be written; NULL_LSN of a tree without one that
-            gets no record.
+            The LSN of the new root, or of the old one if nothing has to be written; NULL_LSN for a
+            database that has no tree and gets no record.
 
         Raises:
             RefusedError: a node on the way cannot be read, or upper nodes are not in order.
@@ -146,7 +146,7 @@ class TreeWriter(Struct, frozen=True):
         return self._write_root(uppers[0].leaves, named)
 
     def _keys(self) -> Spans:
-        """Keys that lead to all that has to be looked at, ascending."""
+        """Return the keys that lead to all nodes to visit, ascending."""
         places = self.tree.replayed_keys()
         if not len(places):
             return self.changes.key
@@ -159,7 +159,7 @@ class TreeWriter(Struct, frozen=True):
         while True:
             leaves = self._read(children)
             below = self.tree.children_of(leaves)
-            # What was written together with nodes above can have slots that are not in its range.
+            # Nodes that were written together with those above can have slots outside their range.
             wanted = self.tree.that_hold(below, keys) | (below.lsn >= self.since_lsn)
             chosen = np.flatnonzero(wanted)
             uppers.append(_Upper(leaves, slot, chosen))
@@ -226,7 +226,7 @@ class TreeWriter(Struct, frozen=True):
         return Given(self.changes.key.take(changed), node, has_slot, slots)
 
     def _changes_of(self, children: Children) -> tuple[Ints, Ints]:
-        """The changes of each child: from one row to before another."""
+        """Return the rows of each child's changes: the first, and the one after the last."""
         key = self.changes.key
         first = self.tree.before(key, children.low, 0)
         last = self.tree.before(key, children.high, len(key))
@@ -258,19 +258,19 @@ class TreeWriter(Struct, frozen=True):
         pieces: _Pieces,
         deltas: Deltas | None,
     ) -> _Named:
-        """Write nodes; what comes into the place of the slots above that name them.
+        """Write nodes; return the replacements for the slots that refer to them.
 
         Args:
-            leaves: as they were.
-            rows: int64; the slot above of each.
-            above: the nodes above.
-            touched: which of them are written anew.
-            pieces: what is written of them whole.
-            deltas: what is written of the others.
+            leaves: nodes as they were.
+            rows: int64; slot above of each.
+            above: nodes above.
+            touched: mask of the nodes that are written again.
+            pieces: nodes to write whole.
+            deltas: nodes to write as deltas.
         """
         lsns, sizes, of = self._append_all(pieces, deltas)
         self.log.replaces(leaves.logged[0], touched, None if deltas is None else deltas.row)
-        # Another version than the slot names was logged since; it stays, and gets named.
+        # A newer version than the slot's was logged since; it stays, and the slot gets its LSN.
         changed = touched | (leaves.nodes.lsn != above.slots.lsn[rows])
         moved = np.flatnonzero(changed & ~touched)
         found = fetch(self.tree.image, leaves.nodes.lsn[moved], check=False)
@@ -290,7 +290,7 @@ class TreeWriter(Struct, frozen=True):
         )
 
     def _append_all(self, pieces: _Pieces, deltas: Deltas | None) -> tuple[Ints, Ints, Ints]:
-        """Write nodes; LSN and size of each, and of which node it is: first those of pieces."""
+        """Write pieces, then deltas; return LSN, size and node of each."""
         lsns, sizes = self._append(pieces)
         if deltas is None:
             return lsns, sizes, pieces.row
@@ -302,7 +302,7 @@ class TreeWriter(Struct, frozen=True):
         return lsns, sizes, of
 
     def _append(self, pieces: _Pieces, *, is_root: bool = False) -> tuple[Ints, Ints]:
-        """Write nodes; LSN and size of each."""
+        """Write nodes; return the LSN and size of each."""
         none = np.empty(0, np.int64)
         if not len(pieces.row):
             return none, none
@@ -327,7 +327,7 @@ class TreeWriter(Struct, frozen=True):
         return self._write_over(nodes, slots) if len(slots) else self._plant(nodes, slots)
 
     def _write_over(self, root: Nodes, slots: Slots) -> int:
-        """A root with these slots; one that is too full becomes the children of a new one."""
+        """Write a root with these slots; if they are too many, a new root over several nodes."""
         limit = _most(root)
         while len(slots) > limit[0]:
             pieces = _cut(root, _ONE, slots, np.zeros(len(slots), np.int64), limit - 1)
@@ -339,7 +339,7 @@ class TreeWriter(Struct, frozen=True):
         return int(self._append(pieces, is_root=True)[0][0])
 
     def _plant(self, root: Nodes, slots: Slots) -> int:
-        """A root over new BINs; over an empty one where there are no slots."""
+        """Write a root over new BINs; over an empty BIN if there are no slots."""
         bottom = root.level & ~np.int64(LEVEL_MASK) | 1
         bin_ = replace(root, level=bottom, node_id=self.log.sequences.node_ids(1))
         pieces = _cut(bin_, _ONE, slots, np.zeros(len(slots), np.int64), _most(root))
@@ -352,13 +352,13 @@ class TreeWriter(Struct, frozen=True):
         return self._write_over(replace(root, level=bottom + 1), _slots_of(key, lsns, sizes))
 
     def _some_key(self, root: Nodes) -> Spans:
-        """A key for where any will do: of two parts it must be one also there."""
+        """Return a key for a place where any will do; with duplicates it must have two parts."""
         keys = joined_spans([root.slots.key, self.changes.key])
         usable = np.flatnonzero(keys.sizes > 0)
         return keys.take(usable[:1]) if len(usable) else Spans.of([b""])
 
     def _begin(self) -> int:
-        """A tree for a database that has none."""
+        """Write a tree for a database that has none."""
         rows = np.flatnonzero(self.changes.has_slot)
         if not len(rows):
             return NULL_LSN
@@ -382,14 +382,14 @@ class TreeWriter(Struct, frozen=True):
 
 
 def _has_new_key(pieces: _Pieces, leads: Mask) -> Mask:
-    """Which pieces are named by the first key that they have, and not by that of their node's slot.
+    """Return a mask of the pieces whose slot gets their own first key, not that of the old slot.
 
-    The first slot of a node stands for all that is below the second, whatever key it has, also one
-    that is above many of these. When what it names is split it must have a key that is below.
+    The first slot of a node stands for all keys below the second, whatever its own key is; that may
+    even be above many of them. If its child is split, the slot needs a key that is below.
 
     Args:
-        pieces: of nodes.
-        leads: bool, by node; whether the slot that names it is the first of the node above.
+        pieces: pieces of nodes.
+        leads: bool, by node; True if the slot that refers to it is the first of the node above.
     """
     are_several = np.bincount(pieces.row, minlength=len(leads)) > 1
     return ~pieces.is_first | (are_several & leads)[pieces.row]
@@ -406,7 +406,7 @@ def _joined(parts: list[_Named]) -> _Named:
 
 
 def _put(nodes: Nodes, named: _Named) -> tuple[Slots, Ints]:
-    """The slots of upper nodes with what comes into the place of some, and the node of each."""
+    """Replace slots of upper nodes; return all their slots, and the node of each."""
     kept = np.ones(len(nodes.slots), np.bool_)
     kept[named.replaced] = False
     both = joined([nodes.slots.take(kept), _slots_of(named.key, named.lsn, named.size)])
@@ -416,29 +416,29 @@ def _put(nodes: Nodes, named: _Named) -> tuple[Slots, Ints]:
 
 
 def _slots_of(key: Spans, lsn: Ints, size: Ints) -> Slots:
-    """Slots of upper nodes."""
+    """Build slots of upper nodes."""
     zeros = np.zeros(len(lsn), np.int64)
     return Slots(key, lsn, zeros, size, zeros, zeros, zeros - 1, zeros, zeros, zeros)
 
 
 def _most(nodes: Nodes) -> Ints:
-    """How many slots each node has room for."""
+    """Return the number of slots for which each node has room."""
     most: Ints = np.maximum(nodes.max_entries, _SLOTS_LEAST)
     return most
 
 
 def _cut(nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Ints) -> _Pieces:
-    """Nodes that are written anew, those with too many slots in parts of about the same size.
+    """Build the nodes to write; split those with too many slots into parts of about the same size.
 
     Args:
-        nodes: as they were.
-        touched: which of them are written.
-        slots: what these hold, in their order.
-        owner: int64, ascending; the node of each slot.
-        limit: int64; how many slots each may have.
+        nodes: nodes as they were.
+        touched: mask of the nodes to write.
+        slots: slots of these nodes, in order.
+        owner: int64, ascending; node of each slot.
+        limit: int64; maximum number of slots of each node.
 
     Returns:
-        The nodes; none for one that has no slots.
+        The nodes; none for a node without slots.
     """
     counts = np.where(touched, np.bincount(owner, minlength=len(nodes)), 0)
     parts = -(-counts // limit)
@@ -454,7 +454,7 @@ def _cut(nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Ints) ->
     }
     is_bin = columns["level"] & LEVEL_MASK == 1
     cut = Nodes(
-        # What was a delta is a whole node now.
+        # A delta becomes a full node here.
         type=np.where(is_bin, BIN_NO, IN_NO).astype(np.uint8),
         last_full_lsn=np.full(len(row), NULL_LSN, np.int64),
         expiration_base=np.full(len(row), -1, np.int64),
@@ -468,7 +468,7 @@ def _cut(nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Ints) ->
 
 
 def _emptied(bin_: Nodes) -> Nodes:
-    """A whole BIN without slots."""
+    """Return a full BIN without slots."""
     return replace(
         bin_,
         type=np.full(1, BIN_NO, np.uint8),
@@ -479,7 +479,10 @@ def _emptied(bin_: Nodes) -> Nodes:
 
 
 def _identifiers(nodes: Nodes) -> Spans:
-    """A key of a slot of each node: the one it had, else the first; of no slots what it had."""
+    """Return an identifier key for each node: the old one if a slot has it, else the first slot's.
+
+    A node without slots keeps the old one.
+    """
     key, own = nodes.slots.key, nodes.identifier_key
     owner = nodes.slot_node
     same = equal_keys(own.take(owner), key)

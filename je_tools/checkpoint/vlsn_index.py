@@ -1,9 +1,9 @@
-"""The index of the replication stream as the engine makes it when it opens a node's log.
+"""VLSN index as the engine rebuilds it when it opens a node's log.
 
-The index holds where some VLSNs are, and the range of all; a checkpoint writes it. What was logged
-since the last one began is merged into it at recovery. A checkpoint that is written offline has to
-do the same: whatever the index lacks when nothing behind the checkpoint says so, the engine takes
-for VLSNs that were never given.
+The index holds the positions of some VLSNs, and the range of all; a checkpoint writes it. Recovery
+merges into it what was logged since the last checkpoint began. A checkpoint that is written
+offline has to do the same: if VLSNs are missing from the index and no entry after the checkpoint
+has them, the engine treats them as never given.
 
 Source: je-log.md "The VLSN index"; VLSNIndex.merge, VLSNIndex.pruneDatabaseTail,
 VLSNIndex.truncateFromHead, VLSNTracker, VLSNRecoveryTracker, VLSNBucket.put and removeFromTail,
@@ -40,12 +40,12 @@ Bucket = VlsnBucket | GhostBucket
 
 
 class BucketRules(Struct, frozen=True):
-    """When a bucket is full.
+    """Limits of a bucket.
 
     Attributes:
-        stride: VLSNs from one that has a place in it to the next.
-        mappings: places that it has.
-        distance: bytes that may lie between the last place and a VLSN that it covers.
+        stride: number of VLSNs from one mapping to the next.
+        mappings: maximum number of mappings.
+        distance: maximum bytes between the last mapping and a VLSN that the bucket covers.
     """
 
     stride: int
@@ -54,52 +54,52 @@ class BucketRules(Struct, frozen=True):
 
     @classmethod
     def of(cls, home: Path) -> BucketRules:
-        """As the `je.properties` of an environment says, or the engine's defaults."""
+        """Read the rules from the `je.properties` of an environment; defaults are the engine's."""
         settings = read_settings(home)
         return cls(*(settings.number(each) for each in (VLSN_STRIDE, VLSN_MAPPINGS, VLSN_DISTANCE)))
 
 
 class Matchpoint(Struct, frozen=True):
-    """Up to where a rollback has kept the stream."""
+    """Last position of the stream that a rollback keeps."""
 
     vlsn: int
     lsn: int
 
 
 class VlsnIndex(Struct, frozen=True):
-    """The index.
+    """The VLSN index.
 
     Attributes:
-        range: the VLSNs that it covers.
-        buckets: in the order of their VLSNs.
+        range: VLSNs that it covers.
+        buckets: in VLSN order.
     """
 
     range: VlsnRange
     buckets: Sequence[Bucket]
 
     def encode(self) -> dict[bytes, bytes]:
-        """Its records, in the order in which the engine writes them: the range is the last."""
+        """Return its records in the order in which the engine writes them: the range is last."""
         return dict(each.encode() for each in (*self.buckets, self.range))
 
 
 class MisfitError(Exception):
-    """What an engine would not go on with; the message says what."""
+    """A state with which an engine would not continue; the message describes it."""
 
 
 def tracked(stream: Stream, rollbacks: Sequence[tuple[int, Matchpoint]]) -> Stream:
-    """What is left of a stream behind rollbacks.
+    """Return what rollbacks leave of a stream.
 
     Args:
         stream: visible entries.
         rollbacks: LSN of each RollbackStart, ascending, and its matchpoint.
 
     Raises:
-        MisfitError: VLSNs go back without a rollback, or one takes the end of a transaction back.
+        MisfitError: VLSNs decrease without a rollback, or a rollback covers a transaction's end.
     """
     if rollbacks:
         lsns = np.array([lsn for lsn, _ in rollbacks], np.int64)
         vlsns = np.array([point.vlsn for _, point in rollbacks], np.int64)
-        # Of those that come behind an entry the lowest counts.
+        # Of the rollbacks after an entry, the lowest matchpoint counts.
         lowest = np.append(np.minimum.accumulate(vlsns[::-1])[::-1], np.iinfo(np.int64).max)
         kept = stream.vlsn <= lowest[np.searchsorted(lsns, stream.lsn)]
         ended = np.flatnonzero(~kept & np.isin(stream.type, _TXN_ENDS))
@@ -116,7 +116,7 @@ def tracked(stream: Stream, rollbacks: Sequence[tuple[int, Matchpoint]]) -> Stre
 
 
 def cut_buckets(stream: Stream, rules: BucketRules) -> list[VlsnBucket]:
-    """The buckets of a stream whose VLSNs ascend."""
+    """Return the buckets of a stream with ascending VLSNs."""
     buckets = []
     first = 0
     while first < len(stream):
@@ -127,7 +127,7 @@ def cut_buckets(stream: Stream, rules: BucketRules) -> list[VlsnBucket]:
 
 
 def _bucket_stop(stream: Stream, first: int, rules: BucketRules) -> int:
-    """Behind the last entry that goes into the bucket of one that begins it."""
+    """Return the row after the last entry of the bucket that begins at `first`."""
     file_no = stream.lsn[first] >> 32
     end = int(np.searchsorted(stream.lsn, (file_no + 1) << 32))
     place, done, count = first, first + 1, _AT_FIRST
@@ -135,7 +135,7 @@ def _bucket_stop(stream: Stream, first: int, rules: BucketRules) -> int:
         stop = min(done + count, end)
         steps = stream.vlsn[done:stop] - stream.vlsn[first]
         on_stride = steps % rules.stride == 0
-        # The last entry with a place in front of each one.
+        # The last mapped entry up to each entry; `before` leaves out the entry itself.
         last = np.maximum.accumulate(np.where(on_stride, np.arange(done, stop), place))
         before = np.append(place, last[:-1])
         places = (stream.vlsn[before] - stream.vlsn[first]) // rules.stride + 1
@@ -173,17 +173,17 @@ def merged(
     *,
     converted: bool = False,
 ) -> VlsnIndex:
-    """An index with what was logged since the checkpoint began.
+    """Merge what was logged since the checkpoint began into an index.
 
     Args:
-        index: as the database has it.
-        stream: as `tracked` leaves it.
-        matchpoint: of the last rollback since; None without one.
-        rules: how buckets are made.
-        converted: the environment was not replicated at first.
+        index: as stored in the database.
+        stream: as `tracked` returns it.
+        matchpoint: of the last rollback since then; None without one.
+        rules: limits of buckets.
+        converted: True if the environment was not replicated at first.
 
     Raises:
-        MisfitError: the two do not go together.
+        MisfitError: index and stream do not fit together.
     """
     if not len(stream):
         if matchpoint is None:
@@ -221,7 +221,7 @@ def _extended(old: VlsnRange, seen: VlsnRange) -> VlsnRange:
 
 
 def _replaced(old: VlsnRange, seen: VlsnRange) -> VlsnRange:
-    """The range where what was seen begins in it: it is right where the two differ."""
+    """Return the range if the stream begins within it; if the two differ, the stream is right."""
     new = VlsnRange(
         _VERSION,
         seen.first if old.first == NO_VLSN else old.first,
@@ -238,9 +238,9 @@ def _replaced(old: VlsnRange, seen: VlsnRange) -> VlsnRange:
 
 
 def _in_front(index: VlsnIndex, vlsn: int) -> list[Bucket]:
-    """Buckets without the mappings from a VLSN on.
+    """Return the buckets without the mappings from a VLSN on.
 
-    A bucket ends with a mapping, so what lies between its last and the VLSN is covered by none.
+    A bucket ends with a mapping, so no bucket covers what lies between the last one and the VLSN.
     """
     kept = [each for each in index.buckets if each.first < vlsn]
     last = kept[-1] if kept else None
@@ -263,15 +263,15 @@ def _cut(bucket: VlsnBucket, vlsn: int) -> VlsnBucket:
 
 
 def without_head(index: VlsnIndex, last_gone: int, next_file_no: int) -> VlsnIndex:
-    """An index without the VLSNs of files that are gone.
+    """Return an index without the VLSNs of files that are gone.
 
     Args:
-        index: that may still have them.
-        last_gone: the last VLSN in them.
-        next_file_no: of the first file that is there behind them.
+        index: index that may still have them.
+        last_gone: last VLSN in these files.
+        next_file_no: number of the first file after them.
 
     Raises:
-        MisfitError: nothing to agree upon with other nodes would be left.
+        MisfitError: nothing would be left on which the node could agree with others.
     """
     old = index.range
     if old.first == NO_VLSN or NO_VLSN < old.last_sync < last_gone:

@@ -1,7 +1,7 @@
-"""Bringing the index of the replication stream up to date, as records of its database.
+"""Records of the VLSN index, which a checkpoint brings up to date.
 
-They are written in a transaction: of them all or none is to be in the log of a checkpoint without
-an end, since the engine does not go on with buckets that do not meet their range.
+They are written in one transaction. The log of a checkpoint without an end must have all of them
+or none, because the engine does not continue with buckets that do not match their range.
 
 Source: je-log.md "The VLSN index"; VLSNIndex.init, VLSNTracker.flushToDatabase,
 UtilizationProfile.populateCache, JE 7.5.11 and 18.3.12.
@@ -42,11 +42,11 @@ from je_tools.snapshot import CONVERTED, REPLICATED_ENV, Snapshot
 from je_tools.utilization import internal_records, record_places, reserved_files
 
 _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
-"""Log versions from which a flag tells of an abort LSN, and -1 and not 0 is nobody's id."""
+"""Log versions since which a flag marks an abort LSN, and since which nobody's id is -1, not 0."""
 
 
 def is_replicated(snapshot: Snapshot) -> bool:
-    """Whether the log is a replicated node's."""
+    """Return True if the log is that of a replicated node."""
     return (
         bool(_flags(snapshot) & REPLICATED_ENV) or own_database(snapshot, VLSN_MAP_DB) is not None
     )
@@ -58,7 +58,7 @@ def _flags(snapshot: Snapshot) -> int:
 
 
 def is_behind(snapshot: Snapshot) -> bool:
-    """Whether the log has something that the engine merges into the index when it opens it."""
+    """Return True if the engine would update the index when it opens the log."""
     if not is_replicated(snapshot):
         return False
     start = snapshot.checkpoint.start_lsn
@@ -73,7 +73,7 @@ def is_behind(snapshot: Snapshot) -> bool:
 
 
 def _rollbacks(snapshot: Snapshot) -> list[tuple[int, Matchpoint]]:
-    """RollbackStarts since the checkpoint began."""
+    """Return the LSN and the matchpoint of each RollbackStart since the checkpoint began."""
     found = []
     for period in snapshot.interval.periods:
         entry = snapshot.entry(period.start_lsn)
@@ -86,7 +86,7 @@ def _rollbacks(snapshot: Snapshot) -> list[tuple[int, Matchpoint]]:
 
 
 def _gone(snapshot: Snapshot) -> tuple[int, int] | None:
-    """The last VLSN in reserved files that are gone, and the number of the file behind them."""
+    """Return the last VLSN in missing reserved files, and the number of the file after them."""
     there = [file.file_no for file in snapshot.end.files]
     gone = [
         each
@@ -100,10 +100,10 @@ def _gone(snapshot: Snapshot) -> tuple[int, int] | None:
 
 
 def read_index(snapshot: Snapshot) -> VlsnIndex:
-    """The index as the database has it.
+    """Return the index as stored in the database.
 
     Raises:
-        RefusedError: a record of it cannot be read.
+        RefusedError: one of its records cannot be read.
     """
     found, buckets = EMPTY_RANGE, list[Bucket]()
     for record in internal_records(snapshot, VLSN_MAP_DB):
@@ -122,14 +122,14 @@ def read_index(snapshot: Snapshot) -> VlsnIndex:
 
 
 def index_to_be(snapshot: Snapshot, stream: Stream) -> VlsnIndex:
-    """The index as the engine would have it behind its recovery.
+    """Return the index as the engine would have it after recovery.
 
     Args:
         snapshot: the log.
-        stream: of it, since the last checkpoint began.
+        stream: replication stream since the last checkpoint began.
 
     Raises:
-        RefusedError: the engine would not go on, or use VLSNs twice.
+        RefusedError: the engine would not continue, or would use VLSNs twice.
     """
     rollbacks = _rollbacks(snapshot)
     matchpoint = rollbacks[-1][1] if rollbacks else None
@@ -147,10 +147,10 @@ def index_to_be(snapshot: Snapshot, stream: Stream) -> VlsnIndex:
 
 
 def check_index(snapshot: Snapshot) -> None:
-    """Make sure that the index can be brought up to date, before anything is changed.
+    """Check that the index can be brought up to date, before anything is changed.
 
     Raises:
-        RefusedError: the engine would not go on with it, or use VLSNs twice.
+        RefusedError: the engine would not continue with it, or would use VLSNs twice.
     """
     if is_behind(snapshot):
         index_to_be(snapshot, look_at_log(snapshot, frozenset()).stream)
@@ -166,16 +166,16 @@ def _refused(snapshot: Snapshot, what: str) -> RefusedError:
 
 
 def write_index(snapshot: Snapshot, survey: Survey, log: CheckpointLog, now_ms: int) -> Records:
-    """Bring the index up to date.
+    """Bring the index up to date and return the changed records.
 
     Args:
         snapshot: the log.
-        survey: with the stream since the last checkpoint began.
-        log: what is appended to.
-        now_ms: the time.
+        survey: with the replication stream since the last checkpoint began.
+        log: log to append to.
+        now_ms: current time.
 
     Raises:
-        RefusedError: the engine would not go on with the index, or use VLSNs twice.
+        RefusedError: the engine would not continue with the index, or would use VLSNs twice.
     """
     if not is_replicated(snapshot):
         return {}
@@ -189,7 +189,7 @@ def write_index(snapshot: Snapshot, survey: Survey, log: CheckpointLog, now_ms: 
 
 
 class _Transaction:
-    """Records of the index that are written together, as a local transaction."""
+    """A local transaction that writes records of the index."""
 
     def __init__(self, snapshot: Snapshot, log: CheckpointLog, now_ms: int) -> None:
         database = own_database(snapshot, VLSN_MAP_DB)
@@ -206,7 +206,7 @@ class _Transaction:
         self.sizes = dict(zip(self.slots, sizes.tolist(), strict=True))
 
     def write(self, records: Mapping[bytes, bytes | None]) -> Records:
-        """Append LNs, and the Commit; None is for a record that goes."""
+        """Append LNs and the Commit; None removes a record."""
         written: Records = {key: self._write(key, data) for key, data in records.items()}
         nobody = 0 if self.log.version < _NOBODY_SINCE else -1
         fields = {"last_lsn": self.last_lsn, "txn_id": self.txn_id, "time_ms": self.now_ms}

@@ -1,1 +1,1 @@
-"""Two environments held against each other: their records, or their files."""
+"""Comparison of two environments: their records, or their files."""

@@ -1,4 +1,4 @@
-"""The databases of two environments, and what differs in each."""
+"""Databases of two environments, paired by name, and their differences."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from je_tools.diff.records import Change, Changes, Comparison
 from je_tools.snapshot import Database, Snapshot
 
 BY_ID = "id:"
-"""What stands in front of an id that is given in the place of a name."""
+"""Prefix of an id that is given instead of a name."""
 
 
 class Pair(Struct, frozen=True):
-    """A database by its name in two snapshots; None where it is not there.
+    """A database of two snapshots, paired by name; None on a side that lacks it.
 
     Attributes:
-        name: None for databases to which no name leads, which go by their id.
-        a, b: what the name is in each.
+        name: name of the database; None if no name leads to it, so that it is paired by id.
+        a, b: the database in each snapshot.
     """
 
     name: str | None
@@ -28,7 +28,7 @@ class Pair(Struct, frozen=True):
 
     @property
     def either(self) -> Database:
-        """One of them."""
+        """The database in `a`, or else in `b`."""
         database = self.a or self.b
         assert database is not None
         return database
@@ -40,28 +40,28 @@ class Pair(Struct, frozen=True):
 
     @property
     def kinds_differ(self) -> bool:
-        """Whether keys can have several records in one of the two and not in the other."""
+        """True if exactly one of the two databases has duplicates."""
         both = self.a is not None and self.b is not None
         return both and len({side.has_duplicates for side in self.sides}) > 1
 
     @property
     def sides(self) -> list[Database]:
-        """Those that are there."""
+        """The databases that exist: one or two."""
         return [side for side in (self.a, self.b) if side is not None]
 
     def is_called(self, name: str) -> bool:
-        """Whether this is its name, or `id:7` for its id on a side."""
+        """Return True if this is its name, or `id:7` for its id in either snapshot."""
         if name.startswith(BY_ID):
             return any(f"{BY_ID}{side.db_id}" == name for side in self.sides)
         return name == self.name
 
 
 class Tally(Struct):
-    """How two databases differ.
+    """Summary of the differences between two databases.
 
     Attributes:
-        pair: which.
-        only_a_count, only_b_count, changed_count: records.
+        pair: the two databases.
+        only_a_count, only_b_count, changed_count: numbers of records.
     """
 
     pair: Pair
@@ -71,7 +71,7 @@ class Tally(Struct):
 
     @property
     def state(self) -> str:
-        """In a word."""
+        """Result: `only-a`, `only-b`, `other-kind`, `differs` or `same`."""
         if self.pair.a is None:
             return "only-b"
         if self.pair.b is None:
@@ -82,12 +82,12 @@ class Tally(Struct):
 
     @property
     def differs(self) -> bool:
-        """Whether anything does."""
+        """True if one side lacks the database, or the kinds or any records differ."""
         alike = None not in (self.pair.a, self.pair.b) and not self.pair.kinds_differ
         return not alike or bool(self.only_a_count or self.only_b_count or self.changed_count)
 
     def add(self, changes: Changes) -> None:
-        """Count some more."""
+        """Add the counts of a batch of changes."""
         counts = np.bincount(changes.change, minlength=len(Change))
         self.only_a_count += int(counts[Change.ONLY_A])
         self.only_b_count += int(counts[Change.ONLY_B])
@@ -95,12 +95,13 @@ class Tally(Struct):
 
 
 def pairs(a: Snapshot, b: Snapshot, names: tuple[str, ...], *, internal: bool) -> list[Pair]:
-    """The databases of both, by name.
+    """Pair the databases of two snapshots by name.
 
     Args:
         a, b: the snapshots.
-        names: only these, or `id:7` for what has that id on a side; empty for all that have a name.
-        internal: where none is named, those of the engine too.
+        names: names to include, or `id:7` for an id in either snapshot; empty for all that have a
+            name.
+        internal: if `names` is empty, include internal databases.
     """
     sides = [
         {
@@ -118,7 +119,7 @@ def pairs(a: Snapshot, b: Snapshot, names: tuple[str, ...], *, internal: bool) -
 
 
 def differences(a: Snapshot, b: Snapshot, pair: Pair) -> Iterator[Changes]:
-    """What differs in a database, in the order of its keys."""
+    """Yield the differences of a database, in key order."""
     how = Comparison(
         by_data=any(side.has_duplicates for side in pair.sides),
         ordered=not any(side.comparators for side in pair.sides),

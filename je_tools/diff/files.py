@@ -1,4 +1,4 @@
-"""The files of an environment held against those of a copy of it."""
+"""Comparison of the files of an environment with those of its copy."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ PIECE = 16 << 20
 
 
 class FileState(StrEnum):
-    """How a file of the copy is to that of the environment."""
+    """State of a file in the copy compared with the environment."""
 
     SAME = "same"
     SHORTER = "shorter"
-    """The copy is the beginning, in its last file: the environment has written on since."""
+    """The copy's last file is a prefix: the environment has been written to since."""
     TRUNCATED = "truncated"
-    """The copy is the beginning, and goes on with another file: each is complete before the next
-    is begun, so this one was cut off, or copied too early."""
+    """The copy's file is a prefix although another follows it. Each file is complete before the
+    next begins, so this one was cut off, or copied too early."""
     LONGER = "longer"
-    """The environment's file is the beginning: the copy was opened, or the log was cut."""
+    """The environment's file is a prefix: the copy was opened, or the log was truncated."""
     CHANGED = "changed"
     """Bytes differ."""
     NOT_COPIED = "not-copied"
     """The environment had it when the copy was made, and the copy lacks it."""
     NEWER = "newer"
-    """It was begun behind the last file of the copy."""
+    """It was created after the last file of the copy."""
     GONE = "gone"
-    """The environment does not have it any more."""
+    """The environment no longer has it."""
     AHEAD = "ahead"
-    """It is behind the last file of the environment: the copy was opened and written to."""
+    """It comes after the last file of the environment: the copy was opened and written to."""
 
 
 WRONG = frozenset(
@@ -46,17 +46,17 @@ WRONG = frozenset(
         FileState.AHEAD,
     }
 )
-"""States of which a copy that was never opened has none."""
+"""States that a copy never has if it is complete and was never opened."""
 
 
 class FilePair(Struct, frozen=True):
-    """A file of both.
+    """A file number and the comparison of its two files.
 
     Attributes:
-        file_no: its number.
-        state: how they are to each other.
-        size_a, size_b: bytes; None where it is not there.
-        differ_offset: of the first byte that differs; None where none does.
+        file_no: number of the file.
+        state: result of the comparison.
+        size_a, size_b: bytes; None if the side lacks the file.
+        differ_offset: offset of the first byte that differs; None unless CHANGED.
     """
 
     file_no: int
@@ -67,11 +67,11 @@ class FilePair(Struct, frozen=True):
 
 
 def compare_files(environment: Environment, copy: Environment) -> Iterator[FilePair]:
-    """Each file of either, in their order.
+    """Compare the files of both sides, and yield a pair for each number in ascending order.
 
     Raises:
-        StoppedError: a file shrank or vanished meanwhile.
-        InputError: one cannot be read, or two of a side have one number.
+        StoppedError: a file shrank or vanished while it was read.
+        InputError: a file cannot be read, or two on one side have the same number.
     """
     check_numbers(environment)
     check_numbers(copy)
@@ -104,7 +104,7 @@ def _compare(a: LogFile, b: LogFile, *, is_last: bool) -> FilePair:
 
 
 def first_difference(one: Path, other: Path, size: int) -> int | None:
-    """Offset of the first of `size` bytes in which two files differ; None where they do not."""
+    """Return the offset of the first differing byte among the first `size`; None if equal."""
     with reopened(one, size) as a, reopened(other, size) as b:
         for start in range(0, size, PIECE):
             stop = min(start + PIECE, size)

@@ -1,6 +1,6 @@
-"""Records of two databases held against each other, in the order of their keys.
+"""Comparison of the records of two databases, in key order.
 
-Both are read once and side by side; nothing is kept of what is equal.
+Both are read once, side by side; equal records are not stored.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from je_tools.formats.spans import Spans
 from je_tools.records import Records, no_records
 
 COPIED_BYTES = 8 << 20
-"""About how many bytes of keys and data of duplicates are copied at once."""
+"""Approximate number of bytes of keys and data of duplicates that are copied at once."""
 
 _NO_DATA = -1
 _PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.int64)
-"""Up to which numbers packed ones take one byte, two, and so on."""
+"""Largest numbers whose packed form takes 1, 2, 3 and 4 bytes."""
 
 
 class Change(IntEnum):
-    """What becomes of a record on the way from the first environment to the second."""
+    """Change to a record from the first environment to the second."""
 
     ONLY_A = 0
     ONLY_B = 1
     CHANGED_A = 2
-    """The key is in both, with other data; this is the first one's."""
+    """The key is in both, with different data; this is the record of the first."""
     CHANGED_B = 3
 
     @property
     def label(self) -> str:
-        """Its spelling in every output."""
+        """Return its name in every output."""
         return self.name.lower().replace("_", "-")
 
 
 class Changes(Records, frozen=True):
-    """Records that differ, in the order of their keys.
+    """Records that differ, in key order.
 
     Attributes:
         change: uint8, a `Change`.
-        position: int64; how many records of either side come before it, those in both once.
+        position: int64; number of records of either side before it; those in both count once.
     """
 
     change: npt.NDArray[np.uint8]
     position: Ints
 
     def take(self, keep: npt.NDArray[Any] | slice) -> Changes:
-        """The records of a mask or of an index array, in its order."""
+        """Return the records of a mask or of an index array, in its order."""
         return _changes(Records.take(self, keep), self.change[keep], self.position[keep])
 
 
@@ -67,23 +67,23 @@ def _changes(records: Records, change: npt.NDArray[np.uint8], position: Ints) ->
 
 
 class Comparison(Struct, frozen=True):
-    """How records are compared.
+    """Rules of a comparison.
 
     Attributes:
-        by_data: key and data together tell records apart: a side has duplicates, in either form.
-        ordered: both sides come in the order of the bytes of their keys.
+        by_data: True if key and data together identify a record, because a side has duplicates.
+        ordered: True if both sides come in byte order of their keys.
     """
 
     by_data: bool
     ordered: bool
 
     def differences(self, a: Iterator[Records], b: Iterator[Records]) -> Iterator[Changes]:
-        """What differs, and empty batches where nothing does, for whoever counts."""
+        """Yield the differences in key order; a batch without any is empty."""
         sides = (self._prepared(a), self._prepared(b))
         yield from _Merge(self, *sides).run()
 
     def keys(self, records: Records) -> Spans:
-        """By what prepared records are told apart."""
+        """Return the bytes that identify prepared records."""
         key = records.key
         if not self.by_data:
             return key
@@ -91,7 +91,7 @@ class Comparison(Struct, frozen=True):
         return Spans(key.data, key.starts, sizes)
 
     def _prepared(self, batches: Iterator[Records]) -> Iterator[Records]:
-        """The same records, in the order of the bytes of what they are told apart by."""
+        """Yield the records in the byte order of what identifies them."""
         if not self.ordered:
             whole = joined_records(list(batches))
             yield self._in_order(self._whole(whole) if self.by_data else whole)
@@ -103,15 +103,15 @@ class Comparison(Struct, frozen=True):
             yield from batches
 
     def _in_order(self, records: Records) -> Records:
-        # Even where the order is known, that of duplicates hangs on data that may be lost.
+        # Even if keys are in order, the order of duplicates depends on data that may be lost.
         order = order_keys(self.keys(records), two_part=self.by_data)
         return records.take(order)
 
     def _whole(self, records: Records) -> Records:
-        """The same records over an array that holds of each key, data, and the key's length.
+        """Copy the records to one array that holds key, data and key length of each.
 
-        That is how later engines store duplicates, but whose bytes these are does not matter: the
-        two may come from a slot and a record, or be stored in another spelling.
+        Later engines store duplicates this way. The original storage does not matter: key and data
+        of a record may come from a slot and an entry, or from the older form of duplicates.
         """
         key, data = records.key, records.data
         numbers, place = np.unique(_lengths(records), return_inverse=True)
@@ -130,18 +130,18 @@ class Comparison(Struct, frozen=True):
 
 
 def _lengths(records: Records) -> Ints:
-    """What stands behind each record: the length of its key, or that it has no data."""
+    """Return the number that follows each record: its key's length, or _NO_DATA."""
     return np.where(records.data.sizes < 0, _NO_DATA, records.key.sizes)
 
 
 def _length_sizes(records: Records) -> Ints:
-    """Bytes that these take as packed numbers."""
+    """Return the sizes in bytes of these numbers as packed integers."""
     lengths = _lengths(records)
     return np.searchsorted(_PACKED_LIMITS, lengths).astype(np.int64) + 1
 
 
 def _pieces(records: Records) -> Iterator[Records]:
-    """Records in pieces that may be copied."""
+    """Yield records in pieces small enough to copy."""
     sizes = records.key.sizes + np.maximum(records.data.sizes, 0)
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // COPIED_BYTES)) + 1
     for rows in np.split(np.arange(len(records)), cuts):
@@ -149,7 +149,7 @@ def _pieces(records: Records) -> Iterator[Records]:
 
 
 def joined_records(batches: list[Records]) -> Records:
-    """Batches as one."""
+    """Concatenate batches."""
     if not batches:
         return no_records()
     columns: dict[str, Any] = {}
@@ -163,7 +163,7 @@ def joined_records(batches: list[Records]) -> Records:
 
 
 class _Merge:
-    """Two streams of records, and how far each has been read."""
+    """Merge of two streams of records, with the unread rest of a batch of each."""
 
     def __init__(self, how: Comparison, a: Iterator[Records], b: Iterator[Records]) -> None:
         self.how = how
@@ -189,20 +189,20 @@ class _Merge:
         return True
 
     def _counts(self, there: list[bool]) -> list[int]:
-        """How many records of each side are up to the nearer end of the two."""
+        """Return the number of records of each side up to the smaller of the two last keys."""
         sizes = [len(records) for records in self.left]
         if not all(there):
             return sizes
         lasts = [self._last(side) for side in (0, 1)]
         below = [self._up_to(side, lasts[1 - side]) for side in (0, 1)]
-        # The side that is read to its end first gives the other its bound.
+        # The side whose batch ends first bounds the other side.
         return [sizes[0], below[1]] if below[0] == sizes[0] else [below[0], sizes[1]]
 
     def _last(self, side: int) -> Spans:
         return self.how.keys(self.left[side]).take(np.array([-1]))
 
     def _up_to(self, side: int, key: Spans) -> int:
-        """How many records of a side have a key up to this."""
+        """Return the number of records of a side whose key is at most `key`."""
         own = self.how.keys(self.left[side])
         at = int(search_sorted(own, key, two_part=self.how.by_data)[0])
         if at < len(own):
@@ -246,7 +246,7 @@ class _Merge:
     def _positions(
         self, at: Ints, same: Mask, in_a: Mask, rows_a: Ints, rows_b: Ints
     ) -> tuple[Ints, Ints]:
-        """Places of records among those of both sides, of which equal keys share one."""
+        """Return positions of records in the merged order, in which equal keys share one."""
         alone: Ints = np.concatenate((np.zeros(1, np.int64), np.cumsum(~in_a, dtype=np.int64)))
         of_a: Ints = np.arange(len(at), dtype=np.int64) + alone[np.minimum(at, len(in_a))]
         of_b = np.zeros(len(in_a), np.int64)
@@ -258,7 +258,7 @@ class _Merge:
 
 
 def _found(how: Comparison, keys_a: Spans, keys_b: Spans) -> tuple[Ints, Mask]:
-    """Where in b the keys of a are or would be, and which are there."""
+    """Return the insertion points of a's keys in b, and a mask of those that are in b."""
     at = search_sorted(keys_b, keys_a, two_part=how.by_data)
     same = np.zeros(len(at), np.bool_)
     inside = np.flatnonzero(at < len(keys_b))
@@ -267,12 +267,12 @@ def _found(how: Comparison, keys_a: Spans, keys_b: Spans) -> tuple[Ints, Mask]:
 
 
 class Block(Struct):
-    """Records that differ, with few equal ones between them.
+    """A range of records that differ, with few equal ones among them.
 
     Attributes:
-        first_key, last_key: of those that differ.
-        only_a_count, only_b_count, changed_count: how many they are.
-        last_position: of the last of them.
+        first_key, last_key: keys of the first and the last record that differs.
+        only_a_count, only_b_count, changed_count: numbers of records that differ.
+        last_position: position of the last record that differs.
     """
 
     first_key: bytes
@@ -284,7 +284,7 @@ class Block(Struct):
 
 
 def blocks(changes: Iterator[Changes], most_equal: int) -> Iterator[Block]:
-    """Differences as ranges of keys, with fewer than `most_equal` equal records in between."""
+    """Yield differences as key ranges with fewer than `most_equal` equal records in a row."""
     current: Block | None = None
     for batch in changes:
         if not len(batch):

@@ -1,1 +1,1 @@
-"""What the engine would make of a log when it opens it."""
+"""Recovery in memory: the state to which the engine would bring a log when it opens it."""

@@ -1,10 +1,10 @@
-"""Backward passes: the entries that the engine reads when it goes from entry to entry before.
+"""Backward passes: the entries that the engine reads when it follows prevOffsets.
 
 Three passes of recovery go backward from the end of the log: the search for a checkpoint, the
-collection of Commits and Aborts, and the undo of LNs. They follow prevOffsets. Where a prevOffset
-names another entry than the one before it (whole entries were copied there from elsewhere), the
-passes jump over all entries between: Commits among these do not count, and LNs are not undone. A
-prevOffset that leads nowhere makes the engine fail.
+collection of Commits and Aborts, and the undo of LNs. They follow prevOffsets. If a prevOffset
+names an entry other than the one before it (whole entries were copied there from elsewhere), the
+passes skip all entries between: Commits among these do not count, and LNs are not undone. If a
+prevOffset leads to no entry, the engine fails.
 
 Source: FileReader.getLogEntryInReadBuffer, ReadWindow.slideAndFill, RecoveryManager.undoLNs,
 JE 7.5.11 and 18.3.12; UndoReader, VerifyLog of whole files, JE 18.3.12.
@@ -28,38 +28,38 @@ _FILE_END = 1 << 32
 
 
 class Backward(Struct, frozen=True):
-    """The way of the backward passes through the entries that recovery reads.
+    """The path of the backward passes through the entries that recovery reads.
 
     Attributes:
-        skipped: half-open ranges of LSNs that they jump over, ascending.
-        failed_lsn: of the entry whose prevOffset leads to none before it, so that the engine
-            fails; NULL_LSN for none.
+        skipped: half-open ranges of LSNs that the passes skip, ascending.
+        failed_lsn: LSN at which the engine fails: that of an entry whose prevOffset leads to no
+            earlier entry, or one that should be an entry and is none; NULL_LSN for none.
     """
 
     skipped: tuple[tuple[int, int], ...] = ()
     failed_lsn: int = NULL_LSN
 
     def misses(self, lsns: Ints) -> Mask:
-        """Return which of some LSNs the passes jump over."""
+        """Return a mask of the LSNs that the passes skip."""
         missed = np.zeros(len(lsns), np.bool_)
         for start, stop in self.skipped:
             missed |= (lsns >= start) & (lsns < stop)
         return missed
 
     def misses_one(self, lsn: int) -> bool:
-        """Return whether the passes jump over an LSN."""
+        """Return True if the passes skip an LSN."""
         return any(start <= lsn < stop for start, stop in self.skipped)
 
 
 STRAIGHT = Backward()
-"""Each entry names the one before it."""
+"""The path if each entry names the one before it."""
 
 
 class _Links(Struct, frozen=True):
-    """The entries of one file that count.
+    """The entries of one file up to the end of the log.
 
     Attributes:
-        offset, prev_offset: int64, in the order of the log.
+        offset, prev_offset: int64, in log order.
     """
 
     offset: Ints
@@ -67,12 +67,13 @@ class _Links(Struct, frozen=True):
 
 
 class _Jump(Struct, frozen=True):
-    """The way back through one file.
+    """The path back through one file.
 
     Attributes:
-        skipped: half-open ranges of offsets, the last of the file first.
-        failed_at: offset of the entry whose prevOffset leads nowhere; None for none.
-        ends: the way ends in this file.
+        skipped: half-open ranges of offsets, descending.
+        failed_at: offset of the entry whose prevOffset leads to no entry, or the offset at which
+            an entry was expected; None for none.
+        ends: True if the path ends in this file.
     """
 
     skipped: list[tuple[int, int]]
@@ -92,10 +93,10 @@ def walk_backward(
 
     Args:
         environment: the log.
-        files: of it, up to the one in which it ends.
-        scanner: how they are read.
-        first_lsn: of the first entry that counts.
-        last_lsn: of the last entry.
+        files: its files, up to the one in which the log ends.
+        scanner: settings for reading them.
+        first_lsn: LSN of the first entry that recovery reads.
+        last_lsn: LSN of the last entry.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -128,17 +129,17 @@ def _links(environment: Environment, file: LogFile, scanner: Scanner, last_offse
 
 
 def _link_columns(rows: Rows) -> Ints:
-    """Return offsets and prevOffsets, int64 (2, n)."""
+    """Return the offsets and prevOffsets of some rows, int64 (2, n)."""
     return np.stack((rows.offset, rows.prev_offset)).astype(np.int64)
 
 
 def _through(links: _Links, named: int, first_offset: int) -> _Jump:
-    """Go back through one file from the entry at offset `named`.
+    """Follow prevOffsets back through one file.
 
     Args:
-        links: its entries.
-        named: where the entry is that is read first.
-        first_offset: where the way ends.
+        links: the entries of the file.
+        named: offset of the entry to begin with.
+        first_offset: offset at which the path ends.
     """
     offset, prev_offset = links.offset, links.prev_offset
     row = int(np.searchsorted(offset, named))
@@ -155,7 +156,7 @@ def _through(links: _Links, named: int, first_offset: int) -> _Jump:
         row = int(jumps[before - 1])
         target, stop = int(prev_offset[row]), int(offset[row])
         if target == 0:
-            # The engine takes this for the way to the file before.
+            # The engine takes a prevOffset of 0 for the link to the file before.
             return _Jump([*skipped, (int(offset[0]) + 1, stop)])
         if target < first_offset:
             return _Jump([*skipped, (first_offset, stop)], ends=True)

@@ -1,4 +1,4 @@
-"""An earlier end of a log, named by a VLSN or by a time."""
+"""Earlier ends of a log, chosen by a VLSN or by a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ from je_tools.scan import Scanner
 
 
 class _Best(Struct, frozen=True):
-    """What fits best of some entries: its LSN, what it is chosen by, and the range of that."""
+    """The best match among some entries.
+
+    Attributes:
+        value: VLSN of the match, -1 if no entry fits; 0 if chosen by time.
+        lsn: LSN of the match; NULL_LSN if no entry fits.
+        least, most: range of the VLSNs or times of all the entries.
+    """
 
     value: int
     lsn: int
@@ -30,12 +36,12 @@ class _Best(Struct, frozen=True):
 
 
 def lsn_of_vlsn(environment: Environment, scanner: Scanner, vlsn: int) -> int:
-    """The LSN of the last entry of the replication stream up to a VLSN.
+    """Return the LSN of the last entry of the replication stream up to a VLSN.
 
     Entries that a rollback took back do not count.
 
     Raises:
-        UsageError: the log has no VLSN so low, or none so high.
+        UsageError: all VLSNs of the log are higher, or all are lower, or it has none.
     """
     taken_back = _taken_back(environment, scanner)
     best = _best(_scan(environment, scanner, _ByVlsn(vlsn, taken_back)))
@@ -48,10 +54,10 @@ def lsn_of_vlsn(environment: Environment, scanner: Scanner, vlsn: int) -> int:
 
 
 def lsn_of_time(environment: Environment, scanner: Scanner, time_ms: int) -> int | None:
-    """The LSN of the last Commit of the log at or before a time; None where no other follows.
+    """Return the LSN of the last Commit at or before a time; None if no Commit is later.
 
     Raises:
-        UsageError: the log has no Commit so early.
+        UsageError: the log has no Commit at or before that time.
     """
     found = _scan(environment, scanner, _ByTime(time_ms))
     fitting = [each for each in found if each.lsn != NULL_LSN]
@@ -65,11 +71,11 @@ def lsn_of_time(environment: Environment, scanner: Scanner, time_ms: int) -> int
 
 
 class _ByVlsn(Struct, frozen=True):
-    """Work for a scan: the highest VLSN up to a limit.
+    """Work for a scan: find the highest VLSN up to a limit.
 
     Attributes:
         vlsn: the limit.
-        taken_back: periods, of nobody in particular, whose entries do not count.
+        taken_back: rollback periods, all of owner 0, whose entries do not count.
     """
 
     vlsn: int
@@ -91,7 +97,7 @@ class _ByVlsn(Struct, frozen=True):
 
 
 class _ByTime(Struct, frozen=True):
-    """Work for a scan: the last Commit up to a time."""
+    """Work for a scan: find the last Commit up to a time."""
 
     time_ms: int
 
@@ -112,14 +118,14 @@ class _ByTime(Struct, frozen=True):
 
 
 def _taken_back(environment: Environment, scanner: Scanner) -> Periods:
-    """From the matchpoint to the RollbackStart of each rollback."""
+    """Return the periods from the matchpoint to the RollbackStart of each rollback."""
     parts = replace(scanner, progress=None).scan(environment, _find_rollbacks)
     found = [each for part in parts for some in part.results for each in some]
     return Periods.of((0, matchpoint_lsn, start_lsn) for matchpoint_lsn, start_lsn in found)
 
 
 def _find_rollbacks(rows: Rows) -> list[tuple[int, int]]:
-    """Work for a scan."""
+    """Return (matchpoint LSN, start LSN) of each RollbackStart; work for a scan."""
     own = np.flatnonzero(rows.good & (rows.type == ROLLBACK_START_NO)).tolist()
     starts = ((int(rows.lsn[row]), rows.fields(row)) for row in own)
     return [(int(f["matchpoint_lsn"]), lsn) for lsn, f in starts if "matchpoint_lsn" in f]

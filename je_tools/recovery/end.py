@@ -1,7 +1,7 @@
-"""Where the engine takes a log to end, and the checkpoint from which it would recover.
+"""The end of a log as the engine finds it, and the checkpoint from which recovery starts.
 
-The last file is read forward until something is no entry, or has a wrong checksum; all behind it
-is cut off. Files that hold no more than a header are passed over.
+The engine reads the last file forward until it meets bytes that are no entry, or an entry with a
+wrong checksum, and cuts off the rest. It passes over last files that hold no more than a header.
 
 Source: je-log.md "Where a log ends, and what damage costs" and "Recovery";
 LastFileReader, RecoveryManager.findEndOfLog, findLastCheckpoint, JE 7.5.11 and 18.3.12.
@@ -41,22 +41,22 @@ _PIECE_SIZE = 1 << 20
 
 
 class EndReason(StrEnum):
-    """Why nothing behind the last entry counts."""
+    """Reasons why the log ends after its last entry."""
 
     CLEAN = "clean"
     """The file ends there."""
     ZEROS = "zeros"
     """Zeros follow: space that was not yet written."""
     TORN = "torn"
-    """An entry that is not whole follows."""
+    """An incomplete entry follows."""
     DAMAGED = "damaged"
-    """An entry with a wrong checksum, or what is no entry, follows, and more behind it."""
+    """An entry with a wrong checksum follows, or bytes that are no entry and more after them."""
     CHOSEN = "chosen"
     """The user asked for the log up to there."""
 
 
 class Refusal(StrEnum):
-    """Why the engine would not open the log."""
+    """Reasons why the engine would not open the log."""
 
     NO_FILES = "no-files"
     BAD_FILE_HEADER = "bad-file-header"
@@ -73,11 +73,11 @@ class Refusal(StrEnum):
 
 
 MENDED_REFUSALS = frozenset({Refusal.NAMELESS_TEMPORARY, Refusal.UNLOGGED_ROOT})
-"""States that a crash can leave, and that a checkpoint written without the engine mends."""
+"""States that a crash can leave, and that a checkpoint written without the engine repairs."""
 
 
 class Mark(Struct, frozen=True):
-    """A checkpoint's entry, a DbTree, or one that says what may be done with the log."""
+    """An entry that guides recovery: CkptStart, CkptEnd, DbTree, ImmutableFile, RestoreRequired."""
 
     lsn: int
     type_no: int
@@ -85,7 +85,7 @@ class Mark(Struct, frozen=True):
 
 
 class Skipped(Struct, frozen=True):
-    """A last file that holds nothing: `put_aside` when the engine gives it the suffix .bad."""
+    """A last file without entries; `put_aside` if the engine renames it with the suffix .bad."""
 
     file: LogFile
     put_aside: bool
@@ -95,14 +95,14 @@ class LogEnd(Struct, frozen=True):
     """The end of a log.
 
     Attributes:
-        files: of the log, the last one the file in which it ends; not those passed over.
-        skipped: files behind it.
-        last_lsn: of the last entry; NULL_LSN where there is none.
-        next_offset: in the last file, behind that entry.
-        reason: why it ends there.
-        commits_behind: int64 LSNs of whole Commits behind the end, which would be lost.
-        marks: of the last file, in order.
-        refusal: why the engine would not come so far; None where it would.
+        files: files of the log up to the one in which it ends.
+        skipped: files after that one, which the engine passes over; the last of the log first.
+        last_lsn: LSN of the last entry; NULL_LSN if there is no file with a good header.
+        next_offset: offset after that entry in the last file.
+        reason: reason why the log ends there.
+        commits_behind: int64 LSNs of good Commits after the end, which would be lost.
+        marks: marks of the last file up to the end, in order.
+        refusal: reason why the engine would not get this far; None if it would.
     """
 
     files: tuple[LogFile, ...]
@@ -116,24 +116,26 @@ class LogEnd(Struct, frozen=True):
 
     @property
     def cut_size(self) -> int:
-        """Bytes of the last file that do not count."""
+        """Number of bytes of the last file after the end of the log."""
         return max(self.files[-1].size - self.next_offset, 0) if self.files else 0
 
     @property
     def next_lsn(self) -> int:
-        """Behind the last entry."""
+        """LSN after the last entry."""
         return lsn_of(self.files[-1].file_no, self.next_offset) if self.files else NULL_LSN
 
 
 class Checkpoint(Struct, frozen=True):
-    """Where recovery begins.
+    """The checkpoint from which recovery starts.
 
     Attributes:
-        end_lsn: of the CkptEnd; NULL_LSN without a checkpoint.
-        start_lsn, first_active_lsn: as it names them; NULL_LSN without one: from the beginning.
-        partial_start_lsn: of the first CkptStart behind it, of a checkpoint without an end.
-        root: the DbTree; None where there is none, and the engine refuses the log.
-        fields: of the CkptEnd; empty without one.
+        end_lsn: LSN of the CkptEnd; NULL_LSN without a checkpoint.
+        start_lsn, first_active_lsn: LSNs that the CkptEnd names; NULL_LSN without a checkpoint:
+            recovery starts at the beginning of the log.
+        partial_start_lsn: LSN of the first CkptStart after the CkptEnd, that of an unfinished
+            checkpoint; NULL_LSN for none.
+        root_lsn: LSN of the DbTree; NULL_LSN if there is none, so that the engine refuses the log.
+        fields: fields of the CkptEnd; empty without a checkpoint.
     """
 
     end_lsn: int
@@ -145,13 +147,13 @@ class Checkpoint(Struct, frozen=True):
 
 
 class _FilePart(Struct, frozen=True):
-    """Some rows of a file.
+    """Entries that matter for the end of the log, from some rows of a file.
 
     Attributes:
-        marks: in order.
-        commits: int64 LSNs of Commits.
-        stop: offset of the first entry that ends a log, _NO_END for none.
-        last: int64 offsets of the last entry in front of `stop`, and behind it; none or two.
+        marks: marks in log order.
+        commits: int64 LSNs of good Commits.
+        stop: offset of the first entry that ends the log; _NO_END for none.
+        last: offsets of the last entry before `stop` and of the byte after it; empty for none.
     """
 
     marks: list[Mark]
@@ -161,12 +163,14 @@ class _FilePart(Struct, frozen=True):
 
 
 def collect_marks(rows: Rows, limit: int = _NO_END, *, past_damage: bool = False) -> _FilePart:
-    """What these rows say of the end of the log; runs in any thread, keeps no view of the bytes.
+    """Collect from some rows the entries that matter for the end of the log.
+
+    Safe in any thread; the result holds no view of the bytes.
 
     Args:
-        rows: of one file, in order.
-        limit: offset behind which no entry may begin.
-        past_damage: also take the marks behind what ends a log: those of a file before the last.
+        rows: rows of one file, in log order.
+        limit: largest offset at which an entry of the log may begin.
+        past_damage: also collect marks after damage, as needed for files before the last.
     """
     offsets = rows.offset.astype(np.int64)
     ends = ~rows.good | ~_KNOWN[rows.type] | (offsets > limit)
@@ -181,12 +185,12 @@ def collect_marks(rows: Rows, limit: int = _NO_END, *, past_damage: bool = False
 
 
 def find_end(environment: Environment, scanner: Scanner, limit_lsn: int | None = None) -> LogEnd:
-    """Where the log ends.
+    """Find the end of the log as the engine would.
 
     Args:
         environment: the log.
-        scanner: how it is read.
-        limit_lsn: take the entry there, or the last one before, for the last of the log.
+        scanner: settings for reading it.
+        limit_lsn: end the log with the entry at this LSN, or else with the last one before it.
     """
     files = list(environment.files)
     if limit_lsn is not None:
@@ -217,7 +221,7 @@ def _end_in(
         limit = limit_lsn & 0xFFFFFFFF
     found, gap_at, tail = _read_file(environment, last, scanner, limit)
     if any(part.last and part.last[0] > gap_at for part in found):
-        # Entries behind a gap may be told together with those in front of it.
+        # One part may hold entries both before and after a gap: read again up to the gap.
         quiet = replace(scanner, progress=None)
         found, _, _ = _read_file(environment, last, quiet, min(limit, gap_at - 1))
     stop = min([gap_at, *(part.stop for part in found)])
@@ -268,7 +272,10 @@ def _read_file(
     *,
     past_damage: bool = False,
 ) -> tuple[list[_FilePart], int, int]:
-    """What a file holds of interest, where its first gap begins, and where its entries end."""
+    """Return the parts of a file, the offset of its first gap, and that of the end of its entries.
+
+    The offset of the gap is _NO_END if there is none.
+    """
     found: list[_FilePart] = []
     gap_at, tail = _NO_END, file.size
     work = _Collect(limit, past_damage)
@@ -293,9 +300,12 @@ class _Collect(Struct, frozen=True):
 def find_checkpoint(
     environment: Environment, end: LogEnd, scanner: Scanner
 ) -> tuple[Checkpoint, Refusal | None]:
-    """The checkpoint from which the engine recovers a log that ends there.
+    """Find the checkpoint from which the engine recovers a log with this end.
 
-    Files before the last are read only where that one holds no CkptEnd.
+    Files before the last are read, last first, only until one holds a CkptEnd.
+
+    Returns:
+        The checkpoint, and the reason why the engine refuses the log, or None.
     """
     marks = _usable(end.marks)
     roots = [mark for mark in marks if mark.type_no == DB_TREE_NO]
@@ -309,7 +319,7 @@ def find_checkpoint(
         expected -= 1
         if file.file_no != expected:
             refusal, expected = Refusal.MISSING_FILE, file.file_no
-        # The engine goes backwards here, and so meets what lies behind damage.
+        # The engine reads these files backward, so it also sees entries after damage.
         parts, _, _ = _read_file(environment, file, scanner, _NO_END, past_damage=True)
         marks = _usable([mark for part in parts for mark in part.marks])
     at = max((i for i, m in enumerate(marks) if m.type_no == CKPT_END_NO), default=-1)
@@ -317,7 +327,7 @@ def find_checkpoint(
     if at < 0:
         later = marks + behind
     starts = [mark.lsn for mark in later if mark.type_no == CKPT_START_NO]
-    # A DbTree of the last file counts wherever it stands there.
+    # A DbTree of the last file counts even if it is before the CkptEnd.
     trees = roots or [mark for mark in later if mark.type_no == DB_TREE_NO]
     root = trees[-1].lsn if trees else NULL_LSN
     partial = starts[0] if starts else NULL_LSN
@@ -335,7 +345,7 @@ def find_checkpoint(
 
 
 def _usable(marks: Sequence[Mark]) -> list[Mark]:
-    """Marks without CkptEnds that do not decode, which no engine writes."""
+    """Return the marks without undecodable CkptEnds, which no engine writes."""
     return [
         mark for mark in marks if "ckpt_start_lsn" in mark.fields or mark.type_no != CKPT_END_NO
     ]

@@ -1,7 +1,7 @@
-"""The part of a log that recovery replays, in columns: records, nodes, ends of transactions.
+"""The part of a log that recovery replays, in columns: LNs, nodes, ends of transactions.
 
-One walk over it, in threads. What is kept of a record are numbers: where its key is, and not the
-key.
+It is read in one pass, in threads. The columns hold only numbers of each LN: the position of its
+key, not the key.
 
 Source: je-log.md "Recovery"; RecoveryManager.buildTree, UndoReader, JE 7.5.11 and 18.3.12.
 """
@@ -41,9 +41,9 @@ from je_tools.recovery.backward import STRAIGHT, Backward, walk_backward
 from je_tools.scan import Scanner
 
 DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED, SKIPPED = 1, 2, 4, 8, 16, 32
-"""Bits of a record's `flags`.
+"""Bits of an LN's `flags`.
 
-COMMITTED: of a transaction whose Commit the backward passes meet. SKIPPED: they jump over it.
+COMMITTED: the backward passes read the Commit of its transaction. SKIPPED: they skip the LN.
 """
 
 _AT_ONCE = 1 << 16
@@ -74,14 +74,14 @@ class Table(Struct, frozen=True):
 
 
 class Lns(Table, frozen=True):
-    """LNs in the order of the log.
+    """LNs in log order.
 
     Attributes:
         lsn, db_id: int64.
         txn_id: int64; 0 outside transactions.
-        key_position: int64; where the key is in the image.
+        key_position: int64; position of the key in the image.
         key_size: int32.
-        flags: uint8; DELETED and its like.
+        flags: uint8; bits from DELETED to SKIPPED.
     """
 
     lsn: Ints
@@ -92,12 +92,12 @@ class Lns(Table, frozen=True):
     flags: npt.NDArray[np.uint8]
 
     def take(self, keep: npt.NDArray[Any]) -> Lns:
-        """The rows of a mask or of an index array, in its order."""
+        """Select rows by a mask, or by an index array in its order."""
         return Lns(*(column[keep] for column in astuple(self)))
 
 
 class Writes(Table, frozen=True):
-    """What undo and redo ask of LNs; columns as in `Lns`."""
+    """The columns of `Lns` that undo and redo need."""
 
     lsn: Ints
     txn_id: Ints
@@ -105,23 +105,23 @@ class Writes(Table, frozen=True):
 
     @classmethod
     def of(cls, lns: Lns, rows: npt.NDArray[Any]) -> Writes:
-        """Those of some rows, in their order."""
+        """Select the columns of some rows, in their order."""
         return cls(lns.lsn[rows], lns.txn_id[rows], lns.flags[rows])
 
     def take(self, keep: npt.NDArray[Any] | slice) -> Writes:
-        """The rows of a mask, of an index array in its order, or of a slice."""
+        """Select rows by a mask, by an index array in its order, or by a slice."""
         return Writes(self.lsn[keep], self.txn_id[keep], self.flags[keep])
 
 
 class LoggedNodes(Table, frozen=True):
-    """Nodes in the order of the log, without those that only an unfinished checkpoint would use.
+    """Nodes that recovery replays, in log order.
 
     Attributes:
         lsn, db_id: int64.
-        node_id: int64; of a delta of the old form the LSN of its full version.
-        key_position: int64; of the identifier key in the image.
+        node_id: int64; for a delta of the old form, the LSN of its full version.
+        key_position: int64; position of the identifier key in the image.
         key_size: int32; -1 for a delta of the old form, which has none.
-        level: int32; as in the log, without what marks the tree; 0 for a delta of the old form.
+        level: int32; as logged, without the bits that mark the tree; 0 for a delta of the old form.
         is_root, is_old_delta: bool.
     """
 
@@ -135,12 +135,12 @@ class LoggedNodes(Table, frozen=True):
     is_old_delta: Mask
 
     def take(self, keep: npt.NDArray[Any]) -> LoggedNodes:
-        """The rows of a mask or of an index array, in its order."""
+        """Select rows by a mask, or by an index array in its order."""
         return LoggedNodes(*(column[keep] for column in astuple(self)))
 
 
 class TxnEnds(Table, frozen=True):
-    """Commits and aborts.
+    """Commits and Aborts.
 
     Attributes:
         lsn, txn_id, time_ms: int64.
@@ -153,17 +153,17 @@ class TxnEnds(Table, frozen=True):
     is_commit: Mask
 
     def take(self, keep: npt.NDArray[Any]) -> TxnEnds:
-        """Return the rows of a mask or of an index array, in its order."""
+        """Select rows by a mask, or by an index array in its order."""
         return TxnEnds(*(column[keep] for column in astuple(self)))
 
 
 class RollbackPeriod(Struct, frozen=True):
-    """LNs behind the matchpoint and in front of the RollbackStart, of the transactions named.
+    """A rollback: it takes back LNs of some transactions between matchpoint and RollbackStart.
 
     Attributes:
-        matchpoint_lsn, start_lsn: both exclusive.
-        end_lsn: of the RollbackEnd; NULL_LSN where there is none.
-        txn_ids: that were active; None where the RollbackStart was not seen.
+        matchpoint_lsn, start_lsn: bounds of the period, both exclusive.
+        end_lsn: LSN of the RollbackEnd; NULL_LSN if there is none.
+        txn_ids: ids of the transactions that were active; None if the RollbackStart was not read.
     """
 
     matchpoint_lsn: int
@@ -173,16 +173,17 @@ class RollbackPeriod(Struct, frozen=True):
 
 
 class Interval(Struct, frozen=True):
-    """What recovery replays.
+    """The entries that recovery replays.
 
     Attributes:
-        lns, nodes, ends: in the order of the log.
-        periods: rollbacks, in the order of their starts.
-        in_doubt: ids of transactions that were prepared, and have no end.
-        damaged: LSN and length of what is no good entry in its files.
-        backward: the way of the backward passes. Rollbacks that they jump over are left out.
-        skipped_ends: Commits and Aborts that they jump over; not in `ends`.
-        break_lsns: of good entries that do not name the entry before them.
+        lns, nodes, ends: columns in log order.
+        periods: rollbacks in the order of their starts, without those that `backward` skips.
+        in_doubt: ids of transactions that were prepared and have no end.
+        damaged: LSN and length of each stretch of its files that is no good entry.
+        backward: path of the backward passes.
+        skipped_ends: Commits and Aborts that `backward` skips; not in `ends`.
+        break_lsns: LSNs of good entries that do not name the entry before them, and of files whose
+            header does not name the last entry of the file before.
     """
 
     lns: Lns
@@ -197,7 +198,7 @@ class Interval(Struct, frozen=True):
 
 
 class _Found(Struct):
-    """What one range holds."""
+    """Entries of an interval found in one range of the log."""
 
     lns: list[Lns] = field(default_factory=list)
     nodes: list[LoggedNodes] = field(default_factory=list)
@@ -209,13 +210,14 @@ class _Found(Struct):
 
 
 class _Collector(Struct, frozen=True):
-    """Work for a scan.
+    """Work for a scan: collect the entries of an interval.
 
     Attributes:
-        starts: where each file is in the image.
-        first_lsn: of the first entry that counts, and `nodes_from` of the first node.
-        next_lsn: behind the last entry.
-        end_lsn: of the last CkptEnd; NULL_LSN without one.
+        starts: position of each file in the image, by file number.
+        first_lsn: LSN of the first entry to collect.
+        nodes_from: LSN from which nodes are collected.
+        next_lsn: LSN after the last entry.
+        end_lsn: LSN of the last CkptEnd; NULL_LSN without one.
     """
 
     starts: dict[int, int]
@@ -228,7 +230,7 @@ class _Collector(Struct, frozen=True):
         found = _Found()
         lsn = rows.lsn
         keep = (lsn >= self.first_lsn) & (lsn < self.next_lsn)
-        # Engines from 18.3 on sum whole files, entries in front of the first that counts too.
+        # Engines from 18.3 on check the sums of whole files, so damage before first_lsn counts.
         bad = np.flatnonzero((lsn < self.next_lsn) & ~rows.good).tolist()
         found.damaged = [(int(lsn[row]), rows.size_of(row)) for row in bad]
         keep &= rows.good
@@ -256,7 +258,7 @@ class _Collector(Struct, frozen=True):
         usable = table.has_db & (table.key_size >= 0)
         lns = Lns(
             rows.lsn,
-            # Copies: what they are views of is many times as large.
+            # Copy: as views these columns would keep arrays alive that are many times as large.
             table.db_id.copy(),
             table.txn_id.copy(),
             position,
@@ -287,7 +289,7 @@ class _Collector(Struct, frozen=True):
             in_image = self.starts[rows.file_no] + rows.base
             add = _old_deltas if family is Family.OLD_DELTA else _nodes
             nodes = add(some, head, in_image)
-            # The engine passes over a bottom node that is marked as a root.
+            # The engine skips a bottom node that is marked as a root.
             kept = ~decoded.bad & ~(nodes.is_root & _IS_BOTTOM[some.type])
             found.nodes.append(nodes.take(kept))
 
@@ -340,18 +342,18 @@ def read_interval(
     next_lsn: int,
     end_lsn: int,
 ) -> Interval:
-    """Read what recovery replays.
+    """Read the entries that recovery replays.
 
     Args:
         environment: the log.
-        files: of it, up to the one in which it ends.
-        image: of these files.
-        scanner: how they are read.
-        first_lsn: of the first entry that counts.
+        files: its files, up to the one in which the log ends.
+        image: image of these files.
+        scanner: settings for reading them.
+        first_lsn: LSN of the first entry to read.
         nodes_from: LSN from which nodes count.
-        last_lsn: of the last entry; None for bytes that no recovery goes through.
-        next_lsn: behind the last entry.
-        end_lsn: of the last CkptEnd; NULL_LSN without one.
+        last_lsn: LSN of the last entry; None if no recovery reads these bytes.
+        next_lsn: LSN after the last entry.
+        end_lsn: LSN of the last CkptEnd; NULL_LSN without one.
     """
     some = tuple(file for file in files if file.file_no >= first_lsn >> 32)
     starts = dict(zip(image.file_nos.tolist(), image.starts.tolist(), strict=True))
@@ -359,7 +361,7 @@ def read_interval(
     found = _read_all(replace(environment, files=some), work, scanner)
     lns, all_ends = _joined(found.lns, _NO_LNS), _joined(found.ends, _NO_ENDS)
     backward = STRAIGHT
-    # Damage keeps the engine from opening the log, whatever the way.
+    # With damage the engine does not open the log at all, so the path does not matter.
     if found.break_lsns and not found.damaged and last_lsn is not None:
         backward = walk_backward(environment, some, scanner, first_lsn=first_lsn, last_lsn=last_lsn)
         lns.flags[backward.misses(lns.lsn)] |= SKIPPED
@@ -380,10 +382,10 @@ def read_interval(
 
 
 def _read_all(environment: Environment, work: _Collector, scanner: Scanner) -> _Found:
-    """Read the files of an environment, and find damage and breaks of the chain between them."""
+    """Read all files of an environment; also find damage, and broken links between files."""
     all_found = _Found()
     last_offset, last_file_no = NO_OFFSET, NO_OFFSET
-    # Wide ranges would take more memory than all that is kept.
+    # Wide ranges would take more memory than the whole result.
     for part in scanner.stepping().scan(environment, work):
         base = h.lsn_of(part.file.file_no, 0)
         all_found.damaged += [
@@ -408,7 +410,7 @@ def _read_all(environment: Environment, work: _Collector, scanner: Scanner) -> _
         for found in part.results:
             for name, rows in asdict(found).items():
                 getattr(all_found, name).extend(rows)
-    # What the threads have read with is free, and kept by malloc.
+    # The buffers of the threads are free, but malloc holds on to them.
     give_back_memory()
     return all_found
 
@@ -416,7 +418,7 @@ def _read_all(environment: Environment, work: _Collector, scanner: Scanner) -> _
 T = TypeVar("T", Lns, LoggedNodes, TxnEnds)
 
 _GIVEN_BACK_FROM = 1 << 20
-"""Bytes of a column from which on it is worth the time."""
+"""Least size of a column, in bytes, for which giving memory back is worth the time."""
 
 _NONE, _FALSE = np.empty(0, np.int64), np.empty(0, np.bool_)
 _NO_LNS = Lns(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.int32), np.empty(0, np.uint8))
@@ -427,7 +429,7 @@ _NO_ENDS = TxnEnds(_NONE, _NONE, _NONE, _FALSE)
 
 
 def _joined(parts: list[T], none: T) -> T:
-    """The parts as one; a column of them is let go as soon as it is copied, and so are they."""
+    """Concatenate the parts; empty the list, and free each of their columns once it is copied."""
     if not parts:
         return none
     columns = {name: [getattr(part, name) for part in parts] for name in none.__struct_fields__}
@@ -436,15 +438,15 @@ def _joined(parts: list[T], none: T) -> T:
     for name in none.__struct_fields__:
         joined[name] = np.concatenate(columns.pop(name))
         if joined[name].nbytes >= _GIVEN_BACK_FROM:
-            # Malloc would keep what many small arrays were in.
+            # malloc would hold on to the memory of many small arrays.
             give_back_memory()
     return type(none)(**joined)
 
 
 def _mark_committed(lns: Lns, ends: TxnEnds) -> None:
-    """Mark the LNs of transactions with a Commit, some at a time.
+    """Mark the LNs of committed transactions, in batches.
 
-    In the order of the log, where ids that are near each other are looked for one after another.
+    Batches are in log order, where nearby ids follow each other, so that searches hit the cache.
     """
     committed = np.sort(ends.txn_id[ends.is_commit])
     for first in range(0, len(lns) if len(committed) else 0, _AT_ONCE):
@@ -457,7 +459,7 @@ def _mark_committed(lns: Lns, ends: TxnEnds) -> None:
 def _periods(
     rollbacks: Iterable[tuple[int, int, dict[str, object]]],
 ) -> tuple[RollbackPeriod, ...]:
-    """Rollback periods out of RollbackStarts and RollbackEnds, in the order of the log."""
+    """Build periods from RollbackStarts and RollbackEnds, in the order of their starts."""
     found: dict[int, RollbackPeriod] = {}
     for lsn, type_no, said in rollbacks:
         if "matchpoint_lsn" not in said:

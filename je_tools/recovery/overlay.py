@@ -1,8 +1,8 @@
-"""What undo and redo make of the keys that were written since the last checkpoint, by sets.
+"""Undo and redo of the keys written since the last checkpoint, decided for all keys at once.
 
-The engine undoes and redoes entry by entry. Each of these steps reads and writes one slot, that of
-its own key, so the outcome of a key follows from its slot, the one LN at which that points, and
-the newest LN that counts. One sort brings the LNs of a key together.
+The engine undoes and redoes entry by entry. Each step reads and writes only the slot of its own
+key, so the outcome of a key follows from its slot, the LN to which the slot points, and the newest
+LN that counts. One sort groups the LNs by key.
 
 Source: RecoveryManager.undoLNs, redoLNs, abortUndo, redo, JE 7.5.11 and 18.3.12.
 """
@@ -49,27 +49,27 @@ from je_tools.recovery.rollbacks import Periods
 _NO_SLOT = -2
 
 _AT_ONCE = 1 << 16
-"""Keys that are worked on together: what that takes must not count beside all LNs."""
+"""Number of keys or LNs processed together, so that temporary arrays stay small."""
 
 
 class Outcome(IntEnum):
-    """What there is for a key after recovery."""
+    """The record of a key after recovery."""
 
     NO_RECORD = 0
     LN = 1
     """The record of an LN."""
     ABORT_VERSION = 2
-    """The record that an undone LN has replaced."""
+    """The record that an undone LN had replaced."""
 
 
 class Overlay(Struct, frozen=True):
-    """Keys of a database of which recovery changes the slot, each once.
+    """The keys of a database whose slots recovery changes, each once.
 
     Attributes:
-        key: in the order of the database's keys, or of their bytes where that is not known.
-        outcome: uint8, an `Outcome`.
-        lsn: int64; of the LN that the outcome speaks of.
-        undone_count, redone_count: slots that went back, and that took a newer record.
+        key: in the key order of the database, or in byte order if that is unknown.
+        outcome: uint8; an `Outcome`.
+        lsn: int64; LSN of the LN to which the outcome refers.
+        undone_count, redone_count: number of slots that undo and redo changed.
     """
 
     key: Spans
@@ -83,17 +83,17 @@ class Overlay(Struct, frozen=True):
 
 
 def no_overlay() -> Overlay:
-    """Nothing is changed."""
+    """Return an overlay that changes nothing."""
     none = np.empty(0, np.int64)
     return Overlay(Spans(np.empty(0, np.uint8), none, none), np.empty(0, np.uint8), none)
 
 
 class Rules(Struct, frozen=True, dict=True):
-    """By what undo and redo go.
+    """The rules of undo and redo for one log.
 
     Attributes:
-        ckpt_start_lsn: from which on LNs are redone; below 0 for all.
-        periods: rollbacks that count: without an end, or with one behind `ckpt_start_lsn`.
+        ckpt_start_lsn: LSN from which LNs are redone; below 0 for all.
+        periods: rollbacks that count: those without an end, or with one after `ckpt_start_lsn`.
     """
 
     ckpt_start_lsn: int
@@ -108,32 +108,32 @@ class Rules(Struct, frozen=True, dict=True):
         )
 
     def is_rolled_back(self, lns: Lns | Writes) -> Mask:
-        """Whether a rollback takes LNs back."""
+        """Return a mask of the LNs that a rollback takes back."""
         return self._by_txn.hold(lns.txn_id, lns.lsn)
 
     def is_undone(self, lns: Lns) -> Mask:
-        """Which LNs are of transactions without a Commit, and not taken back already.
+        """Return a mask of the LNs that undo takes back because their transaction has no Commit.
 
-        What a rollback has marked invisible, or takes back, is not the transaction's any more.
+        LNs that a rollback marked invisible, or takes back, no longer belong to the transaction.
         """
         undone: Mask = is_open(lns.flags) & (lns.flags & (INVISIBLE | SKIPPED) == 0)
         return undone & ~self.is_rolled_back(lns)
 
     def takes_back_commits(self, ends: TxnEnds) -> bool:
-        """Whether a rollback has a Commit of the group inside, be it marked invisible."""
+        """Return True if a Commit of the group, visible or not, lies in a rollback period."""
         lsns = ends.lsn[ends.is_commit & (ends.txn_id < 0)]
         bounds = ((0, each.matchpoint_lsn, each.start_lsn) for each in self.periods)
         return bool(Periods.of(bounds).hold(np.zeros(len(lsns), np.int64), lsns).any())
 
 
 class _Groups(Struct, frozen=True):
-    """LNs brought together by key.
+    """LNs grouped by key.
 
     Attributes:
-        lns: sorted by key, those of a key in the order of the log.
-        of_row: int32 (lns,); the group of each.
-        first: int64 (groups + 1,).
-        key: one a group.
+        lns: sorted by key; those of one key are in log order.
+        of_row: int32 (lns,); group of each LN.
+        first: int64 (groups + 1,); LNs of group i are [first[i], first[i + 1]).
+        key: key of each group.
     """
 
     lns: Writes
@@ -145,17 +145,17 @@ class _Groups(Struct, frozen=True):
 def decide(
     tree: Tree, lns: Lns, rows: npt.NDArray[np.int32], rules: Rules, threads: int = 1
 ) -> tuple[Overlay, Faults]:
-    """The outcome of undo and redo in one database.
+    """Decide the outcome of undo and redo in one database.
 
     Args:
-        tree: of the database.
-        lns: those since the first active one, in the order of the log.
-        rows: int32; which of them are of this database, ascending.
-        rules: by what to go.
-        threads: how many read BINs.
+        tree: tree of the database.
+        lns: LNs since the first active one, in log order.
+        rows: int32; rows of `lns` that belong to this database, ascending.
+        rules: rules of undo and redo.
+        threads: number of threads that read BINs.
 
     Returns:
-        What changes, and what was wrong with the BINs that had to be looked at.
+        The changes, and the faults of the BINs that were read.
     """
     if not len(rows):
         return no_overlay(), Faults()
@@ -164,7 +164,7 @@ def decide(
     state = _State(slot_lsn, deleted, np.full(len(slot_lsn), -1, np.int8), slot_lsn.copy())
     undone = _undo(tree, groups, rules, state)
     redone = _redo(groups, rules, state)
-    # What was sorted is let go before what comes of it is made.
+    # Free the sorted LNs before building the result.
     keys = groups.key
     del groups
     if len(rows) > _AT_ONCE:
@@ -182,13 +182,13 @@ def decide(
 
 
 class _State(Struct):
-    """Each group's slot as undo and redo go on.
+    """The slot of each group during undo and redo.
 
     Attributes:
-        lsn: int64; NULL_LSN for none in the slot, _NO_SLOT for no slot.
+        lsn: int64; LSN in the slot, NULL_LSN if it has none, _NO_SLOT if there is no slot.
         deleted: bool.
-        outcome: int8; -1 while the slot is as the tree has it.
-        source: int64; the LN that the outcome speaks of.
+        outcome: int8; an `Outcome`, -1 while the slot is as in the tree.
+        source: int64; LSN of the LN to which the outcome refers.
     """
 
     lsn: Ints
@@ -203,7 +203,7 @@ def _group(tree: Tree, lns: Lns, rows: npt.NDArray[np.int32]) -> _Groups:
     order, is_new = group_keys(keys, two_part=tree.by_parts)
     rows = rows[order]
     keys = keys.take(order)
-    # Columns of all LNs are let go as soon as may be: they are what recovery's memory is.
+    # Free columns of all LNs as early as possible: they are most of the memory of recovery.
     del order
     of_row = np.cumsum(is_new, dtype=np.int32)
     of_row -= 1
@@ -218,7 +218,7 @@ def _group(tree: Tree, lns: Lns, rows: npt.NDArray[np.int32]) -> _Groups:
 
 
 def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults]:
-    """LSN and deletion of the slot of each key."""
+    """Return the LSN of the slot of each key, a mask of deleted slots, and the faults found."""
     lsns = np.full(len(keys), _NO_SLOT, np.int64)
     deleted = np.zeros(len(keys), np.bool_)
     faults = Faults()
@@ -235,7 +235,10 @@ def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults
 
 
 def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
-    """Where among ascending keys the key of each slot is, and whether it is there at all."""
+    """Return the row of each slot's key among ascending keys, and a mask of those found.
+
+    The row of a key that is not found means nothing.
+    """
     at = search_sorted(keys, slots.key, two_part=tree.by_parts)
     inside = np.minimum(at, max(len(keys) - 1, 0))
     if not len(keys):
@@ -244,7 +247,7 @@ def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
 
 
 def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
-    """Take slots back that hold what was not committed."""
+    """Revert slots that hold uncommitted or rolled back LNs; return the number of slots."""
     rolled_back = rules.is_rolled_back(groups.lns)
     flags = groups.lns.flags
     row = np.flatnonzero((rolled_back | is_open(flags)) & (flags & SKIPPED == 0))
@@ -259,17 +262,19 @@ def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
 
 
 def is_open(flags: npt.NDArray[np.uint8]) -> Mask:
-    """Which LNs were written in transactions without a Commit."""
+    """Return a mask of the LNs written in transactions without a Commit."""
     open_: Mask = flags & (TRANSACTIONAL | COMMITTED) == TRANSACTIONAL
     return open_
 
 
 def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tuple[Ints, Mask]:
-    """For each LN that must not stay the row where that ends, and whether the LN there stays.
+    """Return the row at which the undo of each LN ends, and a mask of those whose LN stays.
 
-    A rollback goes back in the LNs of a key and its transaction, to the last one that it does not
-    take back, or to what the first has replaced. What it comes to may be of a transaction that
-    has no Commit, and goes back once more, to what it has replaced itself.
+    If the LN there does not stay, the slot gets the version that this LN replaced.
+
+    A rollback reverts a key to the last LN of the same transaction that it does not take back. If
+    there is none, it reverts to the version that the first LN of the transaction replaced. The LN
+    reached may belong to a transaction without a Commit, and is then undone too.
     """
     found = rows.copy()
     stays = np.zeros(len(rows), np.bool_)
@@ -293,7 +298,7 @@ def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _State) ->
 
 
 def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _State) -> None:
-    """Slots go back to what LNs have replaced."""
+    """Revert slots to the versions that undone LNs replaced."""
     if not len(group):
         return
     entries = fetch(tree.image, undone, check=False)
@@ -311,7 +316,7 @@ def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _State) ->
                 gone[some] = head.number("flags") & ABORT_KNOWN_DELETED != 0
             if head.has("flags2"):
                 blind[some] = head.number("flags2") & BLIND_DELETION != 0
-    # A blind deletion has not seen where the record is that it deletes; its own LSN stands for it.
+    # A blind deletion does not know the LSN of the record that it deletes: its own LSN stays.
     abort_lsn[blind] = undone[blind]
     none = abort_lsn >> 32 & 0xFFFFFFFF == 0xFFFFFFFF
     gone |= none
@@ -322,7 +327,7 @@ def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _State) ->
 
 
 def _redo(groups: _Groups, rules: Rules, state: _State) -> int:
-    """Give slots the newest record that counts."""
+    """Apply the newest LN that counts to each slot; return the number of slots changed."""
     n = len(state.lsn)
     return sum(
         _redo_some(groups, rules, state, first, min(first + _AT_ONCE, n))

@@ -1,4 +1,4 @@
-"""Records of a database: BINs from left to right, and in each what undo and redo make of its keys.
+"""Records of a database: its BINs from left to right, with undo and redo applied to their keys.
 
 Source: je-log.md "Reading the current content"; CursorImpl.getCurrent, BIN.fetchLN, JE 18.3.12.
 """
@@ -32,7 +32,7 @@ from je_tools.records import NO_TIME, NO_VLSN, Records
 from je_tools.recovery.overlay import Outcome, Overlay, match
 
 _ROOM_MAX = 16 << 20
-"""Most bytes of LNs that are put behind each other: as many batches as threads have their own."""
+"""Largest buffer, in bytes, into which the LNs of a batch are copied; each thread has its own."""
 
 _DATA_FIELDS = frozenset({"flags2", "expiration", "modified_ms", "created_ms", "data"})
 _IN_COLUMNS = (Family.LN, Family.DEL_DUP_LN)
@@ -48,14 +48,14 @@ ABORT_FIELDS = frozenset(
         "abort_created_ms",
     }
 )
-"""What an LN says of the record that it replaced, when its transaction was the first to."""
+"""Fields of an LN that describe the version of the record before its transaction."""
 
 
 class _Values(Struct):
-    """What records hold, in columns that are filled bit by bit; see `Records`.
+    """Columns of records while they are filled; see `Records`.
 
     Attributes:
-        data: in which the records' data are.
+        data: bytes that hold the data of the records.
     """
 
     data: Bytes
@@ -70,7 +70,7 @@ class _Values(Struct):
 
     @classmethod
     def empty(cls, n: int, data: Bytes) -> _Values:
-        """Nothing known of `n` records."""
+        """Return columns of `n` records whose values are all unknown."""
         return cls(
             data,
             np.zeros(n, np.int64),
@@ -85,14 +85,14 @@ class _Values(Struct):
 
 
 class Reading:
-    """How the records of one database are read.
+    """A reader of the records of one database.
 
     Attributes:
-        tree: of the database.
-        overlay: what undo and redo change.
-        with_data: read what LNs tell, and not only slots.
-        now_ms: hide what has expired then; None for nothing.
-        inside: only keys of this range; None for all.
+        tree: tree of the database.
+        overlay: changes of undo and redo.
+        with_data: True to read the LNs of slots too, not only the slots.
+        now_ms: records that expired before this time are hidden; None to hide none.
+        inside: range of keys to read; None for all.
     """
 
     def __init__(
@@ -112,18 +112,19 @@ class Reading:
         self._used: Mask = np.zeros(len(overlay), np.bool_)
 
     def children(self, at_once: int = NODES_AT_ONCE) -> Iterator[Children]:
-        """What `read` and `count` take, in the order of keys, so many BINs together.
+        """Yield up to `at_once` BINs at a time, in key order, for `read` and `count`.
 
-        Where nobody can find BINs there is still what recovery puts into them.
+        If BINs cannot be found, yield the unreadable node above them, since recovery may still add
+        records there.
         """
         return self.tree.leaf_children(inside=self.inside, at_once=at_once, with_lost=True)
 
     def read(self, children: Children) -> tuple[Records, Faults]:
-        """The records of some BINs that follow each other, and what is wrong with them."""
+        """Return the records of some consecutive BINs, and the faults found."""
         slots, alive, changes, found = self.alive(self.tree.read(children))
         places = None
         if not self.tree.ordered and len(changes):
-            # A change stays where its slot is: nobody knows how its key compares with others.
+            # The order of keys is unknown, so a change takes the place of its slot.
             at, same = match(self.tree, self.overlay.key.take(changes), slots)
             of_changes = np.zeros(len(changes), np.int64)
             of_changes[at[same]] = np.flatnonzero(same)
@@ -133,7 +134,7 @@ class Reading:
         return records, _together(found, faults)
 
     def count(self, children: Children) -> tuple[int, Faults]:
-        """How many records `read` gives of these BINs, without making them."""
+        """Count the records that `read` would return, without building them, and return faults."""
         first, last = self._range(children)
         if first == last and self.inside is None:
             quick = count_slots(self.tree, children, self.now_ms)
@@ -145,14 +146,19 @@ class Reading:
         return counted + more, _together(found, faults)
 
     def count_changes(self, changes: Ints) -> tuple[int, Faults]:
-        """How many of some changes are records that have not expired."""
+        """Count the changes that are records and have not expired, and return faults."""
         if not len(changes):
             return 0, Faults()
         records, faults = self._records(no_nodes(self.tree.image.data).slots, changes)
         return len(records), faults
 
     def alive(self, leaves: Leaves) -> tuple[Slots, Mask, Ints, list[Fault]]:
-        """Slots, which of them are records, and the changes that are records in their place."""
+        """Split the records of BINs into those that are slots and those that are changes.
+
+        Returns:
+            Slots, a mask of those that are records, the rows of changes that are records in their
+            place or beside them, and the faults found.
+        """
         slots, faults = self.tree.slots_in_range(leaves)
         if self.tree.old_duplicates:
             slots, more = expanded(self.tree, slots)
@@ -175,14 +181,17 @@ class Reading:
         return slots, alive, changes, faults
 
     def lives(self, expires_ms: Ints) -> Mask:
-        """What has not expired."""
+        """Return a mask of the records that have not expired."""
         if self.now_ms is None:
             return np.ones(len(expires_ms), np.bool_)
         lives: Mask = (expires_ms == NO_TIME) | (expires_ms >= self.now_ms)
         return lives
 
     def _range(self, children: Children) -> tuple[int, int]:
-        """The changes of keys that these BINs are to hold."""
+        """Return the range [first, last) of changes whose keys belong in these BINs.
+
+        Without an order of keys, these are all changes.
+        """
         if not self.tree.ordered or not len(children):
             return 0, len(self.overlay)
         ends = joined_spans([children.low.take(np.array([0])), children.high.take(np.array([-1]))])
@@ -192,24 +201,27 @@ class Reading:
 
     @property
     def is_apart(self) -> bool:
-        """Whether what is read of some BINs does not depend on whether others have been read."""
+        """True if the records read from some BINs do not depend on other BINs."""
         return self.tree.ordered or not len(self.overlay)
 
     @property
     def has_left(self) -> bool:
-        """Whether there are records of which nobody knows where they come in the order of keys."""
+        """True if some changes have matched no slot, so that their place in key order is unknown.
+
+        Valid after all BINs have been read.
+        """
         return not self.tree.ordered and not self._used.all()
 
     def left_changes(self) -> Ints:
-        """The changes that are these, when all others have been read."""
+        """Return the rows of those changes that are records, after all BINs have been read."""
         return np.flatnonzero(~self._used & (self.overlay.outcome != Outcome.NO_RECORD))
 
     def left(self) -> tuple[Records, Faults]:
-        """Those records."""
+        """Return the records of `left_changes`, and the faults found."""
         return self._records(no_nodes(self.tree.image.data).slots, self.left_changes())
 
     def lacking_changes(self, first: int, stop: int) -> Lacking:
-        """Records of some changes that cannot be had, by their places in the overlay."""
+        """Return the unreadable records among changes [first, stop) of the overlay."""
         rows = np.arange(first, min(stop, len(self.overlay)))
         rows = rows[self.overlay.outcome[rows] != Outcome.NO_RECORD]
         values = _Values.empty(len(rows), self.tree.image.data)
@@ -247,7 +259,7 @@ def _together(of_nodes: list[Fault], of_records: Faults) -> Faults:
 
 
 def _in_order(reading: Reading, keys: Spans, values: _Values, order: Ints | None) -> Records:
-    """Records in an order, or as they are, without those that have expired."""
+    """Build records in an order, or as they are for None, without those that have expired."""
     tree = reading.tree
     lives = reading.lives(values.expires_ms)
     chosen = slice(None) if order is None else order
@@ -270,14 +282,14 @@ def _in_order(reading: Reading, keys: Spans, values: _Values, order: Ints | None
 
 
 def _without_parts(reading: Reading, records: Records) -> Lacking:
-    """Records whose keys do not have the data with them."""
+    """Return the records whose two-part keys do not end with the data."""
     rows = np.flatnonzero(records.data.sizes < 0)
     kinds = np.full(len(rows), LACKING.index(FaultKind.NOT_TWO_PARTS), np.uint8)
     return Lacking(reading.tree.db_id, kinds, records.lsn[rows], records.key.take(rows))
 
 
 def _from_slots(reading: Reading, slots: Slots, values: _Values) -> Lacking:
-    """Fill in the first records: those of slots."""
+    """Fill in the first records, those of slots; return those that cannot be read."""
     n = len(slots)
     values.lsn[:n], values.vlsn[:n] = slots.lsn, np.where(slots.vlsn > 0, slots.vlsn, NO_VLSN)
     values.data_start[:n], values.data_size[:n] = slots.data_start, slots.data_size
@@ -290,16 +302,16 @@ def _from_slots(reading: Reading, slots: Slots, values: _Values) -> Lacking:
     room_size = _room_size(slots) if len(rows) == len(values.lsn) else 0
     image, run = reading.tree.image, run_of(rows)
     entries = fetch(image, slots.lsn[run], room_size=room_size)
-    # Where they were copied there is no data but theirs.
+    # LNs are copied only if all data is theirs, so one buffer holds the data of all records.
     values.data = entries.data
     lacking = _from_lns(reading, entries, rows, values)
-    # Which of the two counts is told by the engine's reads: they ask the slot.
+    # Slot and LN may differ: the engine's reads use the expiration of the slot.
     values.expires_ms[run] = slots.expires_ms[run]
     return _lacking(reading, entries, lacking, slots.key.take(rows))
 
 
 def _room_size(slots: Slots) -> int:
-    """Bytes of the LNs of all slots, where these tell; 0 where not, or for too many."""
+    """Return the bytes of all LNs of the slots; 0 if a size is unknown or the sum is too large."""
     if not (slots.logged_size > 0).all():
         return 0
     size = int(slots.logged_size.sum())
@@ -307,7 +319,7 @@ def _room_size(slots: Slots) -> int:
 
 
 def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) -> Lacking:
-    """Fill in the other records: those of undo and redo."""
+    """Fill in the remaining records, those of undo and redo; return those that cannot be read."""
     overlay, image = reading.overlay, reading.tree.image
     entries = fetch(image, overlay.lsn[changes])
     rows = first + np.arange(len(changes))
@@ -336,13 +348,13 @@ def _from_changes(reading: Reading, changes: Ints, first: int, values: _Values) 
 
 
 def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -> Mask:
-    """Fill in records from their LNs; which of them could not be had.
+    """Fill in records from their LNs; return a mask of the LNs that cannot be read.
 
     Args:
-        reading: of which database.
+        reading: reader of the database.
         entries: the LNs.
-        rows: int64, ascending; the record of each.
-        values: what is filled.
+        rows: int64, ascending; row of each LN's record in `values`.
+        values: columns to fill.
     """
     had = np.zeros(len(entries), np.bool_)
     for family in _IN_COLUMNS:
@@ -373,7 +385,7 @@ def _from_lns(reading: Reading, entries: Entries, rows: Ints, values: _Values) -
 
 
 def _fill_abort_version(head: Columns, rows: Ints, values: _Values) -> None:
-    """Fill in records that undone LNs have kept."""
+    """Fill in records from the old versions that undone LNs hold."""
     if head.has("abort_data"):
         start, size = head.span("abort_data")
         values.data_start[rows], values.data_size[rows] = start, size
@@ -386,7 +398,7 @@ def _fill_abort_version(head: Columns, rows: Ints, values: _Values) -> None:
 
 
 def _lacking(reading: Reading, entries: Entries, lacking: Mask, keys: Spans) -> Lacking:
-    """Records whose LN cannot be had."""
+    """Return the records whose LNs cannot be read."""
     rows, db_id = np.flatnonzero(lacking), reading.tree.db_id
     if not len(rows):
         return Lacking(db_id, np.empty(0, np.uint8), entries.lsn[:0], keys.take(slice(0)))

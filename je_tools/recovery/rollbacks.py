@@ -1,4 +1,4 @@
-"""Which places of a log lie in periods of it, by a sort and a search, however many these are."""
+"""Rollback periods: finding the LSNs inside any of them by one sort and one search."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from je_tools.formats.arrays import Ints, Mask
 
 
 class Periods(Struct, frozen=True):
-    """Periods of a log, each of an owner; sorted by owner and where they begin.
+    """Periods of a log, each with an owner, sorted by owner and start.
 
     Attributes:
-        owners: int64, ascending, each once.
-        starts: int64, ascending, each once: where any of them begins.
-        place: int64 (periods,), ascending: of the owner and of the start among these two.
-        until: int64 (periods,): where this or an earlier one of the owner ends, the last of all.
+        owners: int64, distinct owners, ascending.
+        starts: int64, distinct starts of all periods, ascending.
+        place: int64 (periods,), ascending; `owner index * (len(starts) + 1) + start index`.
+        until: int64 (periods,); latest end of this and all earlier periods of the owner.
     """
 
     owners: Ints
@@ -27,19 +27,19 @@ class Periods(Struct, frozen=True):
 
     @classmethod
     def of(cls, periods: Iterable[tuple[int, int, int]]) -> Periods:
-        """Those that are given as owner, and the LSNs around, both exclusive."""
+        """Build periods from tuples of owner, start and end, both exclusive LSNs."""
         rows = np.array([*periods], np.int64).reshape(-1, 3)
         owners, owner = np.unique(rows[:, 0], return_inverse=True)
         starts, start = np.unique(rows[:, 1], return_inverse=True)
         ends, end = np.unique(rows[:, 2], return_inverse=True)
         place = owner * (len(starts) + 1) + start
         order = np.argsort(place, kind="stable")
-        # Of a later owner all ends count as later, so that none is taken for another's.
+        # Ends rank by owner first, so that the running maximum never carries over to the next one.
         latest = np.maximum.accumulate((owner * len(ends) + end)[order])
         return cls(owners, starts, place[order], ends[latest % max(len(ends), 1)])
 
     def hold(self, owners: Ints, lsns: Ints) -> Mask:
-        """Which LSNs, each of an owner, lie in a period of it."""
+        """Return a mask of the LSNs that lie in a period of their owner."""
         held = np.zeros(len(lsns), np.bool_)
         if not len(self.place):
             return held

@@ -1,1 +1,1 @@
-"""Records out of a broken log: what is left of it, read without a root and without a checkpoint."""
+"""Salvage: records of a broken log, read without a root and without a checkpoint."""

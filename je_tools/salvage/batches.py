@@ -1,4 +1,4 @@
-"""Records at LSNs: the entries that were chosen, read once more and decoded."""
+"""Records at LSNs: chosen entries, read a second time and decoded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIELDS = frozenset({"key", "data", "expiration", "modified_ms", "created_ms", "
 
 
 class Graded(Records, frozen=True):
-    """Records of which it is known how sure they are.
+    """Records with a confidence each.
 
     Attributes:
         confidence: uint8, a `Confidence`.
@@ -38,18 +38,18 @@ class Graded(Records, frozen=True):
     confidence: Grades
 
     def take(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Graded:
-        """The records of a mask, of an index array in its order, or of a slice."""
+        """Return the records of a mask, of an index array in its order, or of a slice."""
         return graded(Records.take(self, keep), self.confidence[keep])
 
     def alive_at(self, now_ms: int | None) -> Graded:
-        """Those that have not expired by then; all for None."""
+        """Return the records that have not expired at `now_ms`; all records if it is None."""
         if now_ms is None:
             return self
         return self.take((self.expires_ms == NO_TIME) | (self.expires_ms >= now_ms))
 
 
 def graded(records: Records, confidence: Grades) -> Graded:
-    """The same records, with what is known of them."""
+    """Return the records with their confidence."""
     return Graded(
         records.key,
         records.data,
@@ -64,12 +64,12 @@ def graded(records: Records, confidence: Grades) -> Graded:
 
 
 class Reading(Struct, frozen=True):
-    """Where records of a database are read from.
+    """Source of the records of one database.
 
     Attributes:
         image: the log.
-        has_duplicates: of the database, which decides what its keys are.
-        now_ms: leave out what has expired by then; None for nothing.
+        has_duplicates: True if the database has duplicates, which decides how its keys are split.
+        now_ms: leave out records that have expired by then; None leaves out nothing.
     """
 
     image: Image
@@ -79,11 +79,11 @@ class Reading(Struct, frozen=True):
     def batches(
         self, lsns: Ints, sizes: npt.NDArray[np.int32], confidence: Grades
     ) -> Iterator[Coming[Graded]]:
-        """The records at these LSNs, some at a time, as `Graded`.
+        """Yield the records at these LSNs in batches, as `Graded`.
 
         Args:
-            lsns: int64 (n,); of LNs of the database that are records.
-            sizes: int32 (n,); of the entries.
+            lsns: int64 (n,); LSNs of LNs of the database that are records.
+            sizes: int32 (n,); bytes of each entry.
             confidence: uint8 (n,).
         """
         for cut in cuts(sizes):
@@ -94,10 +94,10 @@ class Reading(Struct, frozen=True):
         return self.read(lsns, confidence).alive_at(self.now_ms)
 
     def read(self, lsns: Ints, confidence: Grades) -> Graded:
-        """The records at LSNs, which have been summed before.
+        """Return the records at LSNs, whose checksums have been verified before.
 
         Raises:
-            StoppedError: there is something else now.
+            StoppedError: there is another entry at an LSN now.
         """
         entries = fetch(self.image, lsns, check=False)
         is_ln = entries.is_family(Family.LN)
@@ -141,7 +141,7 @@ class Reading(Struct, frozen=True):
 
 
 def _fielded(entries: Entries, rows: Ints) -> list[tuple[Ints, Records]]:
-    """Records of the engine's own databases that have fields in the place of data, one by one."""
+    """Return the internal database records that have fields instead of data, one by one."""
     found = []
     for row in rows.tolist():
         at, size = int(entries.position[row]), int(entries.size[row])
@@ -165,7 +165,7 @@ def _fielded(entries: Entries, rows: Ints) -> list[tuple[Ints, Records]]:
 
 
 def joined(pieces: list[Records]) -> Records:
-    """Batches over the same buffers as one."""
+    """Return batches over the same buffers as one batch."""
     numbers = ("lsn", "vlsn", "modified_ms", "created_ms", "expires_ms", "tombstone")
     return Records(
         _joined_spans([piece.key for piece in pieces]),

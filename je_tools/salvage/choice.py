@@ -1,4 +1,4 @@
-"""Which records come back, and how sure it is that they should."""
+"""Choice of the records that come back, and the confidence in each."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from je_tools.salvage.content import DELETED, INVISIBLE, NO_TXN, Content
 
 
 class Mode(StrEnum):
-    """What is salvaged."""
+    """Extent of a salvage."""
 
     COMMITTED = "committed"
-    """Of each record the newest version that is committed, or was written outside transactions."""
+    """The newest version of each record that is committed or was written outside transactions."""
     EVERYTHING = "everything"
-    """Every version of every record, and apart from them those of unfinished transactions."""
+    """Every such version of every record and, separately, those of unfinished transactions."""
 
 
 class Confidence(IntEnum):
-    """What a record's coming back rests on, the surest first."""
+    """Evidence for a record that comes back, the strongest first."""
 
     COMMITTED = 0
-    """Its transaction's commit is in the log."""
+    """The commit of its transaction is in the log."""
     NON_TRANSACTIONAL = 1
-    """It was written outside of transactions, or moved by the cleaner."""
+    """It was written outside transactions, or moved by the cleaner."""
     SLOT_ONLY = 2
-    """A slot of a B-tree node holds it; the entry that wrote it is lost."""
+    """Only a B-tree slot, or an uncommitted successor, holds it; its own entry is lost."""
     OLDER = 3
-    """A newer version, or a deletion, stood in a place that is lost."""
+    """A newer version, or a deletion, was at a place that is lost."""
     END_NOT_FOUND = 4
     """Neither commit nor abort of its transaction is in the log, and either may have been lost."""
     UNCOMMITTED = 5
-    """Its transaction was aborted, rolled back, or had not ended when the log did."""
+    """Its transaction was aborted, rolled back, or had not ended at the end of the log."""
 
     @property
     def label(self) -> str:
-        """Its spelling in every output."""
+        """Return its name in every output."""
         return self.name.lower().replace("_", "-")
 
 
@@ -48,17 +48,17 @@ Grades = npt.NDArray[np.uint8]
 
 
 _DENSE = 16
-"""How many times as wide as many numbers may be, so that a table of them is made."""
+"""Largest ratio of the range of values to their number for which a lookup table is built."""
 
 
 class Choice(Struct, frozen=True):
-    """What is taken of `Content.lns`; element i of each array is of the i-th.
+    """Selection from `Content.lns`; element i of each array is of the i-th LN.
 
     Attributes:
         confidence: uint8, a `Confidence`.
-        newest: bool; the newest version of its record that counts, be it a deletion.
-        taken: bool; comes back as a record.
-        apart: bool; comes back with those of unfinished transactions.
+        newest: bool; it is the newest version of its record that counts, even if a deletion.
+        taken: bool; it comes back as a record.
+        apart: bool; it comes back with the records of unfinished transactions.
     """
 
     confidence: Grades
@@ -68,12 +68,12 @@ class Choice(Struct, frozen=True):
 
 
 def grade(content: Content, lost_from: Ints) -> Grades:
-    """How sure each LN is: COMMITTED, NON_TRANSACTIONAL, END_NOT_FOUND or UNCOMMITTED.
+    """Grade each LN as COMMITTED, NON_TRANSACTIONAL, END_NOT_FOUND or UNCOMMITTED.
 
     Args:
         content: the log.
-        lost_from: int64, sorted; LSNs at which places begin that could not be read, behind which
-            an end of a transaction may have stood.
+        lost_from: int64, sorted; LSNs at which unreadable places begin, where the end of a
+            transaction may have been.
     """
     lns = content.lns
     grades = np.full(len(lns), Confidence.UNCOMMITTED, np.uint8)
@@ -90,7 +90,7 @@ def grade(content: Content, lost_from: Ints) -> Grades:
 
 
 def choose(content: Content, grades: Grades, mode: Mode, threads: int) -> Choice:
-    """What comes back of the LNs alone, in this mode."""
+    """Choose the LNs that come back in a mode, without regard to lost entries."""
     lns = content.lns
     counts = grades <= Confidence.NON_TRANSACTIONAL
     newest = newest_of(lns.first, lns.second, counts, threads)
@@ -102,15 +102,15 @@ def choose(content: Content, grades: Grades, mode: Mode, threads: int) -> Choice
 
 
 def _is_in(values: Ints, known: Ints) -> Mask:
-    """Which values are in a sorted array; they mostly ascend themselves."""
+    """Return a mask of the values that are in a sorted array; values mostly ascend."""
     if not len(known):
         return np.zeros(len(values), np.bool_)
     least, most = int(known[0]), int(known[-1])
     if most - least < _DENSE * len(known):
-        # As ids of transactions are, which follow each other.
+        # Transaction ids are nearly consecutive, so the table is small.
         table = np.zeros(most - least + 3, np.bool_)
         table[known - least + 1] = True
-        # What is outside comes to one of the two ends, also where the difference wraps around.
+        # Values outside the range land on one of the two ends, even if the difference overflows.
         places = values - known[0]
         places += 1
         found: Mask = table[np.clip(places, 0, len(table) - 1, out=places)]

@@ -1,7 +1,7 @@
-"""What a log holds, in columns: every record that was written, how transactions ended, nodes.
+"""Contents of a log in columns: every written record, the ends of transactions, and nodes.
 
-One pass over the log, in threads. Of a record only what tells it from others is kept: some 41
-bytes for each, whatever its key and data are.
+One pass over the log, in threads. Only the identity of a record is stored, about 41 bytes,
+whatever the size of its key and data.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from je_tools.salvage.solid import Solid, SolidPart, solid_part
 from je_tools.scan import FileState, Scanner
 
 NO_TXN = 0
-"""The transaction of a record that was written outside of transactions."""
+"""Transaction of a record that was written outside transactions."""
 
 DELETED, INVISIBLE = 1, 2
-"""Bits of an LN's `marks`: it says that the record is gone; a rollback took it back."""
+"""Bits of `marks` of an LN: it deletes its record; a rollback has made it invisible."""
 
 KEYED_VERSION = 8
-"""From this log version on a duplicate's key holds its data: both tell it from others."""
+"""First log version in which a duplicate's key includes its data; both together identify it."""
 
 _DELETIONS = mask_of(
     BY_NAME[name].no for name in ("DEL_LN_TX", "DEL_LN", "DEL_LN_TX_WITH_BEFORE_IMAGE")
@@ -66,11 +66,11 @@ class Lns(Struct, frozen=True):
 
     Attributes:
         lsn: int64.
-        first, second: int64, what tells the record from others; see `formats.je.identity`.
-        txn: int64; NO_TXN where there is none.
+        first, second: int64, the identity of the record; see `formats.je.identity`.
+        txn: int64; NO_TXN if there is none.
         db: int32; index of the database in `Content.db_ids`.
         size: int32; bytes of the entry.
-        marks: uint8, of DELETED and INVISIBLE.
+        marks: uint8, bits of DELETED and INVISIBLE.
     """
 
     lsn: Ints
@@ -86,7 +86,7 @@ class Lns(Struct, frozen=True):
 
 
 class Leaves(Struct, frozen=True):
-    """Bottom nodes of the trees and their deltas, in log order.
+    """Bottom nodes of the B-trees (BINs and old DBINs) and their deltas, in log order.
 
     Attributes:
         lsn, db_id, node_id: int64.
@@ -100,11 +100,11 @@ class Leaves(Struct, frozen=True):
 
 
 class Kind(Struct, frozen=True):
-    """What a database is like, as its last descriptor says.
+    """Properties of a database according to its last descriptor.
 
     Attributes:
-        has_duplicates: whether keys can have several records.
-        has_comparator: whether an application's code orders it, or tells keys apart.
+        has_duplicates: True if a key can have several records.
+        has_comparator: True if application code orders its keys or compares its duplicates.
     """
 
     has_duplicates: bool
@@ -112,19 +112,19 @@ class Kind(Struct, frozen=True):
 
 
 class Content(Struct, frozen=True):
-    """A whole log.
+    """Contents of a whole log.
 
     Attributes:
         lns: the records.
-        leaves: the nodes.
-        db_ids: ids by the index that `lns` has.
+        leaves: the bottom nodes.
+        db_ids: database ids by the index that `lns` uses.
         committed, aborted: int64, sorted; ids of transactions.
         databases: names by id.
-        kinds: descriptors by id, of those that have one in the log.
-        solid: which places of the log could be read.
-        kept: the same without entries that an eraser has overwritten.
-        undecodable: LNs that have a good checksum and make no sense.
-        states: of each file.
+        kinds: descriptors by id, of the databases that have one in the log.
+        solid: readable extents of the log.
+        kept: readable extents without the entries that an eraser has overwritten.
+        undecodable: number of LNs that have a good checksum but cannot be decoded.
+        states: state of each file as it was read.
     """
 
     lns: Lns
@@ -142,7 +142,7 @@ class Content(Struct, frozen=True):
 
 
 class _Seen(Struct, frozen=True):
-    """What a range holds."""
+    """Contents of one scanned range."""
 
     lns: list[Lns]
     leaves: list[Leaves]
@@ -155,7 +155,7 @@ class _Seen(Struct, frozen=True):
 
 
 class _Codes(Struct):
-    """Numbers from 0 on for ids of databases, given to any thread that asks."""
+    """Consecutive numbers from 0 for database ids, assigned on demand in any thread."""
 
     codes: dict[int, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -166,7 +166,7 @@ class _Codes(Struct):
         least = int(db_ids.min())
         width = int(db_ids.max()) - least + 1
         if width > _ID_WIDTH:
-            # Wild ids, of which none is used as a size.
+            # Damaged ids can be far apart, so none is used as the size of an array.
             unique, places = np.unique(db_ids, return_inverse=True)
             return self._known(unique)[places]
         places = db_ids - least
@@ -183,15 +183,16 @@ class _Codes(Struct):
 
 
 def read_content(environment: Environment, scanner: Scanner, *, internal: bool = False) -> Content:
-    """Read a log once.
+    """Read the contents of a log in one pass.
 
     Args:
         environment: the log.
-        scanner: how it is read.
-        internal: also names and descriptors of databases, and summaries of files.
+        scanner: reads the files.
+        internal: also read LNs that have fields instead of data: names and descriptors of
+            databases, and file summaries.
 
     Raises:
-        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
         InputError: a file cannot be read.
     """
     old_duplicates = _duplicates_before(environment, scanner)
@@ -225,13 +226,14 @@ def read_content(environment: Environment, scanner: Scanner, *, internal: bool =
 
 
 class _Look(Struct, frozen=True):
-    """The work of the scan.
+    """Function that the scan applies to each range.
 
     Attributes:
-        codes: of the databases.
-        seed: of the identities.
-        duplicates: databases whose records of before KEYED_VERSION are told apart by their data.
-        internal: also LNs whose entries have fields in the place of data.
+        codes: numbers of the databases.
+        seed: secret of the identities.
+        duplicates: databases whose records from before KEYED_VERSION are identified by their data
+            as well.
+        internal: also read LNs that have fields instead of data.
     """
 
     codes: _Codes
@@ -297,7 +299,7 @@ class _Look(Struct, frozen=True):
         )
 
     def _fielded(self, rows: Rows) -> Lns:
-        """LNs whose entries have fields in the place of data, which are few."""
+        """Decode the few LNs that have fields instead of data."""
         found = [payload_of(rows.entry_bytes(row), rows.version) for row in range(len(rows))]
         keep = np.array([each is not None and each.key_size >= 0 for each in found], np.bool_)
         rows = rows.take(np.flatnonzero(keep))
@@ -322,7 +324,7 @@ class _Look(Struct, frozen=True):
     def _old_keys(
         self, fields: Columns, family: Family, db_ids: Ints
     ) -> tuple[npt.NDArray[np.uint8], Ints, Ints]:
-        """Keys as later log versions have them: those of duplicates with their data."""
+        """Return keys as later log versions store them: a duplicate's key includes its data."""
         key_start, key_size = fields.span("key")
         second = "data" if family is Family.LN else "data_as_key"
         data_start, data_size = fields.span(second)
@@ -349,7 +351,7 @@ class _Look(Struct, frozen=True):
         return Leaves(rows.lsn[keep], db_id[keep], node_id[keep], rows.type[keep] == _DELTA)
 
     def _ends(self, rows: Rows) -> tuple[Ints, Ints]:
-        """Ids of transactions that were committed, and of those that were aborted."""
+        """Return the ids of committed and of aborted transactions."""
         ends: tuple[list[Ints], list[Ints]] = ([], [])
         for some in pieces_of_rows(rows, _TXN_ENDS[rows.type] & rows.good & ~rows.invisible):
             wanted = frozenset({"txn_id"})
@@ -363,15 +365,15 @@ class _Look(Struct, frozen=True):
 
 
 def _is_deletion(fields: Mapping[str, Any]) -> bool:
-    """Whether an LN whose entry has fields in the place of data says that its record is gone."""
+    """Return True if an LN with fields instead of data deletes its record."""
     return fields.get("data") is None or bool(fields.get("deleted", 0) & 1)
 
 
 @functools.cache
 def records_of(version: int, family: Family = Family.LN) -> Mask:
-    """Types of entries that write records of applications (or of the engine, like those).
+    """Return a mask of the entry types that write application records or records of the same form.
 
-    Only those that this log version has: of others it is not known what they hold.
+    Only types that this log version has: the payload of any other type is unknown.
     """
     kinds = _kinds_of(version)
     return mask_of(each.no for each in kinds if each.family is family and each.user_ln)
@@ -379,7 +381,7 @@ def records_of(version: int, family: Family = Family.LN) -> Mask:
 
 @functools.cache
 def leaves_of(version: int) -> Mask:
-    """Types of bottom nodes that this log version has, in full or as a delta."""
+    """Return a mask of the bottom node types of a log version, full and delta."""
     return mask_of(each.no for each in _kinds_of(version) if each.no in _LEAVES)
 
 
@@ -391,14 +393,14 @@ def _kinds_of(version: int) -> list[EntryType]:
 
 
 def pieces_of_rows(rows: Rows, mask: npt.NDArray[np.bool_], most: int = MAX_ROWS) -> Iterator[Rows]:
-    """The rows that a mask takes, at most `most` at once."""
+    """Yield the rows that a mask selects, at most `most` at a time."""
     index = np.flatnonzero(mask)
     for first in range(0, len(index), most):
         yield rows.take(index[first : first + most])
 
 
 def _kinds(rows: Rows) -> dict[int, Kind]:
-    """The last descriptor of each database."""
+    """Return the last descriptor of each database."""
     kinds: dict[int, Kind] = {}
     for row in range(len(rows)):
         fields: Mapping[str, Any] = rows.fields(row)
@@ -410,7 +412,7 @@ def _kinds(rows: Rows) -> dict[int, Kind]:
 
 
 def _duplicates_before(environment: Environment, scanner: Scanner) -> frozenset[int]:
-    """Databases with duplicates, where files are so old that it must be known beforehand."""
+    """Return the databases with duplicates if a file is older than KEYED_VERSION; else none."""
     if all(file.version >= KEYED_VERSION for file in environment.files):
         return frozenset()
     kinds: dict[int, Kind] = {}
@@ -445,7 +447,7 @@ def _no_columns() -> list[list[npt.NDArray[Any]]]:
 
 
 def _add_columns(columns: list[list[npt.NDArray[Any]]], pieces: list[Lns]) -> None:
-    """Move the columns of some pieces behind those that came before; the pieces are forgotten."""
+    """Append the columns of pieces, and clear the list of pieces to free its memory."""
     for lns in pieces:
         for column, name in zip(columns, Lns.__struct_fields__, strict=True):
             column.append(getattr(lns, name))
@@ -453,7 +455,7 @@ def _add_columns(columns: list[list[npt.NDArray[Any]]], pieces: list[Lns]) -> No
 
 
 def _joined_columns(columns: list[list[npt.NDArray[Any]]]) -> Lns:
-    """All of them as one; at no time there is more than one column twice."""
+    """Concatenate each column in turn, so that at most one column is in memory twice."""
     made = []
     for column in columns:
         made.append(np.concatenate(column))

@@ -1,7 +1,7 @@
-"""The ledger of a salvage: what could not be read, what is missed because of it, what is unsure.
+"""Salvage report (`ledger.jsonl`): gaps, the records missing because of them, unsure records.
 
-JSON lines, in the order in which an investigation asks: the log, its holes, its databases, then
-single records. Sure records have no line.
+JSON lines, from the general to the specific: the log, its gaps, its databases, then single
+records. Records that are sure have no line.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
 
 
 class Losses(NamedTuple):
-    """What is known to be lost: counts of lines of the ledger, and of what its first line says.
+    """Numbers of known losses, which match the lines of the report.
 
     Attributes:
-        records: of the databases that were written.
-        names: of databases, of which it is lost whose they are.
-        undecodable: entries of records with a right checksum that make no sense.
+        records: number of lost records, database names among them.
+        names: number of database names without a known database.
+        undecodable: number of record entries with a good checksum that cannot be decoded.
     """
 
     records: int
@@ -47,7 +47,7 @@ class Losses(NamedTuple):
 
 
 def losses_of(salvaged: Salvage) -> Losses:
-    """What the log names and does not hold any more."""
+    """Count the losses: entries that the log refers to but no longer holds."""
     names = sum(1 for _ in _lost_names(salvaged))
     return Losses(salvaged.lost_count, names, salvaged.content.undecodable)
 
@@ -59,14 +59,14 @@ def write_ledger(
     masking: Masking,
     out: BinaryIO,
 ) -> None:
-    """Write the whole ledger.
+    """Write the whole salvage report.
 
     Args:
-        salvaged: what comes back.
-        databases: those that have been written.
+        salvaged: the salvage.
+        databases: the databases that have been written.
         output: their files.
-        masking: what becomes of keys.
-        out: where to.
+        masking: masking of keys.
+        out: stream to write to.
     """
     _write(out, {"kind": "log", **_log_row(salvaged)})
     for file in salvaged.environment.misnamed:
@@ -171,7 +171,7 @@ def _database_row(one: Described) -> dict[str, Any]:
 
 
 def _lost_names(salvaged: Salvage) -> Iterator[dict[str, Any]]:
-    """Names of databases that slots hold, and of which it is lost whose they are."""
+    """Yield the database names that B-tree slots hold but whose database is unknown."""
     named = salvaged.lost.named
     known = {name for each in salvaged.content.databases.values() for name in each.names}
     for row in np.flatnonzero((named.db_id == NAMES_ID) & ~named.gone).tolist():
@@ -182,7 +182,7 @@ def _lost_names(salvaged: Salvage) -> Iterator[dict[str, Any]]:
 
 
 def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
-    """Lost keys of a database, then the records that are unsure, then what is left out."""
+    """Yield lines of a database: lost keys, then unsure records, then undecided ones."""
     yield from _lost_lines(salvaged, one, masking)
     line = _Line(one, masking)
     for batch in salvaged.named_batches(one):
@@ -195,21 +195,21 @@ def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterat
 
 
 class _Line:
-    """Lines about records of one database."""
+    """Encoder of report lines about the records of one database."""
 
     def __init__(self, one: Described, masking: Masking) -> None:
         self.front = f'"db":{json.dumps(one.database.shown)},"key":'
         self.masking = masking
 
     def key_cell(self, kind: str, key: Spans) -> Cell:
-        """What every line begins with."""
+        """Return the cell that every line begins with."""
         is_shown = self.masking.mode is DataMode.SHOW
         front = f'{{"kind":"{kind}",{self.front}'.encode()
         form = Form.HEX if is_shown else Form.TEXT
         return Cell(form, masked(key, self.masking), front + b'"', b'"', front + b"null")
 
     def of(self, kind: str, records: Graded) -> Bytes:
-        """Where each record comes from, and how sure it is."""
+        """Encode a line for each record with its LSN and its confidence."""
         labels = words([grade.label.encode() for grade in Confidence], records.confidence)
         cells = [
             self.key_cell(kind, records.key),
@@ -241,7 +241,7 @@ def _choice(mask: Mask, yes: bytes, no: bytes) -> Cell:
 
 
 def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Output) -> str:
-    """The same for people, without single records."""
+    """Return the report as text for people, without single records."""
     row = _log_row(salvaged)
     lines = [
         f"{printable(salvaged.environment.name)}: {counted(row['files'], 'file')}, "

@@ -1,4 +1,4 @@
-"""What of a log cannot be read: the holes, and the records that the rest of the log misses."""
+"""Losses of a log: gaps, and the records that the rest of the log refers to but cannot reach."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ from je_tools.scan import Scanner
 _FILE = 1 << 32
 _LARGEST = (1 << 64) - 1
 NAMES_ID = 1
-"""Id of the database whose keys are the names of all others."""
+"""Id of the database whose keys are the names of all other databases."""
 
 INTERNAL = "_je"
-"""What the names of the engine's own databases begin with."""
+"""Prefix of the names of the engine's internal databases."""
 
 
 class HoleKind(StrEnum):
-    """Why something cannot be read."""
+    """Cause of a gap."""
 
     DAMAGED = "damaged"
-    """Bytes between entries that are no entry, or one with a wrong checksum."""
+    """Bytes between entries that are no entry, or an entry with a wrong checksum."""
     END_OF_FILE = "end-of-file"
-    """Bytes behind the last entry of a file that another follows."""
+    """Bytes after the last entry of a file that another file follows."""
     TAIL = "tail"
-    """Bytes behind the last entry of the log: the writer died, or they were never written."""
+    """Bytes after the last entry of the log: the writer died, or they were never written."""
     WHOLE_FILE = "whole-file"
     """A file without a single good entry."""
     NO_FILE = "no-file"
-    """Files that are not there: lost, or cleaned away by the engine."""
+    """Files that do not exist: lost, or deleted by the cleaner."""
     UNREADABLE = "unreadable-file"
-    """A file that the system does not open."""
+    """A file that the system cannot open."""
 
 
 class Hole(Struct, frozen=True):
-    """A stretch of the log that cannot be read.
+    """A gap: a range of the log that cannot be read.
 
     Attributes:
-        kind: why.
-        start, stop: LSNs; offsets in one file, but for files that are not there.
-        before, after: types of the entries around it; NO_TYPE where there is none.
-        named: how many different entries in it the rest of the log names.
-        keys: how many records it misses, whose newest version stood there.
-        held: how many stood there and come back all the same.
-        reason: of a file that cannot be opened, what the system says.
+        kind: the cause.
+        start, stop: LSNs, in the same file unless files are missing.
+        before, after: types of the entries around it; NO_TYPE if there is none.
+        named: number of distinct entries in it that the rest of the log names.
+        keys: number of lost records whose newest version was in it.
+        held: number of records that were in it and come back all the same.
+        reason: error of the system for a file that cannot be opened.
     """
 
     kind: HoleKind
@@ -71,10 +71,10 @@ class Hole(Struct, frozen=True):
 
     @property
     def is_damage(self) -> bool:
-        """Whether a whole log would not have it.
+        """True if an intact log would not have it.
 
-        A file that the engine has cleaned away held nothing that anybody misses; and what a crash
-        left behind the end was named by nothing in front of it.
+        A file that the cleaner has deleted held nothing that is missed, and no entry before the
+        end of the log names what a crash left after it.
         """
         if self.kind is HoleKind.NO_FILE:
             return self.keys + self.held > 0
@@ -82,19 +82,19 @@ class Hole(Struct, frozen=True):
 
     @property
     def file_count(self) -> int:
-        """How many files it is; 0 for a place in one that can be opened."""
+        """Number of files in it; 0 for a range of a file that can be opened."""
         if self.kind is HoleKind.UNREADABLE:
             return 1
         return (self.stop - self.start) >> 32 if self.kind is HoleKind.NO_FILE else 0
 
 
 class Lost(Struct, frozen=True):
-    """What cannot be read.
+    """Everything that cannot be read.
 
     Attributes:
-        holes: in log order.
-        named: records that the rest of the log names, and whose newest version is lost: one of
-            each; in the mode `everything` one of each version.
+        holes: gaps, in log order.
+        named: records that the rest of the log names and whose newest version is lost: one of
+            each record; in the mode `everything` one of each version.
         comes_back: bool, of `named`: the record is known all the same.
         has_older: bool, of `named`: an older version comes back in its place.
     """
@@ -114,12 +114,13 @@ def find_lost(
     *,
     internal: bool,
 ) -> tuple[Lost, Choice]:
-    """Look for what is lost, and take back what is out of date because of it.
+    """Find what is lost, and downgrade or withdraw records that turn out to be outdated.
 
-    The log is read once more where there is anything but the tail that cannot be read.
+    The log is read a second time unless it is a whole directory, without erased entries, in which
+    only the tail is unreadable.
 
     Raises:
-        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
         InputError: a file cannot be read.
     """
     holes = _holes(environment, content)
@@ -142,10 +143,10 @@ def find_lost(
 
 
 def newest_leaves(content: Content) -> Ints:
-    """LSNs of the newest full version of each bottom node, and of deltas to it; sorted."""
+    """Return the sorted LSNs of each bottom node's newest version and newest full version."""
     leaves = content.leaves
     n = len(leaves.lsn)
-    # Ids come from the log, and might be chosen to meet in one place of a table.
+    # A crafted log could choose ids that collide in a hash table, so their keyed digests are used.
     sizes = np.full(n, leaves.node_id.itemsize, np.int64)
     data = read_only(np.ascontiguousarray(leaves.node_id).view(np.uint8))
     starts = np.cumsum(sizes) - sizes
@@ -156,8 +157,8 @@ def newest_leaves(content: Content) -> Ints:
 
 
 def _excluded(content: Content, mode: Mode, internal: bool) -> Ints:
-    """Databases of which nothing comes back."""
-    # The slots of the database of names are asked: their keys are the names.
+    """Return the ids of the databases of which nothing comes back."""
+    # The database of names stays in: the keys of its slots are the names.
     found = set() if internal else set(FIXED_NAMES) - {NAMES_ID}
     for db_id, database in content.databases.items():
         is_internal = database.name.startswith(INTERNAL)
@@ -168,9 +169,9 @@ def _excluded(content: Content, mode: Mode, internal: bool) -> Ints:
 
 
 def _settled(content: Content, choice: Choice, mode: Mode, named: Named) -> tuple[Lost, Choice]:
-    """Which named records count, beside the LNs that are there.
+    """Decide which named records count next to the LNs that are in the log.
 
-    Of each record the versions are put in order; one that is named and lost counts where it is
+    The versions of each record are put in order; a version that is named and lost counts if it is
     the newest.
     """
     lns = content.lns
@@ -180,7 +181,7 @@ def _settled(content: Content, choice: Choice, mode: Mode, named: Named) -> tupl
     first = np.concatenate((lns.first[rows], named.first))
     second = np.concatenate((lns.second[rows], named.second))
     lsn = np.concatenate((lns.lsn[rows], named.records.lsn))
-    # Of what names one version, that which has its data counts.
+    # Of several references to one version, the one that has its data counts.
     sure = np.concatenate(
         (np.full(len(rows), 2), (named.records.data.sizes >= 0) & ~named.gone)
     ).astype(np.int64)
@@ -201,7 +202,7 @@ def _settled(content: Content, choice: Choice, mode: Mode, named: Named) -> tupl
     with_older = np.zeros(len(winners), np.bool_)
     with_older[group[: len(rows)][older]] = True
     has_older = with_older[group[len(rows) :][kept]]
-    # Nobody misses what was deleted, unless that brings an older version back.
+    # A lost deletion is not a loss, unless it brings an older version back.
     missed = ~chosen.gone | has_older
     chosen, has_older = chosen.take(missed), has_older[missed]
     comes_back = (chosen.records.data.sizes >= 0) & ~chosen.gone
@@ -214,7 +215,7 @@ def _settled(content: Content, choice: Choice, mode: Mode, named: Named) -> tupl
 
 
 def _one_of_each(first: Ints, second: Ints, lsn: Ints, order: Ints) -> Mask:
-    """The last of each version."""
+    """Return a mask of the last row of each version."""
     columns = (first[order], second[order], lsn[order])
     same = np.logical_and.reduce([np.diff(column) == 0 for column in columns])
     last = np.zeros(len(order), np.bool_)
@@ -223,10 +224,10 @@ def _one_of_each(first: Ints, second: Ints, lsn: Ints, order: Ints) -> Mask:
 
 
 def _settles(content: Content, named: Named) -> Mask:
-    """Which named versions take the place of older ones: those that are known.
+    """Return a mask of the named versions that replace older ones: those that are known.
 
-    A deletion that was lost is none: it may have been taken back. The eraser overwrites only what
-    nothing needs any more, so where it was, a slot has the last word.
+    A lost deletion does not replace anything: it may have been undone. The eraser overwrites only
+    entries that are obsolete, so in an erased place the slot is right.
     """
     lsn = named.records.lsn
     is_erased = content.kept.is_lost(lsn) & ~content.solid.is_lost(lsn)
@@ -235,13 +236,13 @@ def _settles(content: Content, named: Named) -> Mask:
 
 
 def _holes(environment: Environment, content: Content) -> list[Hole]:
-    """Every hole, in log order."""
+    """Return every gap, in log order."""
     holes = [*_absent(environment), *_inside(environment, content)]
     return sorted(holes, key=lambda hole: hole.start)
 
 
 def _absent(environment: Environment) -> Iterator[Hole]:
-    """Files that are not there, or cannot be opened."""
+    """Yield the files that do not exist or cannot be opened."""
     for file in environment.unreadable:
         start = file.file_no * _FILE
         stop = start + max(file.size, 1)
@@ -256,7 +257,7 @@ def _absent(environment: Environment) -> Iterator[Hole]:
 
 
 def _inside(environment: Environment, content: Content) -> Iterator[Hole]:
-    """Holes of files that could be opened."""
+    """Yield the gaps inside files that can be opened."""
     solid = content.solid
     run = 0
     ends = environment.ends
@@ -281,8 +282,8 @@ def _end_kind(is_end: bool, found: bool) -> HoleKind:
 
 
 def _counted(holes: Sequence[Hole], lsns: Ints, lost: Lost) -> list[Hole]:
-    """The holes with what lies in them."""
-    # As columns have them: negative from file 0x80000000 on.
+    """Return the gaps with the counts of what is in them."""
+    # Columns store LSNs as int64: from file 0x80000000 on they are negative.
     first = np.array([hole.start for hole in holes], np.uint64).view(np.int64)
     last = np.array([hole.stop - 1 for hole in holes], np.uint64).view(np.int64)
     records = lost.named.records.lsn

@@ -1,8 +1,8 @@
-"""What the rest of the log says of records that are lost: slots of nodes, earlier versions.
+"""Dangling references: slots and earlier versions that name lost records.
 
 A slot names the LSN of the entry that wrote its record, and often holds the record itself; an
-entry of a transaction names the version that it replaced. Where such an LSN lies in a place that
-could not be read, the key is known all the same.
+entry of a transaction names the version that it replaced. If such an LSN is in a place that cannot
+be read, the key is known all the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from je_tools.salvage.batches import joined
 from je_tools.salvage.content import KEYED_VERSION, Content, leaves_of, pieces_of_rows, records_of
 
 NODES_AT_ONCE = 512
-"""Nodes that are decoded at once: each has up to some hundred slots."""
+"""Number of nodes decoded at once: each has up to some hundred slots."""
 
 _DBIN = BY_NAME["DBIN"].no
 _GONE = 0x01 | 0x08
@@ -40,15 +40,15 @@ _ABORT_GONE = 0x01
 
 
 class Named(Struct, frozen=True):
-    """Records that are named, and were written at LSNs that cannot be read.
+    """Records of dangling references: they were written at LSNs that cannot be read.
 
     Attributes:
-        records: what is known of them: the data is null where it is not.
+        records: the known fields; the data is null if it is unknown.
         db_id: int64.
         first, second: int64; their identities.
-        gone: bool; what was written there is a deletion.
-        by: int64; LSN of the entry that names them.
-        by_slot: bool; a slot does, else an entry of a transaction that has not ended.
+        gone: bool; the version at the LSN is a deletion.
+        by: int64; LSN of the entry that names the record.
+        by_slot: bool; a slot names it, else an entry of a transaction without a commit.
     """
 
     records: Records
@@ -63,19 +63,19 @@ class Named(Struct, frozen=True):
         return len(self.db_id)
 
     def take(self, keep: npt.NDArray[Any]) -> Named:
-        """Those of a mask or of an index array."""
+        """Return the records of a mask or of an index array."""
         columns = (self.db_id, self.first, self.second, self.gone, self.by, self.by_slot)
         return Named(self.records.take(keep), *(column[keep] for column in columns))
 
 
 def no_named() -> Named:
-    """None at all."""
+    """Return an empty batch."""
     none, no_mask = np.empty(0, np.int64), np.empty(0, np.bool_)
     return Named(no_records(), none, none, none, no_mask, none, no_mask)
 
 
 def joined_named(pieces: list[Named]) -> Named:
-    """All of them behind each other, their bytes in one buffer."""
+    """Concatenate pieces, with their bytes in one buffer."""
     pieces = [piece for piece in pieces if len(piece)]
     if not pieces:
         return no_named()
@@ -105,11 +105,11 @@ def _rebased(pieces: list[Records]) -> Records:
 
 
 class NamedPart(Struct, frozen=True):
-    """What a range names.
+    """Dangling references of one scanned range.
 
     Attributes:
-        named: records, of any database.
-        lsns: int64; every LSN of a place that could not be read that an entry names.
+        named: records, of every database that is not excluded.
+        lsns: int64; every unreadable LSN that an entry of the range names.
     """
 
     named: list[Named]
@@ -117,12 +117,12 @@ class NamedPart(Struct, frozen=True):
 
 
 class FindNamed(Struct, frozen=True):
-    """The work of the scan.
+    """Function that the scan applies to each range.
 
     Attributes:
         content: the log.
-        leaves: int64, sorted; LSNs of nodes that are the newest of themselves.
-        excluded: databases that are left out.
+        leaves: int64, sorted; LSNs of the nodes to read, see `newest_leaves`.
+        excluded: ids of databases that are left out.
     """
 
     content: Content
@@ -130,7 +130,7 @@ class FindNamed(Struct, frozen=True):
     excluded: Ints
 
     def __call__(self, rows: Rows) -> NamedPart:
-        """What these rows name; runs in any thread."""
+        """Return the dangling references of some rows; runs in any thread."""
         named: list[Named] = []
         lsns: list[Ints] = [np.empty(0, np.int64)]
         good = rows.good & ~rows.invisible
@@ -190,7 +190,7 @@ class FindNamed(Struct, frozen=True):
         return Named(records, db_id, first, second, gone, by, np.ones(len(index), np.bool_))
 
     def _whole_keys(self, fields: Columns, suffix: Spans, node: Ints) -> Spans:
-        """Keys with the prefix of their node in front, in a buffer of their own."""
+        """Return keys with the prefix of their node prepended, in a buffer of their own."""
         columns = [suffix]
         sizes = suffix.sizes
         if fields.has("key_prefix"):
@@ -213,7 +213,7 @@ class FindNamed(Struct, frozen=True):
     def _identities(
         self, key: Spans, data: Spans, db_id: Ints, is_old_duplicate: Mask
     ) -> tuple[Ints, Ints]:
-        """As `content` makes them: of a duplicate of before KEYED_VERSION with its data."""
+        """Return identities as `content` computes them; an old duplicate's covers its data too."""
         if is_old_duplicate.any():
             texts = []
             for i, is_old in enumerate(is_old_duplicate.tolist()):
@@ -226,7 +226,7 @@ class FindNamed(Struct, frozen=True):
         return identities(key.data, key.starts, key.sizes, db_id, seed)
 
     def _apart(self, key: Spans, data: Spans, db_id: Ints, version: int) -> tuple[Spans, Spans]:
-        """Keys and data as an application has them: a duplicate's key holds both."""
+        """Split keys and data as an application sees them: a duplicate's stored key holds both."""
         duplicates = [i for i, kind in self.content.kinds.items() if kind.has_duplicates]
         is_duplicate = np.isin(db_id, np.array(duplicates, np.int64))
         if version < KEYED_VERSION or not is_duplicate.any():
@@ -258,7 +258,7 @@ class FindNamed(Struct, frozen=True):
         )
         hits &= ~np.isin(fields.number("db_id"), self.excluded)
         index = np.flatnonzero(hits)
-        # Of older versions the flags do not tell which record was there before.
+        # In older versions the flags do not say which record was there before.
         if len(index) and rows.version >= KEYED_VERSION:
             yield self._of_entries(rows, fields, index)
 
@@ -301,7 +301,7 @@ def _is_in(values: Ints, known: Ints) -> Mask:
 
 
 def _own(spans: Spans) -> Spans:
-    """The same byte strings in a buffer of their own."""
+    """Return the byte strings in a buffer of their own."""
     offsets, data = gather(spans.data, spans.starts, spans.sizes)
     return Spans(read_only(data), offsets[:-1].astype(np.int64), spans.sizes)
 
@@ -313,7 +313,7 @@ def _column(columns: Columns, name: str, index: Ints, absent: int) -> Ints:
 
 
 def _slot_time(slots: Columns, fields: Columns, name: str, index: Ints, node: Ints) -> Ints:
-    """Milliseconds: the node's base, and the slot's distance from it plus 1, 0 for none."""
+    """Return ms: the node's base + the slot's offset - 1; NO_TIME if either is absent."""
     offset = _column(slots, f"{name}_offset", index, 0)
     base = _column(fields, f"{name}_base_ms", node, -1)
     return np.where((offset > 0) & (base >= 0), base + offset - 1, NO_TIME)
@@ -327,10 +327,13 @@ def _slot_expiration(slots: Columns, fields: Columns, index: Ints, node: Ints) -
 
 
 def _old_duplicates(is_old: Mask, main: Spans, key: Spans, data: Spans) -> tuple[Spans, Spans]:
-    """Records of a duplicate tree of before KEYED_VERSION: its slots' keys are the data."""
+    """Return keys and data of slots; in an old duplicate tree the key of a slot is the data.
+
+    Old is before KEYED_VERSION. The key of such a record is the key of its node.
+    """
     size = len(main.data)
     both = np.concatenate((main.data, key.data))
-    # Few logs are that old: a copy of the piece that was read is no matter.
+    # Few logs are that old, so copying the buffer is cheap enough.
     keys = Spans(
         both,
         np.where(is_old, main.starts, key.starts + size),

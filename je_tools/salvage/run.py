@@ -1,4 +1,4 @@
-"""A salvage: the log read once, what comes back chosen, written a database a file, and a ledger."""
+"""Salvage runs: read the log, choose records, write a file for each database and a report."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from je_tools.sinks.record_lines import Marks, Named, Typed
 from je_tools.sinks.records import RecordSink, Source, Written, stems_of, write_files
 
 APART = ".unfinished"
-"""In the names of files with records of unfinished transactions, in front of the suffix."""
+"""Part of the names of files with records of unfinished transactions, before the suffix."""
 
 LEDGER, SUMMARY = "ledger.jsonl", "summary.txt"
-"""Names of the files beside those of the databases."""
+"""Names of the files next to those of the databases."""
 
 LOOKED_AT = 1000
-"""How many records say what a database is like whose descriptor is lost."""
+"""Largest number of records examined to infer the kind of a database whose descriptor is lost."""
 
 
 class Described(Struct, frozen=True):
     """A database of which something may come back.
 
     Attributes:
-        database: which.
+        database: its name, id and kind.
         state: `live`, `removed` or `unnamed`.
-        is_internal: of the engine itself.
-        kind: `known` where the log says what it is like, `inferred` where its records do, `guessed`
-            where it is taken for one without duplicates.
-        has_comparator: an application's code orders it, or tells its keys apart.
-        versions: LNs of it in the log.
-        records: in the output, by their confidence.
-        apart: of unfinished transactions, in a file of their own.
-        undecided: those whose transaction may have been committed, and are left out.
-        lost: how many are named and do not come back as they were.
+        is_internal: True if it is an internal database of the engine.
+        kind: `known` if the log describes it, `inferred` if its records show that it has
+            duplicates, `guessed` if it is assumed to have none.
+        has_comparator: True if application code orders its keys or compares its duplicates.
+        versions: number of its LNs in the log.
+        records: number of records in the output, by confidence.
+        apart: number of records of unfinished transactions, in a file of their own.
+        undecided: number of records left out although their transaction may have been committed.
+        lost: number of records that are named and do not come back as they were.
     """
 
     database: Named
@@ -67,15 +67,15 @@ class Described(Struct, frozen=True):
 
 
 class Salvage(Struct, frozen=True, dict=True):
-    """A log, and what comes back of it.
+    """A log, and the choice of what comes back from it.
 
     Attributes:
         environment: the log.
-        mode: what is taken.
-        content: what the log holds.
-        lost: what cannot be read, and what is known of it.
-        choice: what is taken.
-        now_ms: what has expired by then is left out when records are read; None for nothing.
+        mode: extent of the salvage.
+        content: contents of the log.
+        lost: gaps, and the records that are missing because of them.
+        choice: the LNs that come back.
+        now_ms: leave out records that have expired by then; None leaves out nothing.
     """
 
     environment: Environment
@@ -87,36 +87,36 @@ class Salvage(Struct, frozen=True, dict=True):
 
     @cached_property
     def image(self) -> Image:
-        """The files, as long as they were when they were read.
+        """Map the files at the sizes that they had in the scan.
 
         Raises:
-            StoppedError: one is not what it was.
+            StoppedError: a file has changed since.
         """
         return map_files(
             [Part(s.file.path, s.file.file_no, s.file.version, s.size) for s in self.states]
         )
 
     def check_files(self) -> None:
-        """Make sure that all files are as long as they were.
+        """Check that all files still have the sizes that they had in the scan.
 
         Raises:
-            StoppedError: one is not, or its device failed, so that records may be lacking.
+            StoppedError: one has not, or its device failed, so that records may be missing.
         """
         check_image(self.image)
 
     @property
     def states(self) -> tuple[FileState, ...]:
-        """Of the files, as they were read."""
+        """States of the files as they were read."""
         return self.content.states
 
     @cached_property
     def codes(self) -> dict[int, int]:
-        """Index by id of those databases of which there are LNs."""
+        """Index in `Content.db_ids` by id, of the databases that have LNs."""
         return {db_id: code for code, db_id in enumerate(self.content.db_ids)}
 
     @cached_property
     def undecided(self) -> Mask:
-        """Records left out that would not be if the end of their transaction were known."""
+        """Mask of records left out only because the end of their transaction was not found."""
         open_ = self.choice.confidence == Confidence.END_NOT_FOUND
         is_record = (self.content.lns.marks & DELETED) == 0
         left_out: Mask = open_ & is_record & ~self.choice.taken & ~self.choice.apart
@@ -124,15 +124,15 @@ class Salvage(Struct, frozen=True, dict=True):
 
     @property
     def lost_count(self) -> int:
-        """Records that are named and do not come back as they were, names of databases among them.
+        """Number of named records, database names included, that do not come back as they were.
 
-        Nobody misses what an eraser has overwritten, of which nothing was needed.
+        Erased places are not counted: an eraser overwrites only obsolete entries.
         """
         is_gone = self.content.solid.is_lost(self.lost.named.records.lsn)
         return int(np.count_nonzero(is_gone & ~self.lost.comes_back))
 
     def databases(self, *, internal: bool = False) -> list[Described]:
-        """Databases that have records or a name in the log, live ones first."""
+        """Return the databases that have records or a name in the log, live ones first."""
         content = self.content
         named = [i for i in content.databases if i not in FIXED_NAMES or i in self.codes]
         described = [self._described(i) for i in sorted({*named, *self.codes})]
@@ -173,15 +173,15 @@ class Salvage(Struct, frozen=True, dict=True):
         )
 
     def _typed(self, db_id: int, name: str | None) -> Typed | None:
-        """What makes objects of the records of one of the engine's own databases."""
+        """Return the decoder for the records of an internal database."""
         from je_tools.sinks.typed_records import typed_of
 
         return typed_of(FIXED_NAMES.get(db_id, name), lambda records, row: self.image)
 
     def _looks_double(self, rows: Ints) -> bool:
-        """Whether records of which nothing is known are those of a database with duplicates.
+        """Return True if the records of a database without descriptor look like duplicates.
 
-        They have no data, and their keys end as two-part keys do.
+        Such records have no data, and their keys end like two-part keys.
         """
         rows = rows[(self.content.lns.marks[rows] & DELETED) == 0][:LOOKED_AT]
         if not len(rows):
@@ -194,15 +194,15 @@ class Salvage(Struct, frozen=True, dict=True):
 
     @cached_property
     def _grouped(self) -> tuple[Ints, Ints]:
-        """Index of all LNs by database, and where each database begins in it."""
+        """Index of all LNs sorted by database, and the start of each database in it."""
         db = self.content.lns.db
-        # Short numbers are sorted several times faster, and few logs have so many databases.
+        # uint16 is sorted several times faster, and few logs have more than 65536 databases.
         codes = db.astype(np.uint16) if len(self.codes) <= 1 << 16 else db
         counts = np.bincount(db, minlength=len(self.codes))
         return np.argsort(codes, kind="stable"), np.concatenate(([0], np.cumsum(counts)))
 
     def rows_of(self, db_id: int) -> Ints:
-        """Index of the LNs of a database, in log order."""
+        """Return the index of the LNs of a database, in log order."""
         code = self.codes.get(db_id)
         if code is None:
             return np.empty(0, np.int64)
@@ -210,7 +210,7 @@ class Salvage(Struct, frozen=True, dict=True):
         return rows[first[code] : first[code + 1]]
 
     def batches(self, one: Described, mask: Mask) -> Iterator[Coming[Graded]]:
-        """The LNs of a database that a mask takes, in log order, as `Graded`."""
+        """Return batches of the LNs of a database that a mask selects, in log order."""
         lns = self.content.lns
         rows = self.rows_of(one.database.db_id)
         rows = rows[mask[rows]]
@@ -218,7 +218,7 @@ class Salvage(Struct, frozen=True, dict=True):
         return reading.batches(lns.lsn[rows], lns.size[rows], self.choice.confidence[rows])
 
     def named_batches(self, one: Described) -> Iterator[Graded]:
-        """The records of a database that others name and hold, without an entry of their own."""
+        """Yield the records of a database that come back from dangling references alone."""
         named = self.lost.named
         index = np.flatnonzero(self.lost.comes_back & (named.db_id == one.database.db_id))
         if len(index):
@@ -237,14 +237,14 @@ def salvage(
     """Read a log, and decide what comes back.
 
     Args:
-        environment: the log; files of it that cannot be opened are holes.
-        scanner: how it is read.
-        mode: what is taken.
-        internal: ask for lost records of the engine's own databases too.
-        now_ms: leave out what has expired by then; None to leave out nothing.
+        environment: the log; files that cannot be opened count as gaps.
+        scanner: reads the files.
+        mode: extent of the salvage.
+        internal: also search for lost records of internal databases.
+        now_ms: leave out records that have expired by then; None leaves out nothing.
 
     Raises:
-        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
         InputError: a file cannot be read, or two have the same number.
     """
     check_numbers(environment)
@@ -257,7 +257,7 @@ def salvage(
 
 
 def _where_ends_may_be(environment: Environment, content: Content) -> Ints:
-    """Where places begin that could not be read, and may hold ends of transactions; sorted."""
+    """Return starts of unreadable places that may hold ends of transactions, sorted."""
     closed = np.array([file.file_no for file in environment.unreadable], np.uint64)
     starts = (closed << np.uint64(32)).view(np.int64)
     return np.sort(np.concatenate((content.solid.ends, starts)))
@@ -267,8 +267,8 @@ class Output(Struct, frozen=True):
     """Files of a salvage.
 
     Attributes:
-        records: of each database, in the order of `Salvage.databases`.
-        apart: with records of unfinished transactions, of those databases that have any.
+        records: one for each database, in the order of `Salvage.databases`.
+        apart: records of unfinished transactions, one for each database that has any.
     """
 
     records: list[Written]
@@ -278,18 +278,18 @@ class Output(Struct, frozen=True):
 def write(
     salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
 ) -> Output:
-    """Write the records of databases, each into a file of its own.
+    """Write the records of databases, each database to its own file.
 
     Args:
-        salvaged: what comes back.
-        databases: of `Salvage.databases`.
-        sink: the form.
-        directory: an existing folder, where they are written.
-        known: what that is called when all are there.
+        salvaged: the salvage.
+        databases: databases from `Salvage.databases`.
+        sink: output format.
+        directory: existing directory to write to.
+        known: path that the directory will have when all files are written.
 
     Raises:
         RefusedError: a file cannot be written.
-        StoppedError: a file of the log is not what it was.
+        StoppedError: a file of the log has changed.
     """
     with unchanged(salvaged.check_files):
         return _write(salvaged, databases, sink, directory, known)
@@ -305,20 +305,17 @@ def _write(
         Source(
             one.database,
             chain(salvaged.batches(one, choice.taken), salvaged.named_batches(one)),
-            forkable=True,
         )
         for one in databases
     )
     records = write_files(sink, sources, stems, directory, known)
     unfinished = (
-        Source(one.database, salvaged.batches(one, choice.apart), forkable=True)
-        for one in databases
-        if one.apart
+        Source(one.database, salvaged.batches(one, choice.apart)) for one in databases if one.apart
     )
     return Output(records, write_files(sink, unfinished, stems, directory, known, APART))
 
 
 def confidence_marks() -> Marks:
-    """The column that says how sure a record is."""
+    """Return the column with the confidence of each record."""
     labels = tuple(grade.label for grade in Confidence)
     return Marks("confidence", labels, lambda records: cast(Graded, records).confidence)

@@ -1,4 +1,4 @@
-"""Which places of a log could be read: runs of whole entries, and the holes between them."""
+"""Readable extents of a log: runs of whole entries with gaps between them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NO_TYPE = 0
 
 
 class SolidPart(Struct, frozen=True):
-    """Runs of good entries that touch each other, of one range.
+    """Readable extents of one scanned range: runs of adjacent good entries.
 
     Attributes:
-        file_no: of the file.
+        file_no: number of the file.
         start, stop: int64 (n,); offsets in the file.
-        first, last: uint8 (n,); types of the first and the last entry of each.
+        first, last: uint8 (n,); types of the first and the last entry of each run.
     """
 
     file_no: int
@@ -31,7 +31,7 @@ class SolidPart(Struct, frozen=True):
 
 
 def solid_part(rows: Rows, mask: Mask) -> SolidPart:
-    """The runs of those rows that the mask takes, in log order."""
+    """Return the runs of the rows that a mask selects, in log order."""
     good = np.flatnonzero(mask)
     start = rows.offset[good].astype(np.int64)
     stop = start + rows.size[good]
@@ -44,11 +44,11 @@ def solid_part(rows: Rows, mask: Mask) -> SolidPart:
 
 
 class Solid(Struct, frozen=True):
-    """Runs of good entries of a whole log, in its order.
+    """Readable extents of a whole log, in log order.
 
     Attributes:
         start, stop: int64 (n,); LSNs.
-        first, last: uint8 (n,); types of the first and the last entry of each.
+        first, last: uint8 (n,); types of the first and the last entry of each run.
     """
 
     start: Ints
@@ -58,7 +58,7 @@ class Solid(Struct, frozen=True):
 
     @classmethod
     def of(cls, parts: Iterable[SolidPart]) -> Solid:
-        """The runs of all ranges, which come in log order; those that touch become one."""
+        """Combine the runs of all ranges, given in log order; adjacent runs become one."""
         kept = list(parts)
         none = np.empty(0, np.int64)
         no_types = np.empty(0, np.uint8)
@@ -76,17 +76,17 @@ class Solid(Struct, frozen=True):
 
     @property
     def ends(self) -> Ints:
-        """Where runs end that others follow: something is lost behind each, int64, sorted."""
+        """Ends of runs that a gap in the same file follows: int64, sorted."""
         behind: Ints = self.stop[:-1][self.stop[:-1] >> 32 == self.start[1:] >> 32]
         return behind
 
     def is_lost(self, lsns: Ints) -> Mask:
-        """Whether the place of each LSN could not be read, or is not there at all."""
+        """Return a mask of the LSNs that cannot be read or do not exist."""
         if not len(self.start):
             return np.ones(len(lsns), np.bool_)
         start, stop = self.start, self.stop
         if (start[1:] < start[:-1]).any():
-            # Those of files from 0x80000000 on are negative.
+            # LSNs of files from 0x80000000 on are negative.
             order = np.argsort(start)
             start, stop = start[order], stop[order]
         run = np.searchsorted(start, lsns, side="right") - 1

@@ -1,1 +1,1 @@
-"""Results into files: JSON lines, CSV, Parquet, tables for a terminal."""
+"""Writers of results: JSON lines, CSV, Parquet, and tables for a terminal."""

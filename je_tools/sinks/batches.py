@@ -1,8 +1,8 @@
-"""Entries as Arrow record batches: the columns of every row, and a nullable struct per family.
+"""Entries as Arrow record batches: common columns, and a nullable struct for each family.
 
-The schema follows from the log versions that a log has: its structs are derived from `layout`, the
-fields of a family in those versions, newest first. Tables of logs of other versions are joined by
-column name.
+The schema follows from the log versions in the log: the struct of a family has its fields in
+`layout` for these versions, newest first. Tables of logs of other versions are joined by column
+name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from je_tools.masking import KEY_FIELDS, DataMode, Masking
 from je_tools.sinks import texts as t
 
 UNDECODABLE = "undecodable"
-"""Column that says why an entry's payload could not be decoded; null where it could."""
+"""Name of the column that says why a payload was not decoded; null if it was."""
 
 _NUMBERS = {
     Coding.U8: pa.uint8(),
@@ -76,12 +76,12 @@ ROW_SCHEMA = pa.schema(
         ("data", pa.binary()),
     ]
 )
-"""The columns that every entry has. An LSN that is NULL on disk has all bits set."""
+"""Columns of every entry. An LSN that is NULL on disk has all bits set."""
 
 
 @functools.cache
 def entry_schema(versions: frozenset[int] = ALL_VERSIONS) -> pa.Schema:
-    """ROW_SCHEMA, then a struct for each family of these log versions, then UNDECODABLE."""
+    """Return ROW_SCHEMA, then a struct for each family of these log versions, then UNDECODABLE."""
     kinds = family_types(versions).items()
     structs = [pa.field(family.value, kind) for family, kind in kinds]
     return pa.schema([*ROW_SCHEMA, *structs, pa.field(UNDECODABLE, pa.string())])
@@ -89,9 +89,9 @@ def entry_schema(versions: frozenset[int] = ALL_VERSIONS) -> pa.Schema:
 
 @functools.cache
 def family_types(versions: frozenset[int]) -> dict[Family, pa.StructType]:
-    """The struct of each family: its fields in these log versions but those of the row.
+    """Return the struct of each family: its fields in these log versions without ROW_FIELDS.
 
-    A family that none of the versions has, or that has no fields of its own, has no struct.
+    A family has no struct if none of the versions has it, or if it has no fields of its own.
     """
     found: dict[Family, dict[str, pa.Field]] = {family: {} for family in Family}
     for version in sorted(versions, reverse=True):
@@ -107,7 +107,7 @@ def family_types(versions: frozenset[int]) -> dict[Family, pa.StructType]:
 
 
 def _merge_field(fields: dict[str, pa.Field], declared: Field) -> None:
-    """Add a field, or to a struct that is there already what it lacks."""
+    """Add a field; if it is a struct that already exists, add the missing fields to it."""
     name = "lsn" if declared.coding is Coding.COMPACT_LSN else declared.name
     new = pa.field(name, _arrow_type(declared))
     old = fields.get(name)
@@ -145,7 +145,7 @@ def _item_type(declared: Field) -> pa.DataType:
     for item in declared.fields:
         _merge_field(fields, item)
         if item.name == "key" and declared.name == "slots":
-            # The data that is embedded in a slot stands beside its key.
+            # Data embedded in a slot gets a field of its own next to the key.
             fields["data"] = pa.field("data", pa.binary())
     return pa.struct(list(fields.values()))
 
@@ -158,9 +158,9 @@ def entry_batch(
     versions: frozenset[int] = ALL_VERSIONS,
     columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch:
-    """The entries of a table, in their order, in the columns of `entry_schema(versions)`.
+    """Return the entries of a table, in order, in the columns of `entry_schema(versions)`.
 
-    Where `columns` names some of these, only they are made, in the order of the names.
+    If `columns` is given, only these columns are built, in its order.
     """
     schema = entry_schema(versions)
     chosen = schema.names if columns is None else columns
@@ -177,7 +177,7 @@ def entry_batch(
 
 
 def _nulls(n: int, kind: pa.DataType) -> pa.Array:
-    """Nulls, for most columns of most batches: slices of one array, so without a cost."""
+    """Return nulls, as most columns of most batches are: a slice of one array costs nothing."""
     return _most_nulls(kind).slice(0, n) if n <= MAX_ROWS else pa.nulls(n, kind)
 
 
@@ -189,7 +189,7 @@ def _most_nulls(kind: pa.DataType) -> pa.Array:
 def _row_makers(
     table: EntryTable, names: Mapping[int, str], masking: Masking
 ) -> dict[str, Callable[[], pa.Array]]:
-    """What makes each of the columns that every entry has."""
+    """Return a function for each common column that builds it."""
     rows = table.rows
     n = len(rows)
 
@@ -228,7 +228,7 @@ def _chosen(codes: npt.NDArray[np.uint8], texts: pa.StringArray) -> pa.Dictionar
 
 
 def _binary(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.Array:
-    """Byte strings, or the UTF-8 of what the masking puts in their place."""
+    """Return byte strings, or the UTF-8 of what masking replaces them with."""
     if masking.mode is not DataMode.SHOW:
         return pa.array(masking.texts(data, starts, sizes), pa.string()).cast(pa.binary())
     offsets, content = gather(data, starts, sizes)
@@ -236,7 +236,7 @@ def _binary(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.Arra
 
 
 def _scattered(array: pa.Array, index: Ints, n: int) -> pa.Array:
-    """The elements of a short `array` at rows `index` of n, null elsewhere."""
+    """Return an array of n rows with the elements of `array` at rows `index`, null elsewhere."""
     places = np.zeros(n, np.int32)
     places[index] = np.arange(len(index))
     taken = np.zeros(n, np.bool_)
@@ -245,13 +245,13 @@ def _scattered(array: pa.Array, index: Ints, n: int) -> pa.Array:
 
 
 class _Place(Struct, frozen=True):
-    """Where the rows of some columns lie among `n`: at `index`, or everywhere (None)."""
+    """Placement of rows among `n`: at `index`, or everywhere (None)."""
 
     n: int
     index: Ints | None = None
 
     def spread(self, values: npt.NDArray[Any], elsewhere: int = 0) -> npt.NDArray[Any]:
-        """Values at their rows, `elsewhere` at the others."""
+        """Return an array with the values at their rows and `elsewhere` at the others."""
         if self.index is None:
             return values
         spread = np.full(self.n, elsewhere, values.dtype)
@@ -300,7 +300,7 @@ def _children(
     place: _Place,
     masking: Masking,
 ) -> list[pa.Array]:
-    """The fields of a struct: as given, as decoded, or null where this log version has none."""
+    """Return the fields of a struct: given, decoded, or null if this log version has none."""
     arrays = []
     for field in kind:
         if field.name in given:
@@ -318,14 +318,14 @@ def _column_array(columns: Columns, field: pa.Field, place: _Place, masking: Mas
         shown = masking if field.name in KEY_FIELDS else Masking()
         return _binary(columns.data, place.spread(starts), place.spread(sizes, -1), shown)
     numbers = place.spread(_as_type(columns.number(field.name), field.type.to_pandas_dtype()))
-    # Where the rows of the struct are null, those of its fields may hold anything.
+    # In rows in which the struct is null, its fields may hold anything.
     if columns.is_complete(field.name):
         return t.number_array(numbers)
     return t.number_array(numbers, place.spread(columns.is_present(field.name)))
 
 
 def _as_type(numbers: Ints, kind: Any) -> npt.NDArray[Any]:
-    """The numbers in another type; without a copy where that has their width."""
+    """Return the numbers as another type, without a copy if the width is the same."""
     kind = np.dtype(kind)
     return numbers.view(kind) if kind.itemsize == numbers.itemsize else numbers.astype(kind)
 
@@ -333,7 +333,7 @@ def _as_type(numbers: Ints, kind: Any) -> npt.NDArray[Any]:
 def _single_array(
     table: EntryTable, family: Family, kind: pa.StructType, masking: Masking
 ) -> pa.Array:
-    """The structs of entries that were decoded one by one."""
+    """Return the structs of entries that were decoded one by one."""
     of_family = {
         row: single
         for row, single in table.singles.items()
@@ -362,7 +362,7 @@ def _value(name: str, value: Any, masking: Masking) -> Any:
     if isinstance(value, dict):
         return {k: _value(k, v, masking) for k, v in value.items()}
     if isinstance(value, list):
-        # Obsolete offsets come by the thousand, and are what they are.
+        # Obsolete offsets come by the thousand, and need no conversion.
         numbers = not value or isinstance(value[0], int)
         return value if numbers else [_value(name, item, masking) for item in value]
     if isinstance(value, bytes):

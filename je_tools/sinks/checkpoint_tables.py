@@ -1,4 +1,4 @@
-"""What a checkpoint writes, or would write, as tables and as rows of JSON lines."""
+"""Checkpoints, written or planned, as tables and as rows of JSON lines."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class _EntryRow(Struct, frozen=True):
 
 
 def checkpoint_sections(snapshot: Snapshot, outcome: Outcome) -> list[Section]:
-    """Tables for people; those without rows are left out."""
+    """Return tables for people, without empty ones."""
     facts = [[name, value] for name, value in _facts(snapshot, outcome)]
     tables = [Section("", "", _FACT, facts), *checkpoint_lists(snapshot, outcome)]
     return [table for table in tables if table.rows]
 
 
 def checkpoint_lists(snapshot: Snapshot, outcome: Outcome) -> list[Section]:
-    """The lists, whole; none where no checkpoint is written."""
+    """Return the complete lists, or none if no checkpoint is written."""
     checkpoint = outcome.checkpoint
     if checkpoint is None:
         return []
@@ -172,7 +172,7 @@ def _facts(snapshot: Snapshot, outcome: Outcome) -> Iterator[tuple[str, str]]:
 def checkpoint_rows(
     snapshot: Snapshot, outcome: Outcome, *, applied: bool
 ) -> Iterator[dict[str, Any]]:
-    """The row of the whole, for JSON lines."""
+    """Yield the row of the whole checkpoint, for JSON lines."""
     checkpoint, compared = outcome.checkpoint, outcome.compared
     yield {
         "section": "checkpoint",

@@ -1,4 +1,4 @@
-"""Entries as CSV: the row columns, and the typed payload as JSON in the last."""
+"""Entries as CSV: the common columns, and the typed payload as JSON in the last column."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CSV_COLUMNS = (*ROW_SCHEMA.names, "entry")
 
 
 def csv_header() -> bytes:
-    """The line with the column names."""
+    """Return the line with the column names."""
     return ",".join(CSV_COLUMNS).encode() + b"\n"
 
 
 def csv_lines(table: EntryTable, names: Mapping[int, str], masking: Masking) -> pa.Buffer:
-    """The entries of a table as CSV lines, one line each; keys and values in hexadecimal."""
+    """Return the entries of a table as CSV, a line each; keys and values in hexadecimal."""
     rows = table.rows
     db_names = {id_: safe_cell(name) for id_, name in dict(names).items()}
     provisional = dict(enumerate(PROVISIONAL_NAMES))

@@ -1,4 +1,4 @@
-"""Databases and counts of their records as tables of results."""
+"""Databases, and counts of their records, as result tables."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ COUNT_COLUMNS = (
 
 
 def database_section(rows: Iterable[DatabaseRow]) -> Section:
-    """One row a database."""
+    """Return a table with a row for each database."""
     return section_of("", "", DATABASE_COLUMNS, rows)
 
 
 def count_section(counts: Iterable[tuple[Database, int]]) -> Section:
-    """One row a database and the number of its records."""
+    """Return a table with a row for each database and its number of records."""
     return section_of("", "", COUNT_COLUMNS, counts)

@@ -1,4 +1,4 @@
-"""Differences of two environments as tables of results."""
+"""Differences between two environments as result tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RECORDS = (
 )
 
 RECORDS_LISTED = 1000
-"""Records that a table lists at most: its columns are as wide as the widest of them."""
+"""Largest number of records in a table: its columns are as wide as the widest value."""
 
 _FILES = (
     Column("file_no", "file", Kind.FILE),
@@ -47,16 +47,16 @@ _FILES = (
 
 
 def database_section(tallies: Iterable[Tally]) -> Section:
-    """One row a database."""
+    """Return a table with a row for each database."""
     return section_of("", "", _DATABASES, tallies)
 
 
 def record_section(changes: Iterable[tuple[str, Changes]], masking: Masking) -> tuple[Section, int]:
-    """One row for each of the first records that differ, and how many more there are.
+    """Return a table of the first records that differ, and the number of further ones.
 
     Args:
-        changes: with the names of their databases; read to the end.
-        masking: what becomes of keys and data.
+        changes: changes with the names of their databases; read to the end.
+        masking: masking of keys and data.
     """
     rows: list[list[Cell]] = []
     more = 0
@@ -67,7 +67,7 @@ def record_section(changes: Iterable[tuple[str, Changes]], masking: Masking) -> 
             [name, Change(int(batch.change[row])).label, *record_cells(batch, row, masking)]
             for row in range(listed)
         ]
-    # What no record has takes room from what differs.
+    # A column that no record has a value for would take width from the differences.
     kept = [i for i in range(len(_RECORDS)) if any(cells[i] is not None for cells in rows)]
     columns = tuple(_RECORDS[i] for i in kept)
     return Section("", "", columns, [[cells[i] for i in kept] for cells in rows]), more
@@ -76,7 +76,7 @@ def record_section(changes: Iterable[tuple[str, Changes]], masking: Masking) -> 
 def block_section(
     blocks: Iterable[tuple[str, Block]], masking: Masking, *, for_people: bool
 ) -> Section:
-    """One row a block; keys are hexadecimal but for people."""
+    """Return a table with a row for each block; keys are in hexadecimal unless `for_people`."""
     spelling = shown if for_people else spelled
     rows: list[list[Cell]] = [
         [
@@ -93,5 +93,5 @@ def block_section(
 
 
 def file_section(pairs: Iterable[FilePair]) -> Section:
-    """One row a file."""
+    """Return a table with a row for each file."""
     return section_of("", "", _FILES, pairs)

@@ -1,4 +1,4 @@
-"""The four forms in which entries are written, behind one interface."""
+"""Sinks for entries: the four output formats behind one interface."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from je_tools.sinks.output import PartPath, open_part
 from je_tools.sinks.parquet_join import Joiner, Part, take_apart
 
 ROW_GROUP_SIZE = 1 << 15
-"""Entries of a Parquet row group, which is held in memory until it is full."""
+"""Number of entries in a Parquet row group, which is in memory until it is full."""
 
 JOINED_GROUP_SIZE = 1 << 16
-"""The same where a process makes row groups of a range of the log, which is mostly one."""
+"""Number of entries in a row group made by a worker process: mostly one for each log range."""
 
 JOINED_FILE_SIZE = 1 << 20
-"""Bytes that files of a log have on average where row groups of theirs are large enough."""
+"""Smallest average size of log files, in bytes, for which such row groups are large enough."""
 
 PAGE_SIZE = 1 << 20
-"""Bytes of a Parquet page: large, since a page costs time and nobody seeks in one."""
+"""Bytes of a Parquet page: large, since each page takes time and readers do not seek in one."""
 
 
 class EntryFormat(StrEnum):
-    """How entries are written."""
+    """Output format of entries."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -42,22 +42,22 @@ class EntryFormat(StrEnum):
 
 
 class EntrySink(Protocol):
-    """What a form of output makes of tables, and how that is written."""
+    """Encoder and writer of one output format."""
 
     @property
     def ships(self) -> bool:
-        """Whether pieces are made in one process and written by another."""
+        """True if a worker process may encode pieces for this process to write."""
 
     @property
     def encode(self) -> Callable[[EntryTable], Any]:
-        """Makes a piece of output of a table; pickles, and may run anywhere."""
+        """Function that encodes a table to a piece of output; pickles, and may run anywhere."""
 
     def write_all(self, pieces: Iterable[Any], out: BinaryIO) -> None:
         """Write all pieces, which `encode` made, to `out`, which stays open."""
 
 
 class TextSink(Struct, frozen=True):
-    """Lines of bytes behind a header."""
+    """Lines of bytes after a header."""
 
     encode: Callable[[EntryTable], Any]
     header: bytes = b""
@@ -72,9 +72,9 @@ class TextSink(Struct, frozen=True):
 
 
 class ParquetSink(Struct, frozen=True):
-    """Record batches of one schema into a Parquet file.
+    """Record batches of one schema in a Parquet file.
 
-    By parquet-rs: it writes nested columns in half the time that Arrow's C++ writer takes.
+    parquet-rs writes it: for nested columns it takes half the time of Arrow's C++ writer.
     """
 
     encode: Callable[[EntryTable], Any]
@@ -87,7 +87,7 @@ class ParquetSink(Struct, frozen=True):
         import pyarrow as pa
         from arro3.io import write_parquet
 
-        # What stops the pieces or the file would reach us as a text of the foreign writer.
+        # parquet-rs would turn an error of the pieces or of the file into a text.
         stopped: list[BaseException] = []
         batches = _until_stopped(pieces, stopped)
         write_parquet(
@@ -104,14 +104,14 @@ class ParquetSink(Struct, frozen=True):
 
 
 class JoinedSink(Struct, frozen=True):
-    """A Parquet file of row groups that several processes make.
+    """A Parquet file whose row groups several processes make.
 
-    Each is in a file of its own until it has been appended to the output: what goes from process
-    to process would be copied more often, and be held in memory.
+    Each row group is a file of its own until it is appended to the output. Sent through a pipe,
+    it would be copied more often and be held in memory.
 
     Attributes:
-        sink: writes one of them.
-        folder: where they are until then, and what errors call them: the output.
+        sink: writer of such a file.
+        folder: directory of these files; errors name the output instead.
     """
 
     sink: ParquetSink
@@ -120,14 +120,14 @@ class JoinedSink(Struct, frozen=True):
 
     @property
     def encode(self) -> Callable[[EntryTable], Any]:
-        """As `sink`."""
+        """Function that encodes a table, as of `sink`."""
         return self.sink.encode
 
     def pack(self, pieces: Iterable[Any]) -> RowGroups:
-        """Write pieces to a file in `folder`; in any process.
+        """Write pieces to a file in `folder`, in any process.
 
         Raises:
-            RefusedError: it cannot be written.
+            RefusedError: the file cannot be written.
         """
         path = self.folder.written / secrets.token_hex(8)
         with open_part(PartPath(path, self.folder.known)) as out:
@@ -136,7 +136,7 @@ class JoinedSink(Struct, frozen=True):
             return RowGroups(path, take_apart(file))
 
     def write_all(self, pieces: Iterable[RowGroups], out: BinaryIO) -> None:
-        """Write what `pack` gave to one file, in this order."""
+        """Append what `pack` returned to one file, in this order."""
         joiner = None
         for groups in pieces:
             joiner = joiner or Joiner(out)
@@ -150,11 +150,11 @@ class JoinedSink(Struct, frozen=True):
 
 
 class RowGroups(Struct, frozen=True):
-    """A file that is to be part of another.
+    """A Parquet file that becomes a part of another.
 
     Attributes:
-        path: of it.
-        part: what it has to tell for that.
+        path: path of the file.
+        part: its metadata, for joining.
     """
 
     path: Path
@@ -172,12 +172,12 @@ def _mapped(path: Path) -> Iterator[memoryview]:
 
 
 def joined(sink: ParquetSink, folder: PartPath) -> JoinedSink:
-    """The sink of the same file that lets processes write it, into `folder` meanwhile."""
+    """Return a sink for the same file that lets processes write its parts to `folder`."""
     return JoinedSink(replace(sink, group_rows=JOINED_GROUP_SIZE), folder)
 
 
 def _until_stopped(pieces: Iterable[Any], stopped: list[BaseException]) -> Iterator[Any]:
-    """The pieces, as far as they come and can be written."""
+    """Yield pieces until one fails or the file cannot be written."""
     try:
         for piece in pieces:
             if stopped:
@@ -189,7 +189,7 @@ def _until_stopped(pieces: Iterable[Any], stopped: list[BaseException]) -> Itera
 
 
 class _Guarded(Struct, frozen=True):
-    """A file for a foreign writer that would panic: what goes wrong is kept, the rest dropped."""
+    """File for a foreign writer that would panic: it stores the first error and drops the rest."""
 
     file: BinaryIO
     stopped: list[BaseException]
@@ -205,7 +205,7 @@ class _Guarded(Struct, frozen=True):
         return self.file.seek(offset, whence)
 
     def flush(self) -> None:
-        """Left to the file's owner, as is closing it."""
+        """Do nothing: the file's owner flushes and closes it."""
 
     close = flush
 
@@ -218,12 +218,12 @@ def open_sink(
     width: int,
     versions: frozenset[int],
 ) -> EntrySink:
-    """The sink of a format.
+    """Return the sink of a format.
 
     Args:
         form: the format.
         names: database names by id; may still grow.
-        masking: what becomes of keys and values.
+        masking: masking of keys and values.
         width: characters of a line of a table.
         versions: log versions of the files, which decide the columns of Parquet.
     """

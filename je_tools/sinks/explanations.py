@@ -1,4 +1,4 @@
-"""Explanations for a terminal, and as JSON lines. Fits 40 columns; plain text where piped."""
+"""Explanations for a terminal of 40 columns or more, and as JSON lines; plain text if piped."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from je_tools.formats.je.header import lsn_text
 from je_tools.plain import clean_text, is_lsn, printable
 
 WIDE = 72
-"""Columns of a terminal from which on tables stand side by side with their text."""
+"""Columns of a terminal from which tables are shown side by side with their text."""
 
 SHOWN_BYTES = 64
-"""Bytes of one field that are shown unless all are asked for."""
+"""Number of bytes shown of one field unless all are asked for."""
 
 _BYTES_A_ROW = 8
 _AT_WIDTH, _HEX_WIDTH, _FIELD_WIDTH_MAX = 6, 3 * _BYTES_A_ROW - 1, 26
@@ -36,12 +36,12 @@ _GAP = "  "
 
 
 def make_console(file: TextIO) -> Console:
-    """A console on `file`: colours only on a terminal, and not with NO_COLOR."""
+    """Return a console on `file`, with colours only on a terminal and without NO_COLOR."""
     return Console(file=file, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def print_types(console: Console, types: Sequence[TypeExplanation]) -> None:
-    """One type with its fields, or several as a list."""
+    """Print one type with its fields, or several as a list."""
     if len(types) == 1:
         _print_type(console, types[0])
         return
@@ -84,12 +84,12 @@ def _field_cells(row: FieldRow) -> tuple[str, str, str]:
 
 
 def print_exits(console: Console, exits: Sequence[ExitExplanation]) -> None:
-    """Exit codes and what they mean."""
+    """Print exit codes and their meanings."""
     _print_rows(console, ("exit", "meaning"), [(str(each.code), each.meaning) for each in exits])
 
 
 def print_codes(console: Console, codes: Sequence[Code]) -> None:
-    """One finding or refusal in full, or several as a list."""
+    """Print one finding or refusal in full, or several as a list."""
     if len(codes) == 1:
         code = codes[0]
         _say(console, Text(f"{code.name} ({code.severity.value})", "bold"))
@@ -101,7 +101,7 @@ def print_codes(console: Console, codes: Sequence[Code]) -> None:
 
 
 def _print_rows(console: Console, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table where there is room, else each row as its first cells and the others below."""
+    """Print a table, or on a narrow terminal each row with its later cells below the first two."""
     if console.width < WIDE:
         for row in rows:
             _say(console, Text(" ".join(cell for cell in row[:2] if cell), "bold"))
@@ -118,14 +118,14 @@ def _print_rows(console: Console, names: Sequence[str], rows: Iterable[Sequence[
 
 
 def _say(console: Console, what: RenderableType) -> None:
-    """Print without the spaces that rich fills lines up with, which nobody wants in a file."""
+    """Print without the trailing spaces of rich, which are unwanted in a file."""
     with console.capture() as capture:
         console.print(what)
     console.file.writelines(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
 def print_entry(console: Console, entry: EntryExplanation, *, all_bytes: bool) -> None:
-    """An entry byte by byte: offset, bytes, field and value, in the colour of the field."""
+    """Print an entry byte by byte: offset, bytes, field and value, in the colour of the field."""
     where = printable(f"{entry.path.name} at {entry.lsn & 0xFFFFFFFF}")
     title = f"{lsn_text(entry.lsn)} {entry.type_name}: {entry.meaning}"
     _say(console, Text(title, "bold"))
@@ -150,7 +150,7 @@ def print_entry(console: Console, entry: EntryExplanation, *, all_bytes: bool) -
 
 
 def _print_line(console: Console, line: str, style: str) -> None:
-    """One line that fits; by rich only where there is a colour, since there can be many."""
+    """Print one line that fits; through rich only for colours, since there can be many lines."""
     if console.is_terminal:
         console.print(Text(line, style), overflow="fold")
     else:
@@ -158,7 +158,7 @@ def _print_line(console: Console, line: str, style: str) -> None:
 
 
 def _styles(pieces: Iterable[Piece]) -> Iterator[str]:
-    """A colour for each piece; neighbours with another field in front have another."""
+    """Yield a colour for each piece; neighbouring items have different colours."""
     turn = -1
     before = ""
     for piece in pieces:
@@ -176,7 +176,7 @@ def _styles(pieces: Iterable[Piece]) -> Iterator[str]:
 
 
 def _hex_rows(data: bytes, piece: Piece, all_bytes: bool) -> Iterator[tuple[str, str]]:
-    """Offset in the entry and bytes, row by row."""
+    """Yield offset in the entry and bytes, row by row."""
     stop = piece.stop if all_bytes else min(piece.stop, piece.start + SHOWN_BYTES)
     for at in range(piece.start, stop, _BYTES_A_ROW):
         chunk = data[at : min(at + _BYTES_A_ROW, stop)]
@@ -200,7 +200,7 @@ def _wide_lines(
 
 
 def _path_lines(path: str, width: int) -> list[str]:
-    """A path on one line, or where that is too short for it each name on its own."""
+    """Return a path as one line, or each of its names on its own line if it is too long."""
     if len(path) <= width or "." not in path:
         return _cut(path, width)
     first, *others = path.split(".")
@@ -220,7 +220,7 @@ def _cut(text: str, width: int) -> list[str]:
 
 
 def type_rows(types: Iterable[TypeExplanation]) -> Iterator[dict[str, Any]]:
-    """Entry types as rows for JSON lines."""
+    """Yield entry types as rows for JSON lines."""
     for each in types:
         entry_type = each.entry_type
         yield {
@@ -240,13 +240,13 @@ def type_rows(types: Iterable[TypeExplanation]) -> Iterator[dict[str, Any]]:
 
 
 def exit_rows(exits: Iterable[ExitExplanation]) -> Iterator[dict[str, Any]]:
-    """Exit codes as rows for JSON lines."""
+    """Yield exit codes as rows for JSON lines."""
     for each in exits:
         yield {"exit": each.code, "meaning": each.meaning}
 
 
 def code_rows(kind: str, codes: Iterable[Code]) -> Iterator[dict[str, Any]]:
-    """Codes of findings, or of refusals, as rows for JSON lines."""
+    """Yield codes of findings or refusals as rows for JSON lines."""
     for code in codes:
         yield {
             kind: code.name,
@@ -257,7 +257,7 @@ def code_rows(kind: str, codes: Iterable[Code]) -> Iterator[dict[str, Any]]:
 
 
 def entry_rows(entry: EntryExplanation) -> Iterator[dict[str, Any]]:
-    """The fields of an entry as rows for JSON lines, one a field, and one for each problem."""
+    """Yield a row for JSON lines for each field of an entry, then one for each problem."""
     shared = {"lsn": lsn_text(entry.lsn), "type": entry.type_name}
     for piece in entry.pieces:
         shown = None if piece.masked else entry.data[piece.start : piece.stop].hex()
@@ -277,7 +277,7 @@ def entry_rows(entry: EntryExplanation) -> Iterator[dict[str, Any]]:
 
 
 def _plain(piece: Piece) -> Any:
-    """A value as JSON has it, spelled as in the other outputs."""
+    """Return a value for JSON, formatted as in the other outputs."""
     value, name = piece.value, last_name(piece.path)
     if isinstance(value, bytes):
         return value.hex()
@@ -287,5 +287,5 @@ def _plain(piece: Piece) -> Any:
 
 
 def json_line(row: dict[str, Any]) -> str:
-    """One row as a line of JSON, ASCII only."""
+    """Return a row as a line of JSON, ASCII only."""
     return json.dumps(row) + "\n"

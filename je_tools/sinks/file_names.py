@@ -1,4 +1,4 @@
-"""Names of databases as names of files: readable, inside the folder, and no two the same."""
+"""File names for databases: readable, inside the directory, and unique."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 
 _PLAIN = frozenset("-_. ")
 _LENGTH_MAX = 200
-"""Bytes of an escaped name: file systems take 255, of which suffixes need some."""
+"""Largest size of an escaped name in bytes: file systems allow 255, and suffixes need some."""
 
 _DEVICES = frozenset({"con", "prn", "aux", "nul"})
 
 
 def file_stem(name: str) -> str:
-    """The name of a database as that of a file, without its suffix.
+    """Return the file name for a database, without its suffix.
 
-    Letters and digits of all scripts stay, with `-`, `_`, and `.` and blanks in the middle; the
-    bytes of all others are spelled `%` and two digits. Two names may have one stem only where they
-    are too long, or differ in what some file systems do not tell apart.
+    Letters and digits of all scripts are kept, and so are `-` and `_`, and `.` and blanks in the
+    middle; each byte of other characters becomes `%` and two digits. Two names have the same stem
+    only if they are too long, or differ in a way that some file systems ignore.
     """
     text = "".join(
         character if _is_plain(character) else _escaped(character)
@@ -32,12 +32,12 @@ def file_stem(name: str) -> str:
 def file_stems(
     names: Iterable[tuple[int, str]], tails: Sequence[str] = ("",), reserved: Iterable[str] = ()
 ) -> dict[int, str]:
-    """A stem for each id of a database, by its name; no two files that any file system mixes up.
+    """Return a stem for each database id such that no file system confuses two files.
 
     Args:
         names: ids and names.
-        tails: what stands behind the stem in the names of a database's files, of each of them.
-        reserved: names of other files in the folder.
+        tails: suffixes after the stem, one for each file of a database.
+        reserved: names of other files in the directory.
     """
     stems: dict[int, str] = {}
     taken = {_folded(name) for name in reserved}
@@ -45,7 +45,7 @@ def file_stems(
         stem = file_stem(name)
         number = 0
         while taken & {_folded(stem + tail) for tail in tails}:
-            # `~` stands in no escaped name.
+            # No escaped name contains `~`.
             stem = f"{file_stem(name)}~{id_}" + (f"~{number}" if number else "")
             number += 1
         taken |= {_folded(stem + tail) for tail in tails}
@@ -62,7 +62,7 @@ def _escaped(character: str) -> str:
 
 
 def _escaped_ends(text: str) -> str:
-    """No file that is hidden or that means a folder, and none whose end some systems drop."""
+    """Escape ends that hide a file, make it a directory, or that some systems drop."""
     for character in ". ":
         if text.startswith(character):
             text = _escaped(character) + text[1:]

@@ -1,4 +1,4 @@
-"""The rows of `list_files` as a table of results."""
+"""Rows of `list_files` as a result table."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ FILE_COLUMNS = (
 
 
 def file_section(rows: Sequence[FileRow]) -> Section:
-    """One row a file."""
+    """Return a table with a row for each file."""
     return section_of("", "", FILE_COLUMNS, rows)

@@ -1,4 +1,4 @@
-"""Findings as text for people, on any width of terminal."""
+"""Findings as text for people, on a terminal of any width."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from je_tools.plain import printable
 from je_tools.sinks.output import encoding_of
 
 WIDE = 72
-"""Columns from which on code and place share a line."""
+"""Number of columns from which code and place share a line."""
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "cyan"}
 _MIN_WIDTH = 24
@@ -24,7 +24,7 @@ _INDENT = 2
 
 
 def write_texts(findings: Iterable[Finding], out: BinaryIO, width: int | None) -> None:
-    """Each finding as it comes, at the end what the codes mean; see `findings.write_table`."""
+    """Write each finding as it comes, then the meanings of codes; see `findings.write_table`."""
     console = _console(out, width)
     seen: set[str] = set()
     for found in findings:
@@ -34,7 +34,7 @@ def write_texts(findings: Iterable[Finding], out: BinaryIO, width: int | None) -
 
 
 def _console(out: BinaryIO, width: int | None) -> Console:
-    """A console that writes to a text of its own, so that bytes go to `out` in one way only."""
+    """Return a console that writes to a string, so that bytes reach `out` in one way only."""
     is_terminal = width is not None and out.isatty()
     return Console(
         file=io.StringIO(),
@@ -91,7 +91,7 @@ def _meaning_lines(codes: set[str], width: int) -> Iterator[Text]:
 
 
 def _wrapped(text: str, label: str, width: int) -> Iterator[Text]:
-    """Lines of `text` behind `label`, on narrow terminals indented alike."""
+    """Yield lines of `text` after `label`; on narrow terminals all lines have the same indent."""
     indent = " " * _INDENT
     behind = indent + (" " * len(label) if width >= WIDE else "")
     label = label if width >= WIDE else " ".join(label.split()) + " " * bool(label)

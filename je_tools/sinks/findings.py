@@ -1,4 +1,4 @@
-"""Findings as JSON lines, or for people one after the other: both as they are found."""
+"""Findings as JSON lines, or one after the other for people: both as they are found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from je_tools.plain import clean_text
 
 
 def write_jsonl(findings: Iterable[Finding], out: BinaryIO) -> None:
-    """A finding a line of strict JSON."""
+    """Write each finding as a line of strict JSON."""
     for found in findings:
         row = {
             name: clean_text(value) if isinstance(value, str) else value
@@ -22,17 +22,17 @@ def write_jsonl(findings: Iterable[Finding], out: BinaryIO) -> None:
 
 
 def write_table(findings: Iterator[Finding], out: BinaryIO, width: int | None) -> None:
-    """Findings for people, and at the end what their codes mean; nothing where there are none.
+    """Write findings for people, then the meanings of their codes; without findings, nothing.
 
     Args:
-        findings: in the order in which they are written.
-        out: where to; colours only on a terminal.
-        width: columns of the terminal, None where it is not one.
+        findings: findings in output order.
+        out: stream to write to; colours only on a terminal.
+        width: columns of the terminal; None if it is not one.
     """
     first = next(findings, None)
     if first is None:
         return
-    # The terminal's library takes longer to import than a small log to read.
+    # rich takes longer to import than a small log to read.
     from je_tools.sinks.finding_texts import write_texts
 
     write_texts(chain([first], findings), out, width)

@@ -1,4 +1,4 @@
-"""What an audit found of each environment as a table of results."""
+"""Audit results of each environment as a result table."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ FLEET_COLUMNS = (
 
 
 def fleet_section(rows: Iterable[EnvironmentRow]) -> Section:
-    """One row an environment."""
+    """Return a table with a row for each environment."""
     return section_of("", "", FLEET_COLUMNS, rows)

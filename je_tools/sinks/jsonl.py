@@ -1,4 +1,4 @@
-"""Entries as JSON lines, written from columns: no Python runs per entry but for rare types."""
+"""Entries as JSON lines, written from columns: Python runs per entry only for rare types."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _EMBEDDED_FIELDS = frozenset({"key", "data"})
 
 
 def json_lines(table: EntryTable, names: Mapping[int, str], masking: Masking) -> Bytes:
-    """Return the entries of a table as JSON lines, in their order; UTF-8 (in fact ASCII) bytes.
+    """Return the entries of a table as JSON lines, in order; UTF-8 (in fact ASCII) bytes.
 
     Args:
         table: the entries.
         names: database names by id.
-        masking: what becomes of keys and values.
+        masking: masking of keys and values.
 
     Raises:
         TooLongError: they are longer than an output can be.
@@ -84,14 +84,14 @@ def entry_objects(table: EntryTable, masking: Masking) -> tuple[Ints, Bytes]:
 
 
 def _number(label: str, values: Any, valid: Mask | None = None) -> Cell:
-    """Return whole numbers after a label, null where not `valid`."""
+    """Return whole numbers after a label, null if not `valid`."""
     before = label.encode()
     numbers = np.asarray(values, np.int64)
     return Cell(Form.DECIMAL, numbers, before, instead=before + b"null", valid=valid)
 
 
 def _bytes(label: str, values: Spans, masking: Masking | None = None) -> Cell:
-    """Return byte strings after a label: hexadecimal, or what the masking puts in their place."""
+    """Return byte strings after a label: hexadecimal, or what masking replaces them with."""
     form, before = Form.HEX, label.encode()
     if masking is not None and masking.mode is not DataMode.SHOW:
         form = Form.TEXT
@@ -101,7 +101,7 @@ def _bytes(label: str, values: Spans, masking: Masking | None = None) -> Cell:
 
 
 def _kinds_and_marks(rows: Rows) -> tuple[list[bytes], list[bytes], Ints]:
-    """Return what follows from type, flags and checksum, once for each that occurs."""
+    """Return texts for each combination of type, flags and checksum, and that of each row."""
     codes = rows.type | rows.flags.astype(np.int64) << 8
     codes |= rows.checksum.astype(np.int64) << 16
     _, first, choice = _native.distinct(codes)
@@ -132,7 +132,7 @@ def _db_name(table: EntryTable, names: Mapping[int, str]) -> Cell:
 
 def _entry(table: EntryTable, masking: Masking, label: str) -> Cell:
     """Return the payload of each entry as a JSON object."""
-    # An entry of a family that did not decode stands twice; the later counts, the single.
+    # An entry that its family could not decode occurs twice; the later one, the single, counts.
     which, row = np.zeros((2, len(table)), np.int64)
     tables: list[Table] = []
     for part in table.parts:
@@ -202,30 +202,30 @@ def _fields(columns: Columns, without: frozenset[str], masking: Masking) -> list
 
 
 def single_json(fields: Mapping[str, Any], problem: str | None, masking: Masking) -> str:
-    """One payload that was decoded by itself, as a JSON object."""
+    """Return one payload that was decoded by itself, as a JSON object."""
     if problem is not None:
         return json.dumps({"undecodable": problem})
     return json.dumps(plain_fields(fields, masking), separators=(",", ":"))
 
 
 def plain_fields(fields: Mapping[str, Any], masking: Masking) -> dict[str, Any]:
-    """Decoded fields as JSON has them, without those that are columns of each row."""
+    """Return decoded fields for JSON, without those that are columns of each row."""
     return {k: _plain(k, v, masking) for k, v in fields.items() if k not in ROW_FIELDS}
 
 
 def json_string(text: str) -> str:
-    """A JSON string, ASCII only; its text as `clean_text` gives it."""
+    """Return a JSON string, ASCII only, of the text as `clean_text` returns it."""
     return json.dumps(clean_text(text))
 
 
 def _plain(name: str, value: Any, masking: Masking) -> Any:
-    """A decoded value as JSON has it: bytes in hexadecimal, LSNs spelled, text made valid."""
+    """Return a decoded value for JSON: bytes in hexadecimal, LSNs formatted, text made valid."""
     if isinstance(value, int):
         return lsn_text(value) if is_lsn(name) else value
     if isinstance(value, dict):
         return {k: _plain(k, v, masking) for k, v in value.items()}
     if isinstance(value, list):
-        # Obsolete offsets come by the thousand, and are what they are.
+        # Obsolete offsets come by the thousand, and need no conversion.
         numbers = not value or isinstance(value[0], int)
         return value if numbers else [_plain(name, item, masking) for item in value]
     if isinstance(value, bytes):

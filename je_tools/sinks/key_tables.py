@@ -1,4 +1,4 @@
-"""The records of a key, and their versions, as tables of results."""
+"""Records of a key, and their versions, as result tables."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from je_tools.records import NO_TIME, NO_VLSN, Records
 from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
 
 HIDDEN, LOST = "(hidden)", "(lost)"
-"""For people, in the place of a value that is masked, and of one that cannot be had."""
+"""Texts for people, for a value that is masked and for one that is lost."""
 
 KEY_SPELLINGS = frozenset({b"hex", b"long", b"int", b"str"})
-"""What stands in front of the colon of keys that are not given as text."""
+"""Prefixes, before the colon, of keys that are not given as text."""
 
 RECORD_COLUMNS = (
     Column("key", "key", Kind.KEY),
@@ -28,7 +28,7 @@ RECORD_COLUMNS = (
 
 
 def record_section(batches: Iterable[Records], masking: Masking) -> Section:
-    """One row a record, for people."""
+    """Return a table with a row for each record, for people."""
     rows = [
         record_cells(records, row, masking) for records in batches for row in range(len(records))
     ]
@@ -36,7 +36,7 @@ def record_section(batches: Iterable[Records], masking: Masking) -> Section:
 
 
 def record_cells(records: Records, row: int, masking: Masking) -> list[Cell]:
-    """The cells of RECORD_COLUMNS of one record."""
+    """Return the cells of RECORD_COLUMNS for one record."""
     lsn, vlsn = int(records.lsn[row]), int(records.vlsn[row])
     return [
         shown(masking, records.key[row]),
@@ -49,7 +49,7 @@ def record_cells(records: Records, row: int, masking: Masking) -> list[Cell]:
 
 
 def version_section(versions: Iterable[Version], masking: Masking, *, for_people: bool) -> Section:
-    """One row a version; bytes are hexadecimal but for people."""
+    """Return a table with a row for each version; bytes are hexadecimal unless `for_people`."""
     text = partial(shown, masking) if for_people else partial(spelled, masking)
     columns = (
         Column("lsn", "LSN", Kind.LSN, cell=lambda each: _unless(each.lsn, NULL_LSN)),
@@ -78,12 +78,12 @@ def _time(time_ms: int) -> int | None:
 
 
 def spelled(masking: Masking, value: bytes | None) -> str | None:
-    """Bytes in hexadecimal, or what masking makes of them."""
+    """Return bytes in hexadecimal, or what masking replaces them with."""
     return None if value is None else masking.text_of(value)
 
 
 def shown(masking: Masking, value: bytes | None) -> str | None:
-    """Printable ASCII as it is, other bytes as `hex:…`, as a key can be given."""
+    """Return printable ASCII as it is, other bytes as `hex:…`, as a key can be given."""
     if value is None:
         return None
     if masking.mode is not DataMode.SHOW:
@@ -94,6 +94,6 @@ def shown(masking: Masking, value: bytes | None) -> str | None:
 
 
 def _is_spelling(value: bytes) -> bool:
-    """Whether bytes look like the spelling of others."""
+    """Return True if bytes look like a prefixed key."""
     kind, colon, _ = value.partition(b":")
     return bool(colon) and kind in KEY_SPELLINGS

@@ -25,7 +25,7 @@ _IS_RECORD = mask_of(
 )
 
 _JSON_MOST = 8
-"""Of a payload no more than so many lines is turned into text: the rest would be cut anyway."""
+"""Largest number of lines of a payload that become text: the rest would be cut anyway."""
 
 _JSON_TO_TEXT = (
     (r',"(\w+)":', r" \1="),
@@ -35,7 +35,7 @@ _JSON_TO_TEXT = (
     (r"\bflags[23]?=0 ", ""),
     (r"^\{|\}$", ""),
 )
-"""Commas and quotes go where that is not ambiguous; a JSON string has no bare `,"` inside."""
+"""Removal of commas and quotes if that is unambiguous; no JSON string contains a bare `,"`."""
 
 _TIME = (
     r"^(?P<front>.*?)\b(?P<name>\w*(?:time|created|modified))_ms="
@@ -44,31 +44,31 @@ _TIME = (
 
 
 class Layout(Struct, frozen=True):
-    """Widths of the columns; the detail takes what is left, and what does not fit is left out.
+    """Widths of the columns; the detail takes the remaining width.
 
     Attributes:
         shown: names of the columns with their widths.
-        width: most characters of a line.
+        width: largest number of characters in a line.
     """
 
     shown: tuple[tuple[str, int], ...]
     width: int
 
     def shows(self, name: str) -> bool:
-        """Whether there is such a column."""
+        """Return True if the column is shown."""
         return any(name == shown for shown, _ in self.shown)
 
 
 _ORDER = ("lsn", "type", "size", "vlsn", "txn", "db", "key")
 _NUMBERS = frozenset({"size", "vlsn", "txn"})
 _WHOLE = _NUMBERS | {"lsn"}
-"""Columns that are never cut: half a number is a wrong one. They push the rest aside."""
+"""Columns that are never cut, since half a number is a wrong one; they shift the rest."""
 
 _NARROW = 100
 
 
 def lay_out(width: int) -> Layout:
-    """Columns for a terminal of `width` characters, the less important ones left out first."""
+    """Return the columns for a terminal of `width` characters; less important ones are dropped."""
     most = max(width, MIN_WIDTH) - 1
     is_narrow = width < _NARROW
     left = most
@@ -90,7 +90,7 @@ def lay_out(width: int) -> Layout:
 
 
 def header_line(layout: Layout) -> bytes:
-    """The line with the column names."""
+    """Return the line with the column names."""
     cells = [
         name.upper().rjust(size) if name in _NUMBERS else name.upper().ljust(size)
         for name, size in layout.shown
@@ -101,7 +101,7 @@ def header_line(layout: Layout) -> bytes:
 def entry_lines(
     table: EntryTable, names: Mapping[int, str], masking: Masking, layout: Layout
 ) -> pa.Buffer:
-    """The entries of a table as lines of printable ASCII, `~` where a cell was cut."""
+    """Return the entries of a table as lines of printable ASCII, with `~` where a cell is cut."""
     pieces: list[str | pa.StringArray] = []
     for name, size in layout.shown:
         cells = pc.fill_null(_cells(table, name, names, masking, size), "")
@@ -136,7 +136,7 @@ def _cells(
 
 
 def _keys(table: EntryTable, masking: Masking, most: int) -> pa.StringArray:
-    """Keys as `--key` takes them: text where all of it is printable, else hexadecimal."""
+    """Return keys as `--key` takes them: text if all of it is printable, else prefixed."""
     data, starts, sizes = table.rows.data, table.key_start, table.key_size
     if masking.mode is not DataMode.SHOW:
         return t.data_texts(data, starts, sizes, masking)
@@ -145,7 +145,7 @@ def _keys(table: EntryTable, masking: Masking, most: int) -> pa.StringArray:
     first = first.view(pa.binary())
     digits = t.string_array(*gather_hex(data, starts, short), sizes >= 0)
     text = _preview(table, starts, sizes, masking, most)
-    # As a StringBinding writes it.
+    # StringBinding writes a string with a zero byte at its end.
     string = t.joined("str:", pc.utf8_slice_codeunits(text, 0, -1))
     is_text = pc.match_substring_regex(first, "^[ -~]*$")
     is_string = pc.match_substring_regex(first, r"^[ -~]+\x00$")
@@ -155,9 +155,9 @@ def _keys(table: EntryTable, masking: Masking, most: int) -> pa.StringArray:
 
 
 def _number_keys(table: EntryTable, kind: str, size: int) -> pa.StringArray:
-    """Keys that look as if LongBinding or IntegerBinding wrote them, null elsewhere.
+    """Return keys that LongBinding or IntegerBinding probably wrote, null for the others.
 
-    Numbers whose upper two bytes tell nothing but the sign: of others it cannot be told.
+    Only numbers whose upper two bytes hold nothing but the sign: larger ones are ambiguous.
     """
     at = np.flatnonzero(table.key_size == size)
     raw = table.rows.data[table.key_start[at, None] + np.arange(size)]
@@ -180,7 +180,7 @@ def _preview(
 
 
 def _detail(table: EntryTable, masking: Masking, layout: Layout) -> pa.StringArray:
-    """Damage first; then a record's value, or another entry's fields."""
+    """Return damage first, then the value of a record or the fields of another entry."""
     data = _preview(table, table.data_start, table.data_size, masking, layout.width)
     payload = _field_texts(t.entry_texts(table, masking), layout)
     is_record = t.bool_array(_IS_RECORD[table.rows.type] & (table.key_size >= 0))
@@ -196,7 +196,7 @@ def _detail(table: EntryTable, masking: Masking, layout: Layout) -> pa.StringArr
 
 
 def _field_texts(objects: pa.StringArray, layout: Layout) -> pa.StringArray:
-    """JSON objects as `name=value name=value`, times as dates, without what has a column."""
+    """Return JSON objects as `name=value name=value`, times as dates, without shown columns."""
     texts = pc.utf8_slice_codeunits(objects, 0, _JSON_MOST * layout.width)
     for pattern, instead in _JSON_TO_TEXT:
         texts = pc.replace_substring_regex(texts, pattern, instead)
@@ -207,7 +207,7 @@ def _field_texts(objects: pa.StringArray, layout: Layout) -> pa.StringArray:
 
 
 def _with_date(texts: pa.StringArray) -> pa.StringArray:
-    """The first time of each text spelled as a date, and in front: that is looked for most."""
+    """Return texts with the first time as a date, moved to the front, as users look for it most."""
     found = pc.extract_regex(texts, _TIME)
     if found.null_count == len(found):
         return texts

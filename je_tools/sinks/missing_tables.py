@@ -1,4 +1,4 @@
-"""What is lost with files of a log, as tables and as JSON lines."""
+"""Losses from missing files of a log, as tables and as JSON lines."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from je_tools.sinks.key_tables import shown, spelled
 from je_tools.sinks.sections import Cell, Column, Kind, Section, section_of
 
 Spelling = Callable[[bytes | None], str | None]
-"""How keys are written."""
+"""Formatter of keys."""
 
 LISTED = 20
-"""Ranges, and keys, that a table lists of a database; JSON lines have all."""
+"""Number of ranges, and of keys, that a table lists for a database; JSON lines have all."""
 
 _FILES = (
     Column("file_no", "file", Kind.FILE),
@@ -49,12 +49,13 @@ _KEYS = (
 
 
 def missing_sections(report: Report, masking: Masking, *, listed: int | None) -> Iterator[Section]:
-    """Tables of what is lost; those without rows are left out.
+    """Yield tables of the losses, without empty ones.
 
     Args:
-        report: what is lost.
-        masking: what is shown of keys.
-        listed: for people: how many ranges, and keys, of each database; None for all.
+        report: the losses.
+        masking: masking of keys.
+        listed: number of ranges, and of keys, to list for each database, in a table for people;
+            None for all.
     """
     has_reasons = listed is None or any(file.reason for file in report.files)
     files = _FILES if has_reasons else _FILES[:-1]
@@ -73,7 +74,7 @@ def missing_sections(report: Report, masking: Masking, *, listed: int | None) ->
 
 
 def lost_text(loss: Loss) -> str:
-    """What of a database is lost, in words."""
+    """Return the extent of a database's loss in words."""
     part = "in part" if loss.ranges or len(loss.keys) else ""
     parts = ("all of it" if loss.is_whole else part, "its name" if loss.name_lost else "")
     return ", ".join(filter(None, parts))

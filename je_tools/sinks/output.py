@@ -1,4 +1,4 @@
-"""Where results go: standard output, or a file that appears only when it is complete."""
+"""Destinations of results: standard output, or a file that appears only when complete."""
 
 from __future__ import annotations
 
@@ -25,35 +25,34 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 WRITE_SIZE = 1 << 20
-"""Most bytes that the system is given at once: the pages of its cache become as large as a write,
-and large ones can take it many times as long to find as the copying takes. Behind each write there
-is Python's lock to be waited for, which other threads have."""
+"""Largest write, in bytes. The page cache allocates pages as large as a write, and finding
+large ones can take many times as long as the copying. Each write also costs a wait for the
+interpreter lock if other threads hold it."""
 
 SETTLE_SIZE = 32 << 20
-"""From so many bytes on they are brought to where they stay while more are made."""
+"""Number of unsynced bytes from which a background fsync starts while more are written."""
 
 _STANDARD_OUTPUT = "standard output"
 _FILE_ENCODING = "utf-8"
 
 _HELD_MAX = 8 << 20
-"""Bytes of results that are held in memory."""
+"""Largest size of held results in memory, in bytes."""
 
 
 class ClosedPipeError(BrokenPipeError):
-    """Nobody reads an output any more: told from pipes between processes of ours."""
+    """Error of an output whose reader is gone; broken pipes between our processes are others."""
 
 
 @contextmanager
 def open_output(path: Path | None, environment: Environment | None = None) -> Iterator[BinaryIO]:
-    """A binary file for results, written beside `path`, which it gets as its name at the end.
+    """Open a binary file for results, which is written next to `path` and named `path` at the end.
 
-    On an error nothing is left behind, and nothing is ever replaced. With `path` None, standard
-    output; a device or a pipe is written to as it is. What the body reads may raise errors of its
-    own, which pass.
+    After an error no file remains, and nothing is ever replaced. If `path` is None, standard
+    output is used; a device or a pipe is written to directly. Errors of the body pass through.
 
     Raises:
         RefusedError: `path` exists, lies inside the environment being read, or cannot be written.
-        ClosedPipeError: nobody reads what is written.
+        ClosedPipeError: the reader of the output is gone.
     """
     if path is None:
         output = _Output(_STANDARD_OUTPUT, _standard_output(), sys.stdout.encoding)
@@ -79,7 +78,7 @@ def open_output(path: Path | None, environment: Environment | None = None) -> It
 
 @contextmanager
 def open_directory(path: Path, environment: Environment) -> Iterator[Path]:
-    """A directory for results, made beside `path` and renamed at the end; see `open_part`.
+    """Make a directory for results next to `path`, renamed to it at the end; see `open_part`.
 
     Raises:
         RefusedError: `path` exists, or lies inside the environment being read.
@@ -91,7 +90,7 @@ def open_directory(path: Path, environment: Environment) -> Iterator[Path]:
             beside.mkdir()
         yield beside
         with _refusing(path):
-            # Whoever made it first keeps it; a directory replaces an empty one.
+            # mkdir fails if another process was first; the rename replaces the empty directory.
             path.mkdir()
             _replace(beside, path, path.rmdir)
     finally:
@@ -102,7 +101,7 @@ def open_directory(path: Path, environment: Environment) -> Iterator[Path]:
 
 @contextmanager
 def open_scratch(path: Path) -> Iterator[Path]:
-    """A directory beside an output, for what becomes part of it; it goes with all that is in it.
+    """Make a temporary directory next to an output; it is deleted at the end with its contents.
 
     Raises:
         RefusedError: it cannot be made.
@@ -119,11 +118,11 @@ def open_scratch(path: Path) -> Iterator[Path]:
 
 
 class PartPath(Struct, frozen=True):
-    """A file in a directory that `open_directory` gave.
+    """A file in a directory of `open_directory` or `open_scratch`.
 
     Attributes:
-        written: where it is written.
-        known: where it will be, and what errors call it.
+        written: path at which it is written.
+        known: its final path, which errors name.
     """
 
     written: Path
@@ -132,7 +131,7 @@ class PartPath(Struct, frozen=True):
 
 @contextmanager
 def open_part(path: PartPath) -> Iterator[BinaryIO]:
-    """A new file in a directory that `open_directory` gave; `settle` is left to the caller.
+    """Open a new file in a directory of `open_directory`; calling `settle` is left to the caller.
 
     Raises:
         RefusedError: it cannot be written.
@@ -142,10 +141,10 @@ def open_part(path: PartPath) -> Iterator[BinaryIO]:
 
 
 def settle(path: PartPath) -> None:
-    """Bring all bytes of a written file to where they stay.
+    """Call fsync on a written file.
 
     Raises:
-        RefusedError: they cannot be written.
+        RefusedError: its bytes cannot be written.
     """
     with _refusing(path.known):
         number = os.open(path.written, os.O_RDONLY | os.O_CLOEXEC)
@@ -157,9 +156,9 @@ def settle(path: PartPath) -> None:
 
 @contextmanager
 def _open_new(path: Path, written: Path, mode: str, *, settles: bool = True) -> Iterator[BinaryIO]:
-    """Open what the user knows as `path`; at the end its bytes are where they stay."""
+    """Open `written`, which errors name `path`; at the end it is synced if `settles`."""
     with _refusing(path):
-        # What comes in small pieces is given to the system in large ones.
+        # Small writes are combined into large ones.
         buffering = -1 if mode == "wb" else WRITE_SIZE
         file = cast(BinaryIO, written.open(mode, buffering))
     output = _Output(str(path), file, settles_early=True)
@@ -172,7 +171,7 @@ def _open_new(path: Path, written: Path, mode: str, *, settles: bool = True) -> 
 
 
 def encoding_of(out: BinaryIO) -> str:
-    """How text for people is encoded in an output: as its reader shows it, UTF-8 in a file.
+    """Return the encoding of text for people: that of the terminal or pipe, UTF-8 in a file.
 
     Data (JSON, CSV) is UTF-8 everywhere.
     """
@@ -184,10 +183,10 @@ def _is_regular(file: BinaryIO) -> bool:
 
 
 class _Settling:
-    """Brings bytes of a file to where they stay, by a thread of its own, while more are written.
+    """Background fsync of a file, in a thread of its own, while more is written.
 
-    The end then waits for little. What has been settled leaves the system's cache: an output of
-    gigabytes would else push out of it what is read, and take ever more memory to be had first.
+    So the last fsync has little to do. Synced bytes are dropped from the page cache: an output
+    of gigabytes would displace the log that is read, and make it ever slower to get memory.
     """
 
     def __init__(self, number: int) -> None:
@@ -197,10 +196,10 @@ class _Settling:
         self._running: Future[None] | None = None
 
     def add(self, size: int) -> None:
-        """More bytes have been written.
+        """Count bytes that have been written, and start an fsync if there are enough.
 
         Raises:
-            OSError: earlier ones cannot be brought to where they stay.
+            OSError: an earlier fsync failed.
         """
         self._written += size
         start = self._settled
@@ -212,10 +211,10 @@ class _Settling:
         self._running = self._pool.submit(self._settle, start, self._written - start)
 
     def end(self) -> None:
-        """Wait for what has begun.
+        """Wait for the running fsync.
 
         Raises:
-            OSError: as `add`.
+            OSError: it failed.
         """
         if self._pool is not None:
             self._pool.shutdown()
@@ -228,17 +227,17 @@ class _Settling:
     def _check(self) -> None:
         running, self._running = self._running, None
         if running is not None:
-            # The system tells an error once.
+            # The system reports an error only once.
             running.result()
 
 
 class _Output(io.BufferedIOBase):
-    """A file that keeps its own errors apart from those of what is read while it is written.
+    """An output file that separates its own errors from those of what is read meanwhile.
 
-    It stays open for whoever closes it by the interface of files: its owner calls `finish`.
+    `close` does nothing, since foreign writers call it: the owner calls `finish`.
 
     Attributes:
-        failure: the last error of the file itself: its number, and what the system says of it.
+        failure: number and text of the file's last error.
         encoding: see `encoding_of`.
     """
 
@@ -284,10 +283,10 @@ class _Output(io.BufferedIOBase):
         return True
 
     def close(self) -> None:
-        """Nothing: a writer may close what it was given."""
+        """Do nothing: a writer may close what it was given."""
 
     def finish(self, *, settles: bool) -> None:
-        """Bring all bytes to the system, or to where they stay, and close the file."""
+        """Flush all bytes, fsync a regular file if `settles`, and close it."""
         self.flush()
         if self._settling is not None:
             self._told(self._settling.end)
@@ -296,7 +295,7 @@ class _Output(io.BufferedIOBase):
         self._told(self._file.close)
 
     def abandon(self) -> None:
-        """Close the file, whatever becomes of it."""
+        """Close the file and ignore errors."""
         with suppress(OSError):
             if self._settling is not None:
                 self._settling.end()
@@ -307,16 +306,16 @@ class _Output(io.BufferedIOBase):
         try:
             return call(*arguments, **named)
         except OSError as error:
-            # Not the error: with its frames it would keep what is read from being closed.
+            # Not the exception: its frames would keep the log that is read from being closed.
             self.failure = (error.errno or 0, error.strerror or str(error))
             raise
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Say of an output that cannot be written why, whatever a writer made of its error."""
+        """Raise the reason if the output cannot be written, whatever error a writer made of it."""
         try:
             yield
-        except (Exception, SystemExit) as error:  # rich exits where a pipe is closed
+        except (Exception, SystemExit) as error:  # rich exits if a pipe is closed
             if self.failure is None:
                 raise
             if self.name == _STANDARD_OUTPUT:
@@ -327,10 +326,10 @@ class _Output(io.BufferedIOBase):
 
 
 class HeldOutput(_Output):
-    """Results that standard output is to get later, spelled as it would have them."""
+    """Results held back for standard output, in its encoding."""
 
     def give_to(self, out: BinaryIO) -> None:
-        """Write all of it."""
+        """Write all results to `out`."""
         import shutil
 
         self.seek(0)
@@ -339,7 +338,7 @@ class HeldOutput(_Output):
 
 @contextmanager
 def held_output() -> Iterator[HeldOutput]:
-    """Results that are given to standard output only when something else is done."""
+    """Hold results back until something else is done, for standard output."""
     from tempfile import SpooledTemporaryFile
 
     has_output = cast(Any, sys.stdout) is not None
@@ -349,15 +348,15 @@ def held_output() -> Iterator[HeldOutput]:
 
 
 def unwritable(name: str, reason: str | None) -> RefusedError:
-    """What an error of an output means for whoever asked for it."""
+    """Return the refusal for an output that cannot be written."""
     return RefusedError(f"{name}: cannot be written: {reason}")
 
 
 def drop_standard_output() -> bool:
-    """Forget what standard output cannot write: at exit Python would fail on it once more.
+    """Drop what standard output cannot write: at exit Python would fail on it again.
 
     Returns:
-        Whether there was such.
+        True if there was something to drop.
     """
     try:
         sys.stdout.flush()
@@ -369,7 +368,7 @@ def drop_standard_output() -> bool:
 
 
 def is_closed_pipe(file: IO[Any] | None) -> bool:
-    """Whether a standard stream is a pipe that nobody reads any more."""
+    """Return True if a standard stream is a pipe whose reader is gone."""
     try:
         if file is None:
             return False
@@ -381,32 +380,32 @@ def is_closed_pipe(file: IO[Any] | None) -> bool:
 
 
 def _standard_output() -> BinaryIO:
-    # None where the process was started without one.
+    # It is None if the process was started without one.
     if cast(Any, sys.stdout) is None:
         raise RefusedError(f"{_STANDARD_OUTPUT}: is closed; name a file with --output")
     return sys.stdout.buffer
 
 
 def _beside(path: Path) -> Path:
-    # Its name must not be longer than that of `path` can be.
+    # Kept short, so that the name is valid on every file system on which that of `path` is.
     return path.with_name(f".je-tools-{os.urandom(8).hex()}.part")
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is that of a device or a pipe, which is written to as it is."""
+    """Return True if the path is a device or a pipe, which is written to directly."""
     with _refusing(path):
         return path.is_char_device() or path.is_fifo()
 
 
 def _publish(written: Path, path: Path) -> None:
-    """Give a file its name, unless somebody else has taken that meanwhile."""
+    """Give a file its name, unless something else has the name by now."""
     with _refusing(path):
         try:
             os.link(written, path)
         except FileExistsError:
             raise
         except OSError:
-            # A file system without links: an empty file takes the name first.
+            # On a file system without hard links, an empty file takes the name first.
             path.open("xb").close()
             _replace(written, path, path.unlink)
 
@@ -422,7 +421,7 @@ def _replace(written: Path, path: Path, remove: Callable[[], None]) -> None:
 
 @contextmanager
 def _refusing(path: Path) -> Iterator[None]:
-    """Say of an output that cannot be made why."""
+    """Raise the reason if an output cannot be made."""
     try:
         yield
     except FileNotFoundError as error:
@@ -438,27 +437,27 @@ def _exists(path: Path) -> RefusedError:
 
 
 def check_output(path: Path, environment: Environment) -> None:
-    """Refuse an output that exists, or that lies beside or below the log that is read.
+    """Refuse an output that exists, or that is in or below a directory of the log that is read.
 
     Devices and pipes are not refused.
 
     Raises:
-        RefusedError: it does.
+        RefusedError: the output is refused.
     """
     if is_stream(path):
         return
     with _refusing(path):
-        # A link that leads nowhere would be replaced.
+        # A dangling link would be replaced.
         if path.exists() or path.is_symlink():
             raise _exists(path)
     check_outside(path, [environment])
 
 
 def check_outside(path: Path, environments: Iterable[Environment]) -> None:
-    """Refuse an output that lies beside or below a log that is read.
+    """Refuse an output that is in or below a directory of a log that is read.
 
     Raises:
-        RefusedError: it does, or its folder cannot be looked at.
+        RefusedError: the output is refused, or its directory cannot be examined.
     """
     with _refusing(path):
         folder = Path(os.path.realpath(path.parent))
@@ -471,7 +470,7 @@ def check_outside(path: Path, environments: Iterable[Environment]) -> None:
 
 
 def _homes(environment: Environment) -> set[tuple[int, int]]:
-    """Every directory of the log, also where its files are links to others."""
+    """Return every directory of the log, including those that its links lead to."""
     files = [*environment.files, *([environment.marker] if environment.marker else [])]
     folders = {folder for file in files for folder in (file.path.parent, file.home)}
     folders |= {Path(os.path.realpath(file.path)).parent for file in files}
@@ -480,12 +479,12 @@ def _homes(environment: Environment) -> set[tuple[int, int]]:
         folders |= {home, *(home / name for name in environment.folders)}
     homes = set()
     for folder in folders:
-        with suppress(OSError):  # it has gone, with all that was in it
+        with suppress(OSError):  # it is gone, with its contents
             homes.add(_identity(folder))
     return homes
 
 
 def _identity(folder: Path) -> tuple[int, int]:
-    """What tells a directory from others, by whatever path it is reached."""
+    """Return device and inode, which identify a directory by whatever path it is reached."""
     status = folder.stat()
     return status.st_dev, status.st_ino

@@ -1,8 +1,8 @@
-"""Parquet files of one schema put together as one, without a look at what they hold.
+"""Concatenation of Parquet files of one schema, without decoding their values.
 
-A row group is whole by itself, but for the places of its parts, which count from the start of the
-file. They stand in the footer and in the offset indexes: there the numbers are taken out where a
-file was made, and others put in where it is joined.
+A row group is self-contained except for the offsets of its parts, which count from the start of
+the file. They are in the footer and in the offset indexes: the numbers are taken out of them after
+a file is written, and new ones are filled in when it is joined.
 Source: parquet.thrift of Parquet 2.11, FileMetaData and OffsetIndex.
 """
 
@@ -32,14 +32,14 @@ from je_tools.formats.thrift import (
 MAGIC = b"PAR1"
 
 _TAIL = 4 + len(MAGIC)
-"""Bytes behind the footer: its length, and the magic."""
+"""Bytes after the footer: its length, and the magic."""
 
 _ORDINALS = 1 << 15
-"""They have 16 bits. Nothing but encryption asks for them."""
+"""Largest number of row groups with ordinals, which have 16 bits; only encryption needs them."""
 
 
 class _Role(IntEnum):
-    """What a number is that is another one in the joined file."""
+    """Meaning of a number that changes in the joined file."""
 
     ROWS = 1
     DATA = 2
@@ -52,7 +52,7 @@ class _Role(IntEnum):
 
 
 class _State(IntEnum):
-    """Structs that have such."""
+    """Structs that contain such numbers."""
 
     OTHER = 0
     FILE = 1
@@ -74,7 +74,7 @@ _RULES: dict[_State, dict[int, int]] = {
         6: _Role.COLUMN_INDEX,
         7: _Role.COLUMN_INDEX_SIZE,
     },
-    # Pages of data, of an index, of a dictionary; a Bloom filter.
+    # Offsets of data, index and dictionary pages, and of a Bloom filter.
     _State.COLUMN_META: dict.fromkeys((9, 10, 11, 14), _Role.DATA),
     _State.OFFSET_INDEX: {0: _Role.END, 1: -_State.PAGE_LOCATION},
     _State.PAGE_LOCATION: {1: _Role.DATA},
@@ -92,16 +92,16 @@ _TABLE = _table()
 
 
 class Part(Struct, frozen=True):
-    """What a file has to tell where it becomes a part of another; pickles.
+    """Metadata of a file that becomes a part of another; pickles.
 
     Attributes:
-        frame: its footer in front of and behind what differs from part to part.
-        rows: how many it has.
-        groups: in how many row groups.
-        stop: where the data of its row groups ends, which begins behind the magic.
-        row_groups: their metadata.
-        column_indexes: those of all column chunks that have one, in their order.
-        offset_indexes: the same.
+        frame: its footer before the number of rows and after the row groups, the same in all parts.
+        rows: number of its rows.
+        groups: number of its row groups.
+        stop: end of the data of its row groups, which begins after the magic.
+        row_groups: metadata of the row groups.
+        column_indexes: column indexes of the column chunks that have one, in order.
+        offset_indexes: offset indexes, likewise.
     """
 
     frame: tuple[bytes, bytes]
@@ -114,14 +114,14 @@ class Part(Struct, frozen=True):
 
 
 def take_apart(file: memoryview) -> Part:
-    """What is needed of a whole Parquet file to join it to others.
+    """Return the metadata needed to join a whole Parquet file to others.
 
     Args:
         file: its bytes.
 
     Raises:
-        ValueError: its footer is none, or not one as our writers make it.
-        ThriftError: that is damaged.
+        ValueError: it has no footer, or one that our writers do not make.
+        ThriftError: the footer is damaged.
     """
     data = np.frombuffer(file, np.uint8)
     start = len(data) - _TAIL - int.from_bytes(file[-_TAIL : -len(MAGIC)], "little")
@@ -157,7 +157,7 @@ def take_apart(file: memoryview) -> Part:
 
 
 def _spans(opened: Opened, role: _Role) -> Sequence[tuple[int, int]]:
-    """Where indexes begin and end: the numbers of a role, and of that behind it the lengths."""
+    """Return starts and stops of indexes; `role` marks their starts, and `role + 1` their sizes."""
     starts = opened.numbers[opened.roles == role]
     sizes = opened.numbers[opened.roles == role + 1]
     return list(zip(starts.tolist(), (starts + sizes).tolist(), strict=True))
@@ -168,12 +168,12 @@ def _joined(file: memoryview, spans: Sequence[tuple[int, int]]) -> bytes:
 
 
 class Joiner(Struct):
-    """Joins parts, of which there is at least one.
+    """Writer of a file from parts, of which there must be at least one.
 
-    Of each it keeps the metadata, compressed, since they come last in the file.
+    It keeps the metadata of each part, compressed, since metadata comes last in the file.
 
     Attributes:
-        out: where to.
+        out: stream to write to.
     """
 
     out: BinaryIO
@@ -185,14 +185,14 @@ class Joiner(Struct):
 
     @property
     def begun(self) -> bool:
-        """Whether there is a part."""
+        """True if a part has been appended."""
         return self._frame is not None
 
     def append(self, part: Part, file: memoryview) -> None:
-        """Append the row groups of a file, which `take_apart` took apart.
+        """Append the row groups of a file, given its `take_apart` result.
 
         Raises:
-            ValueError: its schema is not that of those before it.
+            ValueError: its schema differs from that of the parts before it.
         """
         if self._frame is None:
             self._frame = part.frame
@@ -216,7 +216,7 @@ class Joiner(Struct):
         self._groups += part.groups
 
     def finish(self) -> None:
-        """Write the indexes and the footer behind the last row group."""
+        """Write the indexes and the footer after the last row group."""
         if self._frame is None:
             raise ValueError("no Parquet file to join")
         column_index = self._at
@@ -239,7 +239,7 @@ class Joiner(Struct):
         self._write((self._at - start).to_bytes(4, "little") + MAGIC)
 
     def _values(self, opened: Opened, column_index: int, offset_index: int, ordinal: int) -> Ints:
-        """The numbers of row groups whose indexes begin there."""
+        """Return the numbers of row groups whose indexes begin at the given offsets."""
         values, roles = opened.numbers, opened.roles
         for role, first in ((_Role.COLUMN_INDEX, column_index), (_Role.OFFSET_INDEX, offset_index)):
             sizes = values[roles == role + 1]
@@ -261,12 +261,12 @@ def _unpacked(kept: bytes) -> tuple[Opened, bytes, bytes]:
 
 
 def _shifted(places: Ints, shift: int) -> Ints:
-    """Places that lie so much further on; 0, where the magic is, says that there is none."""
+    """Return offsets moved by `shift`; 0, where the magic is, means none and stays."""
     return np.where(places > 0, places + shift, 0)
 
 
 def _list_field(groups: int) -> bytes:
-    """The head of the field behind the last, a list of so many structs, and that of the list."""
+    """Return the header of the next field, a list of structs, and the header of that list."""
     head = bytes([1 << 4 | LIST])
     if groups < 15:
         return head + bytes([groups << 4 | STRUCT])

@@ -20,11 +20,11 @@ from je_tools.plain import clean_text, safe_cell
 from je_tools.records import NO_TIME, NO_VLSN, Records
 
 Typed = Callable[[Records], list[str | None]]
-"""Gives each record of one of the engine's own databases as a JSON object, ASCII; None for none."""
+"""Encoder of internal database records: a JSON object in ASCII, or None, for each."""
 
 TIMES = ("modified_ms", "created_ms", "expires_ms")
 RECORD_COLUMNS = ("db", "key", "data", *TIMES, "tombstone", "vlsn", "lsn")
-"""What is told of a record, in the order of the columns of CSV and Parquet."""
+"""Fields of a record, in the order of the columns of CSV and Parquet."""
 
 _DUMP_HEADER = "VERSION=3\nformat={form}\ntype=btree\ndupsort={dupsort}\nHEADER=END\n"
 """Source: DbDump.printHeader, 18.3.12; shown by its output, to the byte."""
@@ -32,13 +32,13 @@ _DUMP_FOOTER = b"DATA=END\n"
 
 
 class Named(Struct, frozen=True):
-    """A database as it is written.
+    """A database to be written.
 
     Attributes:
-        name: as the log has it, bytes that are not UTF-8 as surrogates; None where none is known.
+        name: name in the log, with bytes that are not UTF-8 as surrogates; None if unknown.
         db_id: its id.
-        has_duplicates: whether a key can have several records.
-        typed: for JSON lines, what its records mean; None where only applications know that.
+        has_duplicates: True if a key can have several records.
+        typed: encoder of its records for JSON lines; None if only applications can decode them.
     """
 
     name: str | None
@@ -53,12 +53,12 @@ class Named(Struct, frozen=True):
 
 
 class Marks(Struct, frozen=True):
-    """One more column, of which there are few different values.
+    """An additional column with few distinct values.
 
     Attributes:
-        name: of the column.
-        labels: what the numbers stand for; plain words.
-        of: the number of each record, uint8.
+        name: name of the column.
+        labels: plain words for the numbers.
+        of: function that returns the number of each record, uint8.
     """
 
     name: str
@@ -66,21 +66,21 @@ class Marks(Struct, frozen=True):
     of: Callable[[Records], npt.NDArray[np.uint8]]
 
     def cell(self, records: Records, before: str, after: str) -> Cell:
-        """The labels as a cell."""
+        """Return the labels as a cell."""
         labels = words([label.encode() for label in self.labels], self.of(records))
         return Cell(Form.TEXT, labels, before.encode(), after.encode())
 
 
 class LineForm(Struct, frozen=True):
-    """A form of output that consists of lines.
+    """An output format that consists of lines.
 
     Attributes:
-        suffix: of a file.
-        start: what stands in front of the records of the first database.
-        lines: the lines of some records, in a room.
-        end: what stands behind all records.
-        is_single: whether a file can hold one database only.
-        wants_data: whether records of which the data is not known are left out.
+        suffix: suffix of a file name.
+        start: text before the records of the first database.
+        lines: encoder of records to lines, in a buffer.
+        end: text after all records.
+        is_single: True if a file can hold only one database.
+        wants_data: True if records with unknown data are left out.
     """
 
     suffix: str
@@ -92,14 +92,14 @@ class LineForm(Struct, frozen=True):
 
 
 def dump_form(masking: Masking, *, is_print: bool) -> LineForm:
-    """The text of the engine's DbDump, which its DbLoad reads back, and refuses where it is masked.
+    """Return the format of the engine's DbDump; its DbLoad reads it, and refuses it if masked.
 
     Args:
-        masking: what stands in the place of keys and data: its text as bytes, none where hidden.
-        is_print: `-p`, visible characters as they are; else hexadecimal throughout.
+        masking: masking of keys and data: its text as bytes, nothing if hidden.
+        is_print: visible characters as they are, as `-p`; else hexadecimal throughout.
     """
     lines = partial(_dump_lines, masking, Form.PRINT if is_print else Form.HEX)
-    # What is masked is no database any more, and a format of this name is one that DbLoad refuses.
+    # Masked text is no database any more; DbLoad refuses a format of this name.
     is_shown = masking.mode is DataMode.SHOW
     form = "print" if is_print else "bytevalue"
     start = partial(_dump_header, form if is_shown else f"masked-{masking.mode.value}")
@@ -107,31 +107,31 @@ def dump_form(masking: Masking, *, is_print: bool) -> LineForm:
 
 
 def jsonl_form(masking: Masking, marks: Marks | None = None) -> LineForm:
-    """A JSON object a record; what it does not have is left out."""
+    """Return the format with a JSON object for each record; absent fields are left out."""
     return LineForm(".jsonl", lambda _: b"", partial(_json_lines, masking, marks))
 
 
 def csv_form(masking: Masking, marks: Marks | None = None) -> LineForm:
-    """Columns RECORD_COLUMNS under a header; what a record does not have is empty."""
+    """Return the format with columns RECORD_COLUMNS after a header; absent fields are empty."""
     names = [*RECORD_COLUMNS, *([marks.name] if marks else [])]
     header = (",".join(names) + "\n").encode()
     return LineForm(".csv", lambda _: header, partial(_csv_lines, masking, marks))
 
 
 def masked(values: Spans, masking: Masking) -> Spans:
-    """Byte strings, or in their place the UTF-8 of what the masking shows."""
+    """Return byte strings, or the UTF-8 of what masking replaces them with."""
     if masking.mode is DataMode.SHOW:
         return values
     return spans_of(masking.texts(values.data, values.starts, values.sizes))
 
 
 def spans_of(values: Sequence[str | None]) -> Spans:
-    """Texts as a column of their UTF-8."""
+    """Return texts as a column of their UTF-8."""
     return Spans.of([None if text is None else text.encode() for text in values])
 
 
 def time_columns(records: Records) -> dict[str, tuple[Ints, Mask]]:
-    """The numbers of each record that it may not have, and where it has them."""
+    """Return the numeric columns that a record may lack, each with a mask of present values."""
     columns = {name: getattr(records, name) for name in TIMES}
     found = {name: (numbers, numbers != NO_TIME) for name, numbers in columns.items()}
     found["vlsn"] = (records.vlsn, records.vlsn != NO_VLSN)
@@ -166,7 +166,7 @@ def _json_lines(
     cells.append(_choice(records.tombstone, b',"tombstone":true', b""))
     cells.append(_number_cell(columns["vlsn"], b',"vlsn":'))
     lsn, has_lsn = columns["lsn"]
-    # An object has keys of an application in it, as those of a range that it gave up.
+    # A typed object can contain keys of an application, so it is left out if keys are masked.
     typed = database.typed if masking.mode is DataMode.SHOW else None
     end = b"" if marks or typed else b"}\n"
     cells.append(Cell(Form.LSN, lsn, b',"lsn":"', b'"' + end, end, has_lsn))

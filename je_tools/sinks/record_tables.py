@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from je_tools.forks import Step
 from je_tools.formats.rows import Room
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans, gather
@@ -21,23 +20,23 @@ from je_tools.sinks import texts as t
 from je_tools.sinks.parquet_join import Joiner, Part, take_apart
 from je_tools.sinks.record_lines import TIMES, Marks, Named, masked, time_columns
 from je_tools.sinks.records import Source, Written, in_pieces, pieces_of, read_batch
-from je_tools.turns import Hands
+from je_tools.turns import Hands, Step
 
 GROUP_ROWS = 1 << 15
 GROUP_BYTES = 16 << 20
-"""Most records of a row group, and about how many bytes of keys and data they have.
+"""Most records of a row group, and about the most bytes of their keys and data.
 
-As many groups as threads, and some more, are in memory at a time.
+There are as many groups in memory as threads, and some more.
 """
 
 PAGE_SIZE = 256 << 10
-"""Bytes of a page, which is put together and compressed where the processor has it at hand."""
+"""Bytes of a page: small enough to be built and compressed in the processor's cache."""
 
 FRAME_SIZE = 1 << 20
-"""Bytes of a file of one row group beside its values, at most."""
+"""Largest size of a file of one row group apart from its values, in bytes."""
 
 ROOM_MAX = 4 * GROUP_BYTES
-"""A room that is larger, for a record that is, is not kept."""
+"""Largest buffer, in bytes, that is reused; one that grew beyond it for a record is freed."""
 
 _WORDS = pa.dictionary(pa.int32(), pa.string())
 
@@ -55,19 +54,19 @@ RECORD_SCHEMA = pa.schema(
 
 
 class _Made(Struct, frozen=True):
-    """A Parquet file in memory, and what was noted of its records."""
+    """Metadata of a Parquet file in memory, and the notes made while its records were read."""
 
     part: Part
     notes: Sequence[Any]
 
 
 class ParquetRecords(Struct, frozen=True):
-    """Records into a Parquet file.
+    """Writer of records to a Parquet file.
 
     Attributes:
-        masking: what becomes of keys and data.
-        marks: one more column.
-        hands: who makes row groups.
+        masking: masking of keys and data.
+        marks: an additional column, or None.
+        hands: worker pool that builds row groups.
     """
 
     masking: Masking
@@ -84,7 +83,7 @@ class ParquetRecords(Struct, frozen=True):
             count = 0
             steps = partial(self._steps, source.database)
             tasks = (partial(steps, group) for group in _groups(source.batches))
-            for made, file in self.hands.in_order(tasks, forkable=source.forkable):
+            for made, file in self.hands.in_order(tasks):
                 for each in made.notes:
                     source.note(each)
                 if made.part.rows:
@@ -98,7 +97,7 @@ class ParquetRecords(Struct, frozen=True):
         return written
 
     def _steps(self, database: Named, group: Sequence[Batch]) -> Iterator[Step[_Made]]:
-        """Each a row group: one, where as much as was told of a group is in it."""
+        """Yield a step for each row group: one, if the announced sizes of a group are right."""
         tables: list[pa.RecordBatch] = []
         notes: list[Any] = []
         rows = size = 0
@@ -116,8 +115,8 @@ class ParquetRecords(Struct, frozen=True):
         yield partial(self._made, pa.Table.from_batches(tables), notes)
 
     def _made(self, table: pa.Table, notes: Sequence[Any], room: Room) -> tuple[Bytes, _Made]:
-        """A file of one row group, or of none where there is no record."""
-        # What does not compress takes a sixth more.
+        """Return a file of one row group, or of none if there are no records."""
+        # Incompressible values grow by up to a sixth.
         space = room.of(2 * table.nbytes + FRAME_SIZE)
         sink = pa.FixedSizeBufferWriter(pa.py_buffer(space))
         with pq.ParquetWriter(
@@ -135,7 +134,7 @@ class ParquetRecords(Struct, frozen=True):
 
 
 def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
-    """Batches put together, or cut, as far as they fit into one row group."""
+    """Yield lists of batches that fit into one row group each; batches already read are cut."""
     waiting: list[Batch] = []
     rows = size = 0
     for piece in in_pieces(batches, GROUP_ROWS, GROUP_BYTES):
@@ -152,7 +151,7 @@ def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
 
 
 def _extent(batch: Batch) -> tuple[int, int]:
-    """Records of a batch, and about how many bytes; enough for a group where nobody knows."""
+    """Return records and approximate bytes of a batch; those of a full group if unknown."""
     if not isinstance(batch, Coming):
         return len(batch), _size(batch)
     rows = GROUP_ROWS if batch.rows is None else batch.rows
@@ -160,12 +159,12 @@ def _extent(batch: Batch) -> tuple[int, int]:
 
 
 def _size(records: Records) -> int:
-    """Bytes of keys and data."""
+    """Return the number of bytes of keys and data."""
     return int(np.maximum(records.key.sizes, 0).sum() + np.maximum(records.data.sizes, 0).sum())
 
 
 def record_schema(marks: Marks | None = None) -> pa.Schema:
-    """RECORD_SCHEMA, and the column of marks where there are any."""
+    """Return RECORD_SCHEMA, with the column of marks if there are any."""
     if marks is None:
         return RECORD_SCHEMA
     return RECORD_SCHEMA.append(pa.field(marks.name, _WORDS, nullable=False))
@@ -174,7 +173,7 @@ def record_schema(marks: Marks | None = None) -> pa.Schema:
 def record_batch(
     database: Named, records: Records, masking: Masking, marks: Marks | None = None
 ) -> pa.RecordBatch:
-    """Records in the columns of `record_schema`."""
+    """Return records in the columns of `record_schema`."""
     names = pa.DictionaryArray.from_arrays(
         t.number_array(np.zeros(len(records), np.int32)), pa.array([database.shown], pa.string())
     )

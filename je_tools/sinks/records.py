@@ -1,4 +1,4 @@
-"""Records of databases into files: encoded by several at once, written in order, memory bounded."""
+"""Files of records: encoded by a worker pool, written in order, in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.errors import UsageError
-from je_tools.forks import Step
 from je_tools.formats.rows import Room
 from je_tools.formats.source import Bytes
 from je_tools.masking import Masking
@@ -30,14 +29,14 @@ from je_tools.records import (
 from je_tools.sinks.file_names import file_stems
 from je_tools.sinks.output import PartPath, open_part, settle
 from je_tools.sinks.record_lines import LineForm, Marks, Named, csv_form, dump_form, jsonl_form
-from je_tools.turns import Hands
+from je_tools.turns import Hands, Step
 
 ROOM_MAX = 4 * PIECE_BYTES
-"""A room that is larger, for a record that is, is not kept."""
+"""Largest buffer, in bytes, that is reused; one that grew beyond it for a record is freed."""
 
 
 class RecordFormat(StrEnum):
-    """How records are written."""
+    """Output format of records."""
 
     DUMP = "dump"
     JSONL = "jsonl"
@@ -46,30 +45,28 @@ class RecordFormat(StrEnum):
 
 
 class Source(Struct, frozen=True):
-    """A database to be written, and its records in the order in which they are written.
+    """A database to be written, and its records in output order.
 
     Attributes:
-        database: which.
+        database: the database.
         batches: its records.
-        note: told of what was noted while they were read, in their order.
-        forkable: whether each of several processes may go through the batches, to read and encode
-            its share.
+        note: function called with each note made while the records were read, in order.
     """
 
     database: Named
     batches: Iterable[Batch]
     note: Note = no_note
-    forkable: bool = False
 
 
 class Written(Struct, frozen=True):
-    """What has been written of a database.
+    """Result of writing a database.
 
     Attributes:
-        database: which.
-        file: the name of its file; None in a stream.
-        records: how many of them.
-        left_out: those whose data is not known, where the form has no way to say so.
+        database: the database.
+        file: name of its file; None in a stream.
+        records: number of records written.
+        left_out: number of records left out because their data is unknown and the format cannot
+            express that.
     """
 
     database: Named
@@ -79,22 +76,22 @@ class Written(Struct, frozen=True):
 
 
 class RecordSink(Protocol):
-    """What writes a form of output."""
+    """Writer of one output format."""
 
     @property
     def suffix(self) -> str:
-        """Of the names of files."""
+        """Suffix of file names."""
 
     @property
     def is_single(self) -> bool:
-        """Whether a file can hold one database only."""
+        """True if a file can hold only one database."""
 
     def write(self, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
         """Write databases to `out`, which stays open."""
 
 
 class _Spelled(Struct, frozen=True):
-    """What there is to know of some records beside their lines."""
+    """Counts and notes of some encoded records."""
 
     records: int
     left_out: int
@@ -102,11 +99,11 @@ class _Spelled(Struct, frozen=True):
 
 
 class LineSink(Struct, frozen=True):
-    """Lines into a file.
+    """Writer of lines to a file.
 
     Attributes:
-        form: what the lines look like.
-        hands: who encodes.
+        form: format of the lines.
+        hands: worker pool that encodes.
     """
 
     form: LineForm
@@ -114,12 +111,12 @@ class LineSink(Struct, frozen=True):
 
     @property
     def suffix(self) -> str:
-        """As that of the form."""
+        """Suffix of the format."""
         return self.form.suffix
 
     @property
     def is_single(self) -> bool:
-        """As the form."""
+        """True if the format is for a single database."""
         return self.form.is_single
 
     def write(self, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
@@ -136,7 +133,7 @@ class LineSink(Struct, frozen=True):
         count = left_out = 0
         steps = partial(self._steps, source.database)
         tasks = (partial(steps, batch) for batch in in_pieces(source.batches))
-        for spelled, lines in self.hands.in_order(tasks, forkable=source.forkable):
+        for spelled, lines in self.hands.in_order(tasks):
             out.write(lines.data)
             count += spelled.records
             left_out += spelled.left_out
@@ -168,17 +165,15 @@ def open_record_sink(
     *,
     is_print: bool = False,
     threads: int = 0,
-    forks: bool = False,
 ) -> RecordSink:
-    """The sink of a format.
+    """Return the sink of a format.
 
     Args:
         form: the format.
-        masking: what becomes of keys and data.
-        marks: one more column, for all but DUMP.
-        is_print: of DUMP, visible characters as they are.
-        threads: how many encode; 0 for as many as this process may use.
-        forks: they may be processes, where a source is large and `forkable`.
+        masking: masking of keys and data.
+        marks: an additional column, for every format except DUMP.
+        is_print: in DUMP, write visible characters as they are.
+        threads: number of threads that encode; 0 for all processors available to this process.
     """
     threads = threads or len(os.sched_getaffinity(0))
     if form is RecordFormat.PARQUET:
@@ -187,11 +182,11 @@ def open_record_sink(
         from je_tools.sinks.record_tables import ROOM_MAX as LARGER_ROOM_MAX
         from je_tools.sinks.record_tables import ParquetRecords
 
-        # Another one would keep what it has freed beside what malloc keeps.
+        # Arrow's default pool would keep freed memory in addition to what malloc keeps.
         pa.set_memory_pool(pa.system_memory_pool())
-        hands = Hands(threads, LARGER_ROOM_MAX, forks)
+        hands = Hands(threads, LARGER_ROOM_MAX)
         return ParquetRecords(masking, marks, hands=hands)
-    hands = Hands(threads, ROOM_MAX, forks)
+    hands = Hands(threads, ROOM_MAX)
     if form is RecordFormat.CSV:
         return LineSink(csv_form(masking, marks), hands)
     if form is RecordFormat.JSONL:
@@ -200,10 +195,10 @@ def open_record_sink(
 
 
 def write_stream(sink: RecordSink, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
-    """All databases into one file.
+    """Write all databases to one file.
 
     Raises:
-        UsageError: there are several, and the form has no way to keep them apart.
+        UsageError: there are several, and the format cannot separate them.
     """
     return sink.write(_single(sources) if sink.is_single else sources, out)
 
@@ -224,13 +219,13 @@ def stems_of(
     marks: Sequence[str] = ("",),
     reserved: Iterable[str] = (),
 ) -> dict[int, str]:
-    """What the names of databases' files begin with, by id.
+    """Return the beginnings of the file names of databases, by id.
 
     Args:
-        sink: the form.
-        databases: all that are written into one folder.
-        marks: those with which `write_files` will be called.
-        reserved: names of other files of the folder.
+        sink: the format.
+        databases: all databases that are written to one directory.
+        marks: marks with which `write_files` will be called.
+        reserved: names of other files in the directory.
     """
     names = ((database.db_id, database.shown) for database in databases)
     return file_stems(names, [mark + sink.suffix for mark in marks], reserved)
@@ -244,15 +239,15 @@ def write_files(
     known: Path,
     mark: str = "",
 ) -> list[Written]:
-    """Each database into a file of its own, named after it.
+    """Write each database to a file of its own, named after it.
 
     Args:
-        sink: the form.
+        sink: the format.
         sources: the databases.
-        stems: what the names of files begin with, by id: of `stems_of`.
-        directory: an existing folder, where they are written.
-        known: what that is called when all are there.
-        mark: what stands in front of the suffix in the names of files.
+        stems: beginnings of the file names by id, from `stems_of`.
+        directory: existing directory to write to.
+        known: path that the directory will have when all files are written.
+        mark: text before the suffix in the file names.
 
     Raises:
         RefusedError: a file cannot be written.
@@ -271,14 +266,14 @@ def write_files(
 def pieces_of(
     records: Records, rows_max: int = PIECE_ROWS, bytes_max: int = PIECE_BYTES
 ) -> Iterator[Records]:
-    """The records in pieces of bounded size; a record that is larger than that is one by itself."""
+    """Yield the records in pieces of bounded size; a larger record is a piece by itself."""
     sizes = np.maximum(records.key.sizes, 0) + np.maximum(records.data.sizes, 0)
     for cut in cuts(sizes, rows_max, bytes_max):
         yield records if cut.stop - cut.start == len(records) else records.take(cut)
 
 
 def read_batch(batch: Batch) -> tuple[Records, list[Any]]:
-    """The records of a batch, and what was noted while they were read."""
+    """Return the records of a batch, and the notes made while they were read."""
     if not isinstance(batch, Coming):
         return batch, []
     notes: list[Any] = []
@@ -288,7 +283,7 @@ def read_batch(batch: Batch) -> tuple[Records, list[Any]]:
 def in_pieces(
     batches: Iterable[Batch], rows_max: int = PIECE_ROWS, bytes_max: int = PIECE_BYTES
 ) -> Iterator[Batch]:
-    """Batches, those that are read already in pieces; see `pieces_of`."""
+    """Yield batches, those already read in pieces; see `pieces_of`."""
     for batch in batches:
         if isinstance(batch, Coming):
             yield batch

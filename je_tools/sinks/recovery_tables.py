@@ -1,4 +1,4 @@
-"""What recovery would do, as tables and as rows of JSON lines."""
+"""Recovery plans as tables and as rows of JSON lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from je_tools.recovery_plan import Plan
 from je_tools.sinks.sections import Column, Kind, Section, section_of
 
 LISTED = 50
-"""Transactions that a table lists; JSON lines have all."""
+"""Number of transactions that a table lists; JSON lines have all."""
 
 _REASONS = {
     EndReason.CLEAN: "the file ends there",
@@ -62,7 +62,7 @@ _LOST_KEYS = (
 
 
 def recovery_sections(plan: Plan) -> list[Section]:
-    """Tables for people; those without rows are left out."""
+    """Return tables for people, without empty ones."""
     facts = [[name, str(value)] for name, value in _facts(plan)]
     tables = [Section("", "", _FACT, facts), *_lists(plan, LISTED)]
     return [table for table in tables if table.rows]
@@ -96,7 +96,7 @@ def _title(title: str, count: int, most: int | None) -> str:
 
 
 def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
-    """What is said once of a recovery, in words."""
+    """Yield the single facts of a recovery, in words."""
     snapshot, end, checkpoint = plan.snapshot, plan.snapshot.end, plan.snapshot.checkpoint
     yield "last entry", null_or_lsn(end.last_lsn)
     yield "end of the log", f"{null_or_lsn(end.next_lsn)}: {_REASONS[end.reason]}"
@@ -135,7 +135,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
 
 
 def _versions(plan: Plan) -> str:
-    """Of the files that recovery reads, and which engines take them."""
+    """Return the log versions of the files that recovery reads."""
     first, last = plan.files_needed
     files = [f for f in plan.snapshot.end.files if first <= f.file_no <= last]
     versions = sorted({file.version for file in files})
@@ -152,7 +152,7 @@ def _verdict(plan: Plan, refusals: str) -> str:
 
 
 def recovery_rows(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Rows for JSON lines: one of the whole, then those of each list."""
+    """Yield the row of the whole recovery, for JSON lines."""
     snapshot, end, checkpoint = plan.snapshot, plan.snapshot.end, plan.snapshot.checkpoint
     yield {
         "section": "recovery",
@@ -179,12 +179,12 @@ def recovery_rows(plan: Plan) -> Iterator[dict[str, Any]]:
 
 
 def recovery_lists(plan: Plan) -> list[Section]:
-    """The lists of a plan, whole, for JSON lines."""
+    """Return the complete lists of a plan, for JSON lines."""
     return _lists(plan, None)
 
 
 def lost_key_rows(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Rows for JSON lines: the keys of records that would be lost, in hex, by database."""
+    """Yield rows for JSON lines: the keys of lost records in hexadecimal, by database."""
     for lost in plan.lost.databases:
         for row in range(len(lost.keys)):
             key = lost.keys[row] or b""

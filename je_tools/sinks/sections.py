@@ -1,6 +1,6 @@
 """Small result tables as text for a terminal, JSON lines or CSV.
 
-For results of a few lines each: the entries of a log have sinks of their own.
+They are for results of a few lines: the entries of a log have sinks of their own.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _LEAST_TEXT = 8
 
 
 class Kind(Enum):
-    """What a column holds, and so how it is spelled."""
+    """Type of a column's cells, which decides their format."""
 
     TEXT = "text"
     TEXTS = "texts"
     KEY = "key"
-    """A text that is cut in the middle: its beginning is that of its neighbours."""
+    """Text that is cut in the middle, since its beginning is the same as in adjacent rows."""
     COUNT = "count"
     ID = "id"
     PERCENT = "percent"
@@ -53,12 +53,12 @@ class Column(Struct, frozen=True):
     """One column.
 
     Attributes:
-        name: in JSON and CSV; LSNs are spelled 0x…/0x… there, times are ms since 1970.
-        title: in the table.
-        kind: how its cells are spelled.
-        rank: the less important a column, the higher; the highest go first where it is narrow.
-        cell: how its cell is had from what a row shows; None for the attribute of its name.
-        wraps: a text that goes on in the next line where it is too long, instead of being cut.
+        name: name in JSON and CSV, in which LSNs are 0x…/0x… and times are ms since 1970.
+        title: title in the table.
+        kind: type of its cells.
+        rank: the higher, the less important; on a narrow terminal the highest ranks go first.
+        cell: function that returns its cell from an item; None for the attribute `name`.
+        wraps: True if a text that is too long continues in the next line instead of being cut.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Column(Struct, frozen=True):
     wraps: bool = False
 
     def cell_of(self, item: object) -> Cell:
-        """The cell of what a row shows."""
+        """Return the cell for an item."""
         if self.cell is not None:
             return self.cell(item)
         cell: Cell = getattr(item, self.name)
@@ -77,12 +77,12 @@ class Column(Struct, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """A table of results.
+    """A result table.
 
     Attributes:
-        name: its rows' `section` in JSON and CSV; empty where there is but one kind of rows.
+        name: `section` of its rows in JSON and CSV; empty if there is only one kind of rows.
         title: line above the table; empty for none.
-        columns: what the rows hold.
+        columns: the columns.
         rows: the cells, in the order of `columns`.
     """
 
@@ -95,13 +95,13 @@ class Section(Struct, frozen=True):
 def section_of(
     name: str, title: str, columns: tuple[Column, ...], items: Iterable[object]
 ) -> Section:
-    """A table with a row for each item, whose columns know their cells."""
+    """Return a table with a row for each item."""
     rows = [[column.cell_of(item) for column in columns] for item in items]
     return Section(name, title, columns, rows)
 
 
 def write_jsonl(sections: Iterable[Section], out: BinaryIO) -> None:
-    """One object a row; `section` says which table it belongs to."""
+    """Write an object for each row, with its table as `section`."""
     for section in sections:
         for row in section.rows:
             cells = zip(section.columns, row, strict=True)
@@ -111,7 +111,7 @@ def write_jsonl(sections: Iterable[Section], out: BinaryIO) -> None:
 
 
 def write_csv(sections: Sequence[Section], out: BinaryIO) -> None:
-    """Sections of one set of columns behind each other under one header line."""
+    """Write sections that have the same columns, one after the other, under one header line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     named = ["section"] if sections[0].name else []
@@ -125,9 +125,9 @@ def write_csv(sections: Sequence[Section], out: BinaryIO) -> None:
 
 
 def write_table(sections: Sequence[Section], out: BinaryIO, width: int | None) -> None:
-    """Aligned columns for people; of `width` characters, or as wide as they are for None.
+    """Write aligned columns for people, in `width` characters; unlimited if it is None.
 
-    Sections of the same columns stand under one header line.
+    Adjacent sections with the same columns share one header line.
     """
     lines: list[str] = []
     for columns, run in groupby(sections, key=lambda section: section.columns):
@@ -137,7 +137,7 @@ def write_table(sections: Sequence[Section], out: BinaryIO, width: int | None) -
 
 
 def _value(kind: Kind, cell: Cell) -> Cell:
-    """A cell for a machine."""
+    """Return a cell for a machine."""
     if kind is Kind.LSN and isinstance(cell, int):
         return lsn_text(cell)
     if isinstance(cell, str):
@@ -153,7 +153,7 @@ def _csv_cell(value: Cell) -> Cell:
 
 
 def time_text(time_ms: int) -> str:
-    """A time of the log in UTC; what no calendar holds, as it is."""
+    """Return a time of the log in UTC; a time outside of the calendar as a number."""
     try:
         moment = datetime.fromtimestamp(time_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -182,7 +182,7 @@ _TEXTS: dict[Kind, Callable[[Any], str]] = {
 def _run_lines(
     columns: tuple[Column, ...], sections: list[Section], width: int | None, *, first: bool
 ) -> list[str]:
-    """The lines of sections that have the same columns; `first` stands at the top."""
+    """Return the lines of sections with the same columns; `first` if they are at the top."""
     texts = [[_texts(columns, row) for row in section.rows] for section in sections]
     every = [[column.title for column in columns], *(row for rows in texts for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
@@ -212,7 +212,7 @@ def _texts(columns: tuple[Column, ...], row: Sequence[Cell]) -> list[str]:
 
 
 def _fit(columns: Sequence[Column], shown: list[int], widths: list[int], width: int) -> None:
-    """Leave out the least important columns, then cut the texts, until the rest fits."""
+    """Drop the least important columns, then narrow texts, until the rest fits."""
 
     def over() -> int:
         return sum(widths[i] + _GAP for i in shown) - _GAP - width
@@ -234,7 +234,7 @@ def _fit(columns: Sequence[Column], shown: list[int], widths: list[int], width: 
 def _wrapped(
     columns: tuple[Column, ...], shown: list[int], widths: list[int], cells: list[str]
 ) -> Iterator[list[str]]:
-    """The cells of each line of a row: more than one where a text goes on."""
+    """Yield the cells of each line of a row: more than one if a text wraps."""
     pieces = {
         i: wrap(cells[i], widths[i], break_on_hyphens=False)
         for i in shown

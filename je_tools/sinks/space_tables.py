@@ -1,4 +1,4 @@
-"""Where the space of an environment goes, as tables and as rows of JSON lines."""
+"""Space of an environment, by file, as tables and as rows of JSON lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from je_tools.utilization import Utilization
 
 
 def _of(kind: str, name: str) -> Any:
-    """The cell of a column that is about a file as it was counted."""
+    """Return a function for the cell of a field of a file's counted or recounted utilization."""
 
     def cell(each: FileSpace) -> Cell:
         used: Utilization | None = getattr(each, kind)
@@ -22,7 +22,7 @@ def _of(kind: str, name: str) -> Any:
 
 
 def _expired(each: FileSpace) -> Cell:
-    """What has expired, where the engine has noted what expires when."""
+    """Return the expired bytes; None if the engine has not recorded expirations."""
     if each.counted is None or each.pending_size is None:
         return None
     return each.counted.expired_size
@@ -54,7 +54,7 @@ _REASONS = (
     Column("reasons", "why it is there", Kind.TEXTS, cell=lambda each: [*each.reasons], wraps=True),
 )
 UNCOUNTED_LEAST = 1 << 16
-"""Fewer bytes that the engine has not counted are those behind its last checkpoint, as always."""
+"""Largest number of uncounted bytes not to report: some follow every log's last checkpoint."""
 
 _FACT = (Column("what", "space", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _CHOSEN = (
@@ -65,18 +65,18 @@ _CHOSEN = (
 
 
 def file_section(space: Space) -> Section:
-    """A row a file."""
+    """Return a table with a row for each file."""
     anew = _RECOUNTED if space.recounted_total is not None else ()
     return section_of("files", "", (*_FILE, *_COUNTED, *anew, *_REASONS), space.files)
 
 
 def deletable_section(chosen: Iterable[FileSpace]) -> Section:
-    """Reserved files that may be deleted."""
+    """Return a table of reserved files that may be deleted."""
     return section_of("deletable", "Reserved files that may be deleted", _CHOSEN, chosen)
 
 
 def space_sections(space: Space, chosen: Iterable[FileSpace]) -> list[Section]:
-    """Tables for people; those without rows are left out."""
+    """Return tables for people, without empty ones."""
     facts = [[name, value] for name, value in _facts(space)]
     tables = [file_section(space), deletable_section(chosen), Section("", "", _FACT, facts)]
     return [table for table in tables if table.rows]
@@ -121,7 +121,7 @@ def _limit(size: int) -> str:
 
 
 def space_row(space: Space) -> dict[str, Any]:
-    """What is said once of an environment, for JSON lines."""
+    """Return the totals of an environment, for JSON lines."""
     disk = space.disk
     return {
         "section": "space",

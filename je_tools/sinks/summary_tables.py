@@ -1,4 +1,4 @@
-"""The totals of a log as tables: which columns and rows each section of a summary has."""
+"""Totals of a log as tables: columns and rows of each section of a summary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from je_tools.summary import (
 from je_tools.transactions import Transaction, Transactions
 
 GROUPS = (Group.LN, Group.IN, Group.TXN, Group.CKPT)
-"""Groups that share no type; what is in none of them is summed up as `other`."""
+"""Groups that have no type in common; types in none of them are summed up as `other`."""
 
 _OTHER = "other"
 
@@ -44,7 +44,7 @@ _TYPE_COLUMNS = (
 
 
 def type_sections(summary: Summary) -> list[Section]:
-    """Entries by type, by group, the sizes of keys and values, and the total."""
+    """Return entries by type and by group, the sizes of keys and values, and the total."""
     types = summary.tally.types
     present = np.flatnonzero(types[:, COUNT]).tolist()
     rows = [_type_row(type_name(no), types[no], summary.size) for no in present]
@@ -113,7 +113,7 @@ _FILE_COLUMNS = (
 
 
 def file_section(summary: Summary) -> Section:
-    """Entries by file."""
+    """Return entries by file."""
     return Section("file", "Files", _FILE_COLUMNS, [_file_row(file) for file in summary.files])
 
 
@@ -144,7 +144,7 @@ _DATABASE_COLUMNS = (
 
 
 def database_section(summary: Summary) -> Section:
-    """Entries by database, the largest first; those of none last."""
+    """Return entries by database, the largest first; those without a database last."""
     known = [item for item in summary.databases.items() if item[0] is not NO_DATABASE]
     known.sort(key=lambda item: (-int(item[1][BYTES]), item[0] or 0))
     none = summary.databases.get(NO_DATABASE)
@@ -171,7 +171,7 @@ _VLSN_COLUMNS = (
 
 
 def vlsn_section(summary: Summary) -> Section:
-    """Replicated entries of each file, with the first and the last VLSN."""
+    """Return replicated entries of each file, with the first and the last VLSN."""
     return section_of("vlsn", "VLSNs", _VLSN_COLUMNS, summary.files)
 
 
@@ -196,7 +196,7 @@ _CHECKPOINT_COLUMNS = (
 
 
 def checkpoint_section(summary: Summary) -> Section:
-    """Checkpoint intervals; the last ends with the log."""
+    """Return checkpoint intervals; the last ends with the log."""
     columns = _CHECKPOINT_COLUMNS
     return section_of("checkpoint", "Checkpoint intervals", columns, summary.intervals)
 
@@ -205,7 +205,7 @@ _OUTCOME_COLUMNS = (Column("outcome", "TRANSACTIONS", Kind.TEXT), Column("count"
 
 
 def transaction_sections(transactions: Transactions, names: dict[int, str]) -> list[Section]:
-    """How many transactions ended how, those without an end, and the largest."""
+    """Return numbers of transactions by outcome, those without an end, and the largest."""
     without_end = transactions.without_end()
     counts = {"committed": transactions.committed, "aborted": transactions.aborted}
     for transaction in without_end:
@@ -221,7 +221,7 @@ def transaction_sections(transactions: Transactions, names: dict[int, str]) -> l
 
 
 def _transaction_columns(names: Mapping[int, str]) -> tuple[Column, ...]:
-    """The columns of transactions, whose databases have these names."""
+    """Return the columns of transactions, given the names of their databases."""
 
     def databases(transaction: Transaction) -> Cell:
         return [names.get(db_id, str(db_id)) for db_id in sorted(transaction.databases)]

@@ -1,8 +1,8 @@
-"""Columns as Arrow string arrays: what tables and CSV are put together from.
+"""Columns as Arrow string arrays, from which tables and CSV are built.
 
-Null in a column stays null in its text, so that an absent field can leave its place out.
-Arrow's functions are loaded where they are called: whoever writes Parquet needs none of them, and
-they take longer to load than all else of Arrow.
+Null in a column stays null in its text, so that an absent field can be left out.
+`pyarrow.compute` is imported inside the functions that use it: it takes longer to load than the
+rest of Arrow, and Parquet output does not need it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from je_tools.sinks.jsonl import entry_objects
 
 
 def string_array(offsets: Offsets, data: Bytes, valid: Mask | None = None) -> pa.StringArray:
-    """A string array over offsets int32 (n + 1,) and UTF-8 bytes; null where not `valid`."""
+    """Return a string array over int32 (n + 1,) offsets and UTF-8 bytes; null if not `valid`."""
     bits = None
     if valid is not None:
         bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
@@ -36,9 +36,9 @@ def string_array(offsets: Offsets, data: Bytes, valid: Mask | None = None) -> pa
 
 
 def number_array(values: npt.NDArray[Any], valid: Mask | None = None) -> pa.Array:
-    """Numbers as an Arrow array of their type, without a copy; null where not `valid`.
+    """Return numbers as an Arrow array of their type, without a copy; null if not `valid`.
 
-    By its buffers: `pa.array` looks for pandas at every call where that is not installed.
+    Built from buffers: if pandas is not installed, `pa.array` searches for it at every call.
     """
     bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     kind = pa.from_numpy_dtype(values.dtype)
@@ -46,38 +46,38 @@ def number_array(values: npt.NDArray[Any], valid: Mask | None = None) -> pa.Arra
 
 
 def bool_array(values: Mask) -> pa.BooleanArray:
-    """Booleans as an Arrow array."""
+    """Return booleans as an Arrow array."""
     bits = pa.py_buffer(np.packbits(values, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])
 
 
 def number_texts(values: Ints, valid: Mask | None = None) -> pa.StringArray:
-    """Decimal numbers."""
+    """Return decimal numbers."""
     import pyarrow.compute as pc
 
     return pc.cast(number_array(values, valid), pa.string())
 
 
 def lsn_texts(lsns: Ints, valid: Mask | None = None) -> pa.StringArray:
-    """LSNs as 0x…/0x…."""
+    """Return LSNs as 0x…/0x…."""
     return string_array(*spell_lsns(np.ascontiguousarray(lsns)), valid)
 
 
 def data_texts(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.StringArray:
-    """Keys or values: hexadecimal, or what the masking puts in their place; null stays null."""
+    """Return keys or values in hexadecimal or masked; null stays null."""
     if masking.mode is not DataMode.SHOW:
         return pa.array(masking.texts(data, starts, sizes), pa.string())
     return string_array(*gather_hex(data, starts, sizes), sizes >= 0)
 
 
 def entry_texts(table: EntryTable, masking: Masking) -> pa.StringArray:
-    """The payload of each entry as a JSON object."""
+    """Return the payload of each entry as a JSON object."""
     ends, texts = entry_objects(table, masking)
     return string_array(ends.astype(np.int32), texts)
 
 
 def choice_texts(codes: npt.NDArray[np.uint8], texts: Mapping[int, str]) -> pa.StringArray:
-    """The text of each code; every code that occurs must have one."""
+    """Return the text of each code; every code that occurs must have one."""
     numbers = sorted(texts)
     lookup = np.zeros(256, np.int8)
     lookup[numbers] = np.arange(len(numbers))
@@ -85,14 +85,14 @@ def choice_texts(codes: npt.NDArray[np.uint8], texts: Mapping[int, str]) -> pa.S
 
 
 def id_texts(ids: Ints, valid: Mask, texts: Mapping[int, str]) -> pa.StringArray:
-    """The text of each id, null where the id has none or is not valid."""
+    """Return the text of each id, null if the id has none or is not valid."""
     unique, _, choice = _native.distinct(ids)
     known = pa.array([texts.get(i) for i in unique.tolist()], pa.string())
     return known.take(number_array(choice.astype(np.int32), valid))
 
 
 def joined(*pieces: str | pa.StringArray) -> pa.StringArray:
-    """Pieces put together row by row; null where one of them is null."""
+    """Return pieces joined row by row; null if one of them is null."""
     import pyarrow.compute as pc
 
     return pc.binary_join_element_wise(*map(_scalar, pieces), "", null_handling="emit_null")
@@ -106,7 +106,7 @@ _literal = functools.lru_cache(maxsize=4096)(pa.scalar)
 
 
 def text_bytes(texts: pa.StringArray) -> pa.Buffer:
-    """All texts behind each other, without a copy."""
+    """Return all texts one after the other, without a copy."""
     _, offsets, data = texts.buffers()
     edges = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     if data is None:

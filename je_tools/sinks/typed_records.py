@@ -1,4 +1,4 @@
-"""Records of the engine's own databases as JSON objects, by what they mean."""
+"""Records of internal databases as JSON objects, decoded by meaning."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def typed_of(name: str | None, image_of: Callable[[Records, int], Image]) -> Typed | None:
-    """What makes objects of the records of a database; None where it has no typed records.
+    """Return the encoder for the records of a database; None if it has no typed records.
 
     Args:
-        name: of the database.
-        image_of: the log in which the entry of a record is.
+        name: name of the database.
+        image_of: function that returns the log with the entry of a record.
     """
     if name in _ENTRY_DATABASES:
         return lambda records: [
@@ -58,7 +58,7 @@ def _text(row: dict[str, Any]) -> str:
 
 
 def _of_bytes(name: str, records: Records, row: int) -> str | None:
-    """The object of a record that is all in its key and its data."""
+    """Return the object of a record that is complete in its key and data."""
     data = records.data[row]
     if data is None:
         return None
@@ -90,7 +90,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _of_entry(records: Records, row: int, image: Image) -> str | None:
-    """The object of a record whose fields are those of its entry."""
+    """Return the object of a record whose fields are those of its entry."""
     key = records.key[row] or b""
     entry = fetch_entry(image, int(records.lsn[row]))
     if entry is None or records.data[row] is None:

@@ -1,4 +1,4 @@
-"""Who holds the lock of an environment, and its undo journals, as tables and as rows."""
+"""Holders of an environment's lock, and its undo journals, as tables and as rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _STEPS = (
 
 
 def lock_sections(home: Path, holders: Sequence[Holder]) -> list[Section]:
-    """Tables for people: who has the environment open."""
+    """Return tables for people: the processes that have the environment open."""
     there = (home / FILE_NAME).exists()
     facts = [
         ["lock file", str(home / FILE_NAME) if there else "none, so nobody has it open"],
@@ -53,7 +53,7 @@ def lock_sections(home: Path, holders: Sequence[Holder]) -> list[Section]:
 
 
 def lock_rows(home: Path, holders: Sequence[Holder]) -> list[Section]:
-    """Rows for JSON lines: one of the lock, then one for each that holds it."""
+    """Return rows for JSON lines: one of the lock, then one for each holder."""
     modes = {each.mode for each in holders}
     row: list[Cell] = [
         str(home),
@@ -72,11 +72,11 @@ def _of(holders: Sequence[Holder], mode: Mode) -> str:
 
 
 def undo_sections(undos: Sequence[Undo], *, has_steps: bool = True) -> list[Section]:
-    """The journals, the newest first, and what it takes, or took, to put that back.
+    """Return the journals, the newest first, and the steps to put the newest back.
 
     Args:
         undos: the journals, the newest last.
-        has_steps: whether the steps are told.
+        has_steps: include the steps.
     """
     sections = [section_of("journals", "Undo journals", _JOURNALS, undos[::-1])]
     if has_steps and undos and undos[-1].steps:

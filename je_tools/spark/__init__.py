@@ -1,6 +1,6 @@
-"""Logs in Spark: `register(spark)`, then `spark.read.format("jelog").load(path)`.
+"""Spark data source for logs: `register(spark)`, then `spark.read.format("jelog").load(path)`.
 
-Nothing here is imported by the rest of je-tools, and pyspark only where Spark is.
+The rest of je-tools imports nothing from here, and pyspark is imported only where Spark runs.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""What Spark must be told before it gives filters to a source that is written in Python."""
+"""Setting that makes Spark pass filters to a data source written in Python."""
 
 
 def register(spark: Any) -> None:
-    """Make the format `jelog` known to a session, and have Spark push filters down to it.
+    """Register the format `jelog` with a session, and enable filter pushdown to it.
 
     Args:
         spark: a SparkSession of PySpark 4.1 or newer; its workers must be able to import je_tools.

@@ -1,4 +1,4 @@
-"""The columns of `dump`'s Parquet in the types that Spark has.
+"""Columns of `dump`'s Parquet output in Spark's types.
 
 Spark has no unsigned numbers and no dictionaries. Numbers of 8 and 32 bits become the next larger
 signed ones, as Spark itself reads them from Parquet. LSNs become int64 with the same bits: those
@@ -25,11 +25,11 @@ PAYLOAD_FIELDS = {
     "data_size": frozenset({"data"}),
     "data": frozenset({"data"}),
 }
-"""The fields of payloads that a column of every row is made of; other such columns need none."""
+"""Payload fields from which columns of every row are made; other such columns need none."""
 
 
 def spark_schema(versions: frozenset[int], columns: Sequence[str] | None = None) -> pa.Schema:
-    """What `entry_schema(versions)` is in Spark; of `columns` alone where they are named.
+    """Return `entry_schema(versions)` in Spark's types, limited to `columns` if these are given.
 
     Raises:
         UsageError: a log of these versions has no such column, or one is named twice.
@@ -46,7 +46,7 @@ def spark_schema(versions: frozenset[int], columns: Sequence[str] | None = None)
 
 
 def spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of `entry_batch` in the types of `spark_schema`, which has the same columns."""
+    """Convert a batch of `entry_batch` to the types of `spark_schema`, with the same columns."""
     arrays = [
         # Most of the structs are null in most batches.
         pa.nulls(len(batch), kind) if array.null_count == len(batch) else _cast(array, kind)
@@ -56,12 +56,12 @@ def spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def wanted_fields(columns: Iterable[str]) -> frozenset[str]:
-    """Fields that are decoded of each entry for these columns."""
+    """Return the payload fields that must be decoded for these columns."""
     return frozenset().union(*(PAYLOAD_FIELDS.get(name, frozenset()) for name in columns))
 
 
 def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    # Unsafe, since an LSN keeps its bits.
+    # An unsafe cast, because an LSN keeps its bits.
     return array if array.type == kind else array.cast(kind, safe=False)
 
 
@@ -72,6 +72,6 @@ def _spark_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _spark_type(field.type)) for field in kind])
     if pa.types.is_list(kind):
-        # Arrow's name of it differs, and Spark compares names.
+        # Arrow names the element differently, and Spark compares names.
         return pa.list_(pa.field("element", _spark_type(kind.value_type)))
     return _SIGNED.get(kind, kind)

@@ -1,8 +1,8 @@
-"""Conditions that Spark pushes down, turned into the selection that `dump` has.
+"""Pushdown: conditions of Spark turned into the selection of `dump`.
 
-A condition on what every header tells is answered here and for all; one on payloads narrows what
-is read, and Spark looks at it once more, since an entry that ends inside a field is told apart
-only when all of it is decoded. What neither is true of is left to Spark.
+A condition on header columns is decided here, completely. One on payloads narrows what is read, and
+Spark checks it again, because only a full decode shows that an entry ends inside a field. All other
+conditions are left to Spark.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NEVER_NULL = frozenset(
 
 VLSN_MIN = -(1 << 63)
 SIGNED_FILES = 1 << 31
-"""From this file number on LSNs are negative as int64."""
+"""First file number whose LSNs are negative as int64."""
 
 _COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": lambda value, other: value == other,
@@ -58,7 +58,7 @@ _COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class Condition(Struct, frozen=True):
-    """A column, an operator of SQL, and a value; of `in` a tuple of values."""
+    """A column, an SQL operator and a value; for `in` a tuple of values."""
 
     column: str
     operator: str
@@ -66,11 +66,11 @@ class Condition(Struct, frozen=True):
     negated: bool = False
 
     def holds(self, value: Any) -> bool:
-        """Whether it does of a value that is not null."""
+        """Return True if the condition holds for a value that is not null."""
         return _COMPARED[self.operator](value, self.value) is not self.negated
 
     def compares(self, *kinds: type) -> bool:
-        """Whether the value, and each of several, is of a kind and not null."""
+        """Return True if every value of the condition is of one of these types, and not null."""
         if self.operator in ("is null", "is not null"):
             return True
         values = self.value if self.operator == "in" else (self.value,)
@@ -78,12 +78,12 @@ class Condition(Struct, frozen=True):
 
 
 class Narrowed(Struct, frozen=True):
-    """What is left to read.
+    """Part of a log that is left to read.
 
     Attributes:
-        selection: which entries, but for names of databases.
-        files: what the number and the version of a file must be.
-        db_names: of these all must be one of a database's; each a set of names as they are shown.
+        selection: entries to read, without conditions on names of databases.
+        files: conditions on the number and the version of a file.
+        db_names: sets of names as they are shown; the name of a database must be in all of them.
     """
 
     selection: Selection
@@ -91,14 +91,14 @@ class Narrowed(Struct, frozen=True):
     db_names: tuple[frozenset[str], ...] = ()
 
     def has(self, file: LogFile) -> bool:
-        """Whether anything in a file can be wanted."""
+        """Return True if a file may hold wanted entries."""
         told = {"file_no": file.file_no, "version": file.version}
         if not all(condition.holds(told[condition.column]) for condition in self.files):
             return False
         return self.selection.file_is_wanted(file.file_no)
 
     def resolved(self, names: Mapping[int, str]) -> Selection:
-        """The selection with the databases that have the wanted names."""
+        """Return the selection with the ids of the databases that have the wanted names."""
         selection = self.selection
         for wanted in self.db_names:
             ids = (id_ for id_, name in names.items() if clean_text(name) in wanted)
@@ -107,18 +107,18 @@ class Narrowed(Struct, frozen=True):
 
 
 class Pushdown(Struct, frozen=True):
-    """What decides which conditions can be pushed.
+    """Facts that decide which conditions can be pushed.
 
     Attributes:
-        signed_lsns: some LSNs of the log are negative as int64, so that their order is another.
-        mode: what is shown of keys, which is what Spark compares.
+        signed_lsns: True if some LSNs of the log are negative as int64, and so sort differently.
+        mode: form in which keys are shown, which is what Spark compares.
     """
 
     signed_lsns: bool
     mode: DataMode
 
     def push(self, narrowed: Narrowed, condition: Condition) -> tuple[Narrowed, bool]:
-        """Narrow what is read by a condition; and whether Spark need not look at it again."""
+        """Narrow the read by a condition; also return True if Spark need not check it again."""
         column = condition.column
         if condition.operator == "is not null" and column in NEVER_NULL and not condition.negated:
             return narrowed, True
@@ -149,7 +149,7 @@ class Pushdown(Struct, frozen=True):
         if condition.column == "db_name" and condition.compares(str):
             return replace(narrowed, db_names=(*narrowed.db_names, frozenset(values)))
         is_key = condition.column == "key" and self.mode is DataMode.SHOW
-        # Of several keys one must be found, so that those of an option cannot be told apart.
+        # An entry passes with any key of a selection, so these cannot be combined with an option's.
         if is_key and values and not selection.keys and condition.compares(bytes, bytearray):
             keys = tuple(KeyPattern(bytes(value), whole=True) for value in values)
             return _with(narrowed, keys=keys)
@@ -161,12 +161,12 @@ def _with(narrowed: Narrowed, **changes: Any) -> Narrowed:
 
 
 def _both(one: frozenset[Any] | None, other: Iterable[Any]) -> frozenset[Any]:
-    """What is in both; None is everything."""
+    """Intersect two sets; None stands for everything."""
     return frozenset(other) if one is None else one & frozenset(other)
 
 
 def _equal_to(condition: Condition) -> tuple[Any, ...] | None:
-    """The values of which one must be equal; None where it is another condition."""
+    """Return the values of which one must be equal, or None for any other condition."""
     if condition.operator == "in":
         return tuple(value for value in condition.value if value is not None)
     is_equal = condition.operator in ("=", "<=>") and condition.value is not None
@@ -183,7 +183,7 @@ def _replicated(narrowed: Narrowed, condition: Condition) -> tuple[Narrowed, boo
 
 
 def _vlsn(narrowed: Narrowed, condition: Condition) -> tuple[Narrowed, bool]:
-    """Only entries that have one pass a comparison."""
+    """Narrow by a condition on the VLSN; an entry without one fails every comparison."""
     if condition.operator == "is not null" and not condition.negated:
         return _bound(narrowed, "from_vlsn", max, VLSN_MIN), True
     if condition.negated:
@@ -194,7 +194,7 @@ def _vlsn(narrowed: Narrowed, condition: Condition) -> tuple[Narrowed, bool]:
 def _bounded(
     narrowed: Narrowed, condition: Condition, low: str, high: str
 ) -> tuple[Narrowed, bool]:
-    """Bounds of a number that a condition sets; and whether they are all that it says."""
+    """Narrow by the bounds that a condition sets; also return True if they cover all of it."""
     values = _equal_to(condition)
     if values is not None and all(type(value) is int for value in values):
         if not values:
@@ -217,5 +217,5 @@ def _bound(
 
 
 def has_signed_lsns(files: Iterable[LogFile]) -> bool:
-    """Whether LSNs of some of these files are negative as int64."""
+    """Return True if some LSNs of these files are negative as int64."""
     return any(file.file_no >= SIGNED_FILES for file in files)

@@ -1,4 +1,4 @@
-"""The options of the format `jelog`, from texts to what they mean."""
+"""Options of the format `jelog`, and their parsing."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ OPTIONS: Mapping[str, str] = {
     "ignore_checksum": "`true`: entries are not summed.",
     "pushdown": "`true`: conditions of the query select too. Of a DataFrame that is used once.",
 }
-"""Every option, and what it does."""
+"""Every option, and its description."""
 
 
 class Options(Struct, frozen=True):
-    """What a read is asked for.
+    """Parsed options of a read.
 
     Attributes:
-        paths: absolute, of an environment's directory or of log files.
-        selection: which entries, but for databases and times.
-        databases: names and ids of those whose entries are wanted; empty for all.
-        columns: names of those that are wanted, in their order; None for all.
-        mode: what is shown of keys and values.
-        check: sum every entry.
-        pushdown: take conditions of the query.
+        paths: absolute paths of an environment's directory or of log files.
+        selection: entries to read; databases and times are resolved later.
+        databases: names and ids of the wanted databases; empty for all.
+        columns: names of the wanted columns, in order; None for all.
+        mode: form in which keys and values are shown.
+        check: True to verify the checksum of every entry.
+        pushdown: True to take conditions of the query.
     """
 
     paths: tuple[Path, ...]
@@ -67,10 +67,10 @@ class Options(Struct, frozen=True):
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Options as Spark gives them, their names in any case.
+    """Parse options as Spark gives them; names may be in any case.
 
     Raises:
-        UsageError: an option that there is not, or a value that means nothing.
+        UsageError: an option does not exist, or its value is not valid.
     """
     texts = _Texts({name.lower(): text for name, text in given.items()})
     types = texts.listed("type", str)
@@ -100,7 +100,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
 
 @contextmanager
 def as_option(name: str) -> Iterator[None]:
-    """What a command would complain of, as a complaint about an option of this name."""
+    """Convert a usage error of a command into one about the option of this name."""
     try:
         yield
     except UsageError as error:
@@ -109,7 +109,7 @@ def as_option(name: str) -> Iterator[None]:
 
 
 class _Texts:
-    """The texts of options, each of which there is."""
+    """Texts of options; an unknown option is refused."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
@@ -118,7 +118,7 @@ class _Texts:
             raise UsageError(_unknown_option(unknown[0]))
 
     def checked(self, name: str, parse: Callable[[], T]) -> T:
-        """What `parse` gives, where it can make anything of the text."""
+        """Return the result of `parse`, or raise a UsageError if the text is not valid."""
         try:
             with as_option(name):
                 return parse()
@@ -126,16 +126,16 @@ class _Texts:
             raise UsageError(f"option {name}: {self.texts[name]!r} means nothing here") from None
 
     def parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """The value of an option; None where it is not given."""
+        """Return the value of an option, or None if it is not given."""
         text = self.texts.get(name)
         return None if text is None else self.checked(name, lambda: parse(text))
 
     def flag(self, name: str) -> bool:
-        """Whether an option is true."""
+        """Return True if an option is true."""
         return self.parsed(name, _flag) or False
 
     def listed(self, name: str, parse: Callable[[str], T]) -> tuple[T, ...]:
-        """The values of an option: between commas, or as JSON has lists."""
+        """Return the values of an option: separated by commas, or as a JSON list."""
         values = self.parsed(name, _list)
         if values is None:
             return ()
@@ -192,7 +192,7 @@ def _local(name: str) -> Path:
         name = unquote(urlsplit(name).path)
     elif _URL.match(name):
         raise UsageError(f"{name}: logs are read from file systems that are mounted, not by a URL")
-    # A worker's directory is not that of the driver.
+    # The working directory of a worker is not that of the driver.
     return Path(name).absolute()
 
 

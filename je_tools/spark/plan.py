@@ -1,4 +1,4 @@
-"""What each task of a read is told: some files or pieces of files, and what to make of them."""
+"""Tasks of a read: files or pieces of files, and how to read them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from je_tools.spark.filters import Condition, Narrowed, Pushdown, has_signed_lsn
 from je_tools.spark.options import Options, as_option
 
 TASK_SIZE = 64 << 20
-"""Bytes of log that a task reads: files that follow each other, or one, or a piece of one."""
+"""Bytes of log that a task reads: consecutive files, one file, or a piece of one."""
 
 CUT_FROM = 256 << 20
-"""A file of more bytes is cut into pieces."""
+"""Size in bytes above which a file is cut into pieces."""
 
 
 class Task(Struct, frozen=True):
-    """What one task reads, and how; it pickles.
+    """Input of one task; it pickles.
 
     Attributes:
-        pieces: of files, in log order.
-        selection: which entries.
-        names: of databases, by id; empty where no column has them.
-        masking: what becomes of keys and values; the same in every task.
-        columns: names of the columns, in their order.
-        versions: log versions of the whole log, which the types of columns follow from.
-        check: sum every entry.
+        pieces: pieces of files, in log order.
+        selection: entries to read.
+        names: names of databases by id; empty if no column has them.
+        masking: masking of keys and values, the same in every task.
+        columns: names of the columns, in order.
+        versions: log versions of the whole log, which determine the types of columns.
+        check: True to verify the checksum of every entry.
     """
 
     pieces: tuple[Piece, ...]
@@ -48,7 +48,7 @@ class Task(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes to be read."""
+        """Number of bytes to read."""
         return sum(_size(piece) for piece in self.pieces)
 
 
@@ -56,10 +56,10 @@ class Planner:
     """A read of one log, from its options to its tasks.
 
     Attributes:
-        options: what is asked for.
-        masking: what becomes of keys and values.
+        options: options of the read.
+        masking: masking of keys and values.
         environment: the log as it is now.
-        narrowed: which entries; conditions that are pushed narrow it.
+        narrowed: entries to read; pushed conditions narrow it.
     """
 
     def __init__(self, options: Options, masking: Masking) -> None:
@@ -75,11 +75,11 @@ class Planner:
 
     @property
     def schema(self) -> Any:
-        """The Arrow schema of what is read."""
+        """Arrow schema of the read."""
         return spark_schema(self.versions, self.options.columns)
 
     def push(self, conditions: Iterable[Condition]) -> list[bool]:
-        """Narrow what is read; for each condition whether that is all of it."""
+        """Narrow the read; return for each condition True if Spark need not check it again."""
         pushdown = Pushdown(has_signed_lsns(self.environment.files), self.options.mode)
         done = []
         for condition in conditions:
@@ -88,13 +88,13 @@ class Planner:
         return done
 
     def tasks(self) -> list[Task]:
-        """Tasks that together give every selected entry once.
+        """Return tasks that together yield every selected entry once.
 
-        Names and times are what the whole log tells, so where they are asked for it is read
-        here; else only files are opened, and large ones are walked through.
+        Names and times take the whole log, so it is read here if they are needed. Otherwise files
+        are only opened, and large ones walked through.
 
         Raises:
-            UsageError: a database that the log does not know.
+            UsageError: a wanted database is not in the log.
             StoppedError: a file shrank, vanished or was replaced meanwhile.
             InputError: a file cannot be read.
         """
@@ -120,7 +120,7 @@ class Planner:
         ]
 
     def _resolved(self, shows_names: bool) -> tuple[Selection, Mapping[int, str]]:
-        """The selection with its databases and times, and names that are shown."""
+        """Return the selection with databases and times resolved, and the names to show."""
         selection, wanted = self.narrowed.selection, self.options.databases
         by_name = bool(wanted or self.narrowed.db_names)
         if not (shows_names or by_name or selection.needs_times):
@@ -151,7 +151,7 @@ def _pieces(files: Iterable[LogFile], scanner: Scanner, selection: Selection) ->
 
 
 def _is_wanted(piece: Piece, selection: Selection) -> bool:
-    """Whether any LSN of a piece can pass."""
+    """Return True if any LSN of a piece can be selected."""
     file_no = piece.file.file_no
     first = lsn_of(file_no, piece.place.at)
     last = lsn_of(file_no, (piece.file.size if piece.stop is None else piece.stop) - 1)

@@ -1,4 +1,4 @@
-"""What a task does: entries of its files as Arrow batches, in the types that Spark has."""
+"""Execution of a task: entries of its files as Arrow batches, in Spark's types."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from je_tools.spark.plan import Task
 
 
 def read_task(task: Task) -> Iterator[pa.RecordBatch]:
-    """The entries of a task in log order, in batches of some megabytes of log at most.
+    """Yield the entries of a task in log order, in batches of some megabytes of log at most.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced since the task was planned.
         InputError: a file cannot be read, or a batch of keys and values is too long for Arrow.
     """
-    scanner = Scanner(check=task.check, threads=1)
     scanner = Scanner(check=task.check, threads=1)
     encode = partial(
         entry_batch,
@@ -44,11 +43,11 @@ def read_task(task: Task) -> Iterator[pa.RecordBatch]:
 
 
 class _Builder(Struct, frozen=True):
-    """Decodes of entries what some columns are made of.
+    """Decoder of the fields from which some columns are made.
 
     Attributes:
-        fields: of the payloads of all entries; None for every field.
-        families: whose entries are decoded as a whole.
+        fields: payload fields to decode in all entries; None for every field.
+        families: families whose entries are decoded as a whole.
     """
 
     fields: frozenset[str] | None
@@ -56,7 +55,7 @@ class _Builder(Struct, frozen=True):
 
     @classmethod
     def of(cls, columns: tuple[str, ...]) -> _Builder:
-        """What these columns need."""
+        """Build the decoder that these columns need."""
         fields = None if UNDECODABLE in columns else wanted_fields(columns)
         return cls(fields, frozenset(family for family in Family if family.value in columns))
 
@@ -64,6 +63,6 @@ class _Builder(Struct, frozen=True):
         nos = (each.no for each in ENTRY_TYPES.values() if each.family in self.families)
         whole = mask_of(nos)[rows.type]
         if self.fields:
-            # Whether an id of a damaged entry counts shows only when all of it is decoded.
+            # Only a full decode shows whether an id of a damaged entry counts.
             whole |= ~rows.good
         return build_table(rows, wanted=self.fields, whole=whole)

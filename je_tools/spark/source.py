@@ -1,4 +1,4 @@
-"""The format `jelog` as Spark sees it: thin classes over `plan` and `reading`."""
+"""Data source `jelog` for Spark: thin classes over `plan` and `reading`."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class JelogSource(ds.DataSource):
     def __init__(self, options: Any) -> None:
         super().__init__(options)
         self._asked = parse_options(dict(options))
-        # Made where `load` is called, so that salted hashes of one DataFrame can be joined.
+        # Created when `load` is called, so that salted hashes of one DataFrame can be joined.
         self._masking = Masking(self._asked.mode)
 
     @classmethod
     def name(cls) -> str:
-        """What `spark.read.format` takes."""
+        """Return the name for `spark.read.format`."""
         return "jelog"
 
     def schema(self) -> Any:
-        """The columns of the log as it is now, a StructType; only file headers are read."""
+        """Return the columns of the log as it is now, a StructType; only file headers are read."""
         schema = Planner(self._asked, self._masking).schema
         return StructType([StructField(f.name, from_arrow_type(f.type)) for f in schema])
 
     def reader(self, schema: Any) -> JelogReader:
-        """What plans and reads; `schema` as `schema()` or the user gave it."""
+        """Return the reader for a schema, which is that of `schema()` or the user's."""
         asked = replace(self._asked, columns=tuple(schema.fieldNames()))
         planner = Planner(asked, self._masking)
         given = {field.name: field.dataType for field in schema}
@@ -74,15 +74,15 @@ class JelogReader(ds.DataSourceReader):
         self.planner = planner
 
     def __getstate__(self) -> dict[str, Any]:
-        # Partitions have all that a task is told.
+        # Partitions hold everything that a task needs.
         return {}
 
     def partitions(self) -> Sequence[Any]:
-        """One for each task; one without a task where nothing can match."""
+        """Return a partition for each task; if nothing can match, Spark adds one without a task."""
         return [ds.InputPartition(task) for task in self.planner.tasks()]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Entries of a partition."""
+        """Return the entries of a partition."""
         task: Task | None = partition.value
         return iter(()) if task is None else read_task(task)
 
@@ -90,14 +90,14 @@ class JelogReader(ds.DataSourceReader):
 class PushingReader(JelogReader):
     """A read that takes the conditions of a query.
 
-    Spark keeps what the last query pushed for all that is made of one `load`, and so would leave
-    rows out of the next query, or of the other side of a join: hence a class of its own, by choice.
+    Spark keeps the conditions that the last query pushed, for everything made from one `load`. The
+    next query, or the other side of a join, would lack rows. So this class is used only by choice.
 
     Source: PythonScanBuilder.pushFilters, PythonDataSourceV2.setReadInfo, Spark 4.3.0.
     """
 
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Take the filters that narrow what is read; gives those that Spark must look at."""
+        """Take the filters that narrow the read; yield those that Spark must check."""
         for pushed in filters:
             condition = as_condition(pushed)
             if condition is None or not self.planner.push([condition])[0]:
@@ -105,7 +105,7 @@ class PushingReader(JelogReader):
 
 
 def as_condition(pushed: Any) -> Condition | None:
-    """A filter of Spark as a condition on a column; None where it is one on part of a column."""
+    """Return a Spark filter as a condition on a column, or None if it cannot be one."""
     negated = isinstance(pushed, ds.Not)
     inner = pushed.child if negated else pushed
     operator = _OPERATORS.get(type(inner))

@@ -1,1 +1,1 @@
-"""B-trees checked against the log that they are in."""
+"""The check of B-trees against the log that holds them."""

@@ -1,7 +1,7 @@
-"""Whether the B-trees of a log hold together: every node, every slot, every record that one names.
+"""The check of the B-trees of a log: every node, every slot, and every record that a slot names.
 
 The trees are those that recovery would leave. Each is read from its root down, its bottom nodes
-in threads; what is wrong is told place by place, and reading goes on behind it.
+in threads. Each problem is reported with its place, and reading goes on after it.
 
 Source: je-log.md "Nodes"; BtreeVerifier, JE 25.3.17.
 """
@@ -32,13 +32,13 @@ from je_tools.treecheck.problems import Problem, Problems
 from je_tools.treecheck.record_problems import Expected, noted_nodes, record_problems
 
 _IDENTIFIERS_SINCE = 15
-"""Initial log version from which on a BIN's identifier key is always that of a slot."""
+"""Initial log version from which a BIN's identifier key is always the key of one of its slots."""
 
 _CHANGES_AT_ONCE = 1 << 14
 
 
 class _Named(Struct, frozen=True):
-    """Unread nodes, and which slot of its parent names each; -1 for a root."""
+    """Unread nodes, and the number of the slot that names each in its parent; -1 for a root."""
 
     children: Children
     slot: Ints
@@ -48,7 +48,11 @@ class _Named(Struct, frozen=True):
 
 
 class _Ids(Struct):
-    """Ids of nodes and where these are named, one row a node."""
+    """Ids and places of nodes.
+
+    Attributes:
+        rows: int64 (n, 5); node id, LSN, LSN and slot number of the parent, database id.
+    """
 
     rows: list[Ints] = field(default_factory=list)
 
@@ -67,14 +71,14 @@ class _Ids(Struct):
 def check_trees(
     snapshot: Snapshot, notes: CleanerNotes, prints: Fingerprints | None = None
 ) -> Iterator[tuple[Database, Problems]]:
-    """What is wrong with each database's tree, the engine's own included.
+    """Yield the problems of each database's tree, internal databases included.
 
-    Ids of nodes are compared at the end, and told with the databases again.
+    Node ids are compared at the end; a database with problems of these is yielded again.
 
     Args:
         snapshot: the log.
-        notes: what the cleaner has noted.
-        prints: of records that a scan has found right, and that are not looked at again.
+        notes: cleaner metadata.
+        prints: fingerprints of records that a scan found good; these are not read again.
     """
     ids = _Ids()
     rules = _rules(snapshot)
@@ -112,7 +116,7 @@ class _Check:
         self.tree: Tree = snapshot.tree(database)
         self._read = Known()
         family = _family(database)
-        # The checks know records of that family; duplicates of old have trees of their own.
+        # Slot checks know only LNs of this family, and old duplicates are in separate trees.
         is_known = family is Family.LN and not self.tree.old_duplicates
         overlay = snapshot.overlay(database.db_id)
         self.expected = Expected(
@@ -120,7 +124,7 @@ class _Check:
         )
 
     def problems(self) -> Problems:
-        """All of them, in the order of keys."""
+        """Return all problems of the tree, in key order."""
         found = Problems()
         counts: Counter[str] = Counter()
         if self.tree.root_lsn != NULL_LSN:
@@ -133,17 +137,17 @@ class _Check:
         return found
 
     def _below(self, parents: _Named, found: Problems, counts: Counter[str]) -> Iterator[_Named]:
-        """Check upper nodes, and give the bottom nodes unread, some at a time."""
+        """Check upper nodes, and yield the bottom nodes unread, in batches."""
         part, problems = self._nodes(parents)
         found.take(problems, counts)
         self.ids.take(part)
-        # In a damaged tree there may be more ways than anybody can go.
+        # Descend from each node once: a damaged tree may have exponentially many paths.
         again = part.nodes.good.copy()
         again[again] = ~self._read.first_times(part.nodes.lsn[again])
         nodes = part.nodes.without(again)
         children = self.tree.children_of(replace(part.leaves, nodes=nodes))
         slot = np.arange(len(children)) - nodes.first[nodes.slot_node]
-        # That a slot names nothing has been said.
+        # A slot without an LSN is already reported.
         named = _Named(children, slot).take(np.flatnonzero(children.lsn != NULL_LSN))
         size = at_once_below(nodes, BINS_AT_ONCE)
         for first in range(0, len(named.children), size):
@@ -165,7 +169,7 @@ class _Check:
         return part, problems
 
     def _changes(self) -> Problems:
-        """Records that undo and redo bring back, and that cannot be had."""
+        """Return problems of records that undo or redo restores but that cannot be read."""
         problems = Problems()
         reading = Reading(self.tree, self.expected.overlay, with_data=True, now_ms=None)
         for first in range(0, len(self.expected.overlay), _CHANGES_AT_ONCE):
@@ -191,7 +195,7 @@ def _of_change(lacking: Lacking, row: int) -> Problem:
 
 
 def _family(database: Database) -> Family:
-    """What the records of a database are."""
+    """Return the family of the entries that hold a database's records."""
     if database.db_id == ID_DB:
         return Family.MAP_LN
     if database.db_id == NAME_DB:
@@ -200,7 +204,11 @@ def _family(database: Database) -> Family:
 
 
 def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, Problems]]:
-    """By database: ids that several nodes have, or that the last checkpoint does not know yet."""
+    """Yield problems of node ids, by database.
+
+    They are ids that several nodes have, and ids above the last one of the checkpoint on nodes that
+    were logged before it ended.
+    """
     rows = np.concatenate([np.empty((0, 5), np.int64), *ids.rows])
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
     again = np.flatnonzero(np.diff(rows[:, 0]) == 0) + 1

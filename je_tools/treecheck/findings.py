@@ -1,4 +1,4 @@
-"""What `verify --tree` says: the B-trees of a log, and what its engine has noted of them."""
+"""Findings of `verify --tree`: problems of the B-trees of a log and of its file summaries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from je_tools.treecheck.utilization import wrong_totals
 
 
 class Trees(Struct, frozen=True):
-    """What the check of trees begins with: an environment, and what its cleaner has noted."""
+    """The input of the tree check: a snapshot, and the cleaner metadata in it."""
 
     snapshot: Snapshot
     notes: CleanerNotes
@@ -33,16 +33,16 @@ class Trees(Struct, frozen=True):
 def open_trees(
     environment: Environment, scanner: Scanner, now_ms: int, to_lsn: int | None = None
 ) -> Trees:
-    """Read what `tree_findings` begins with.
+    """Read the input of `tree_findings`.
 
     Args:
         environment: a whole directory.
-        scanner: how it is read.
-        now_ms: what has expired by then may be gone.
-        to_lsn: take the log to end with the entry there.
+        scanner: settings for reading it.
+        now_ms: records that expired before this time may be gone.
+        to_lsn: end the log with the entry at this LSN.
 
     Raises:
-        InputError: there is no root, so that there are no trees.
+        InputError: the log has no root, and so no trees.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     snapshot = take_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
@@ -58,14 +58,14 @@ def tree_findings(
     utilization: bool = False,
     prints: Fingerprints | None = None,
 ) -> Iterator[Finding]:
-    """What is wrong with the B-trees of a log.
+    """Yield the findings of the B-trees of a log.
 
     Args:
         environment: a whole directory.
-        scanner: how it is read.
-        opened: gives what `open_trees` gives, or raises what that raises.
-        utilization: also compare totals of files with a count.
-        prints: of records that a scan has found right, and that are not looked at again.
+        scanner: settings for reading it.
+        opened: returns the result of `open_trees`, or raises its errors.
+        utilization: True to compare the totals in file summaries with a count too.
+        prints: fingerprints of records that a scan found good; these are not read again.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -91,7 +91,7 @@ def _of_snapshot(
     yield from _of_names(snapshot)
     for database, problems in check_trees(snapshot, notes, prints):
         if snapshot.image.is_torn:
-            # What looks like damage is none.
+            # A page could not be read: if a file has changed, stop: its damage is only apparent.
             snapshot.check_files()
         yield from _of_problems(snapshot, database, problems)
 
@@ -106,7 +106,7 @@ def _made(environment: Environment, code: str, lsn: int = NULL_LSN, **more: Any)
 
 
 def shown_name(database: Database) -> str:
-    """A database's name, or its id where it has none."""
+    """Return the name of a database, or its id if it has none."""
     return f"id:{database.db_id}" if database.name is None else printable(database.name)
 
 
@@ -139,7 +139,7 @@ def _of_problem(snapshot: Snapshot, database: Database, problem: Problem) -> Fin
 
 
 def _of_names(snapshot: Snapshot) -> Iterator[Finding]:
-    """Names of databases that have no descriptor."""
+    """Yield findings for names without a descriptor, at most LISTED."""
     severity = Severity.WARNING if snapshot.was_crashed else Severity.ERROR
     names = snapshot.databases[NAME_DB]
     told = 0

@@ -1,4 +1,4 @@
-"""What the engine's cleaner has noted of a log: obsolete entries, files that are to go.
+"""Cleaner metadata: entries noted as obsolete, files reserved for deletion, file summaries.
 
 Source: je-log.md "Records"; UtilizationProfile.getObsoleteDetailSorted, FileProtector, JE 18.3.12.
 """
@@ -21,8 +21,8 @@ class Summary(Struct, frozen=True):
     """The newest summary of a file.
 
     Attributes:
-        lsn: of its entry.
-        counts: what it says.
+        lsn: LSN of its entry.
+        counts: its totals.
     """
 
     lsn: int
@@ -30,12 +30,12 @@ class Summary(Struct, frozen=True):
 
 
 class CleanerNotes(Struct, frozen=True):
-    """What the cleaner has noted.
+    """Cleaner metadata of a log.
 
     Attributes:
-        obsolete: int64 LSNs, ascending: entries that nothing needs.
-        reserved: numbers of files that wait for their deletion.
-        summaries: by file number.
+        obsolete: int64, ascending; LSNs of obsolete entries.
+        reserved: numbers of files that wait for deletion.
+        summaries: newest summary of each file, by file number.
     """
 
     obsolete: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -43,10 +43,10 @@ class CleanerNotes(Struct, frozen=True):
     summaries: dict[int, Summary] = field(default_factory=dict)
 
     def is_obsolete(self, lsns: Ints) -> Mask:
-        """Which LSNs are noted as obsolete."""
+        """Return a mask of the LSNs that are noted as obsolete."""
         if not len(self.obsolete):
             return np.zeros(len(lsns), np.bool_)
-        # Needles that ascend are found several times faster.
+        # Searching for ascending values is several times faster.
         order = np.argsort(lsns)
         needles = lsns[order]
         at = np.minimum(np.searchsorted(self.obsolete, needles), len(self.obsolete) - 1)
@@ -55,12 +55,12 @@ class CleanerNotes(Struct, frozen=True):
         return noted
 
     def is_reserved(self, lsns: Ints) -> Mask:
-        """Which LSNs lie in files that wait for their deletion."""
+        """Return a mask of the LSNs in files that wait for deletion."""
         return np.isin(lsns >> 32 & 0xFFFFFFFF, list(self.reserved))
 
 
 def cleaner_notes(snapshot: Snapshot) -> CleanerNotes:
-    """What the records of the cleaner's databases say; those that cannot be read say nothing."""
+    """Read the cleaner metadata from its databases; records that cannot be read are left out."""
     stored = stored_summaries(snapshot)
     newest = {file_no: Summary(lsn, counts) for file_no, lsn, counts in stored.newest()}
     obsolete = np.sort(stored.summaries.obsolete, kind="stable")
@@ -68,7 +68,7 @@ def cleaner_notes(snapshot: Snapshot) -> CleanerNotes:
 
 
 def _reserved(snapshot: Snapshot) -> Iterator[int]:
-    """Numbers of reserved files, which are the keys of their records."""
+    """Yield the numbers of reserved files, which are the keys of their records."""
     for key, _ in record_places(snapshot, RESERVED_FILES_DB):
         try:
             yield TupleReader(key).i64()

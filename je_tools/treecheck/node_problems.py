@@ -1,4 +1,4 @@
-"""What is wrong with nodes of a B-tree by themselves, and against their parents.
+"""Problems of B-tree nodes: contradictions within a node, and between a node and its parent.
 
 Source: je-log.md "Nodes"; BtreeVerifier, JE 25.3.17.
 """
@@ -31,7 +31,7 @@ from je_tools.formats.je.nodes import (
 from je_tools.treecheck.problems import Problem, Problems
 
 MAIN_LEVELS, ID_DB_LEVELS = 0x10000, 0x20000
-"""What is added to levels: in the tree of the databases' descriptors another number."""
+"""Bits added to levels: the second in the tree of database descriptors, the first in all others."""
 
 _ONLY_IN_BINS = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED | SLOT_NO_DATA | TOMBSTONE
 
@@ -54,11 +54,11 @@ _FOUND = {
 
 
 class Rules(Struct, frozen=True):
-    """What is asked of the nodes of one tree.
+    """Rules for the nodes of the trees of a log.
 
     Attributes:
-        was_crashed: the log was not closed; a crash can leave slots outside of a node's range.
-        has_identifiers: the key that a BIN is found by is that of one of its slots.
+        was_crashed: True if the log was not closed; a crash can leave slots outside a node's range.
+        has_identifiers: True if the identifier key of a BIN is always the key of one of its slots.
     """
 
     was_crashed: bool
@@ -69,11 +69,11 @@ class Part(Struct, frozen=True):
     """Some nodes of one level.
 
     Attributes:
-        tree: that they are of.
-        leaves: what was read; of upper nodes as well.
-        slot: int64; of each node the slot of its parent, -1 for a root.
-        descents: slots whose key is not greater than that of the slot before.
-        outside: slots whose key their node should not hold.
+        tree: tree of the nodes.
+        leaves: the nodes as read, BINs or upper nodes.
+        slot: int64; number of the slot that names each node in its parent, -1 for a root.
+        descents: bool; slots whose key is not greater than that of the slot before.
+        outside: bool; slots whose key is outside the range of their node.
     """
 
     tree: Tree
@@ -89,21 +89,21 @@ class Part(Struct, frozen=True):
 
     @property
     def children(self) -> Children:
-        """What the nodes are by their parents' slots."""
+        """The nodes as described by their parents' slots."""
         return self.leaves.children
 
     @property
     def is_upper(self) -> bool:
-        """Whether they are no BINs."""
+        """True if the nodes are not BINs."""
         return self.children.level > 1
 
     def slot_no(self, row: int) -> tuple[int, int]:
-        """The node of a slot, and which of its slots that is."""
+        """Return the node of a slot, and the number of the slot in it."""
         node = int(np.searchsorted(self.nodes.first, row, side="right")) - 1
         return node, row - int(self.nodes.first[node])
 
     def of_node(self, code: str, row: int, expected: str, found: str, *, loses: bool) -> Problem:
-        """A problem of a node, named by its parent's slot."""
+        """Return a problem of a node, placed by its parent's slot."""
         return Problem(
             code,
             self.tree.db_id,
@@ -118,7 +118,7 @@ class Part(Struct, frozen=True):
         )
 
     def of_slot(self, code: str, row: int, expected: str, found: str, *, loses: bool) -> Problem:
-        """A problem of a slot, named by its node."""
+        """Return a problem of a slot, placed by its node."""
         node, slot = self.slot_no(row)
         key = self.nodes.slots.key[row]
         lsn = int(self.nodes.lsn[node])
@@ -128,7 +128,7 @@ class Part(Struct, frozen=True):
 
 
 def part_of(tree: Tree, leaves: Leaves, slot: Ints) -> Part:
-    """Look at the keys of some nodes."""
+    """Build a part: find the slots whose keys are out of order or out of range."""
     nodes, children = leaves.nodes, leaves.children
     slots = nodes.slots
     none = np.zeros(len(slots), np.bool_)
@@ -145,9 +145,9 @@ def part_of(tree: Tree, leaves: Leaves, slot: Ints) -> Part:
 
 
 def _ends_within(tree: Tree, leaves: Leaves) -> bool:
-    """Whether the first and the last slot of each node have a key that the node should hold.
+    """Return True if the first and last keys of all nodes are in range.
 
-    So have those between them where keys ascend.
+    If keys ascend, those between are in range too.
     """
     nodes, children = leaves.nodes, leaves.children
     filled = np.flatnonzero(np.diff(nodes.first))
@@ -163,14 +163,14 @@ def _ends_within(tree: Tree, leaves: Leaves) -> bool:
 
 
 def node_problems(part: Part, rules: Rules) -> tuple[Part, Problems]:
-    """What is wrong with some nodes, and those without the ones that belong elsewhere."""
+    """Return the part without nodes that belong elsewhere, and the problems of its nodes."""
     problems = Problems()
     for fault in part.leaves.faults:
         if fault.kind in _FOUND:
             problems.listed.append(_of_fault(part, fault))
     if not rules.was_crashed:
         part = _without_foreign(part, problems)
-    # What is to be said of a delta without its full version has been said.
+    # A delta without its full version is already reported.
     half = {each.lsn for each in part.leaves.faults if each.kind is FaultKind.NO_FULL_VERSION}
     whole = part.nodes.good & ~np.isin(part.nodes.lsn, list(half))
     _order(part, rules, problems)
@@ -182,7 +182,7 @@ def node_problems(part: Part, rules: Rules) -> tuple[Part, Problems]:
 
 
 def _without_foreign(part: Part, problems: Problems) -> Part:
-    """Without nodes of which neither a key nor the identifier is what the parent says."""
+    """Report and leave out nodes whose identifier and keys are all outside the parent's range."""
     nodes = part.nodes
     filled = np.diff(nodes.first) > 0
     inside = np.zeros(len(nodes), np.bool_)
@@ -207,7 +207,7 @@ def _without_foreign(part: Part, problems: Problems) -> Part:
 
 
 def of_duplicates(fault: Fault) -> Problem:
-    """The problem that a fault in the tree of a key's duplicates is."""
+    """Convert a fault in the tree of a key's duplicates into a problem."""
     return Problem(
         _CODES.get(fault.kind, "tree-node"),
         fault.db_id,
@@ -262,14 +262,14 @@ def _order(part: Part, rules: Rules, problems: Problems) -> None:
 
 
 def _near_descents(part: Part) -> Mask:
-    """Slots that are one of the two of which it is said that they are not in order."""
+    """Return a mask of both slots of each pair that is reported as out of order."""
     near = part.descents.copy()
     near[:-1] |= part.descents[1:]
     return near
 
 
 def suspect_keys(part: Part) -> Mask:
-    """Slots of whose keys something has been said already."""
+    """Return a mask of the slots whose keys are already reported."""
     return part.outside | _near_descents(part)
 
 
@@ -353,7 +353,7 @@ def _states(part: Part, problems: Problems) -> None:
 
 
 def _clean_slots_of_deltas(part: Part, problems: Problems) -> None:
-    """Slots of deltas that do not say that they have changed."""
+    """Report deltas with slots that are not marked as changed."""
     logged = part.leaves.logged[0]
     owner = logged.slot_node
     wrong = (logged.type == DELTA_NO)[owner] & (logged.slots.state & DIRTY == 0)
@@ -364,7 +364,7 @@ def _clean_slots_of_deltas(part: Part, problems: Problems) -> None:
 
 
 def _expiration_units(part: Part, problems: Problems) -> None:
-    """Nodes whose expirations are hours by their size and days by their flag, or the reverse."""
+    """Report nodes whose expirations are hours by value but days by flag, or the reverse."""
     for nodes in part.leaves.logged:
         asked = nodes.good & (nodes.expiration_base > 0)
         wrong = asked & ((nodes.expiration_base > DAYS_MAX) != (nodes.booleans & IN_HOURS != 0))

@@ -1,4 +1,4 @@
-"""What is wrong with a B-tree, place by place, and what it costs."""
+"""Problems of B-trees: their places, and the keys that they cost."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from msgspec import Struct, field
 from je_tools.formats.arrays import Ints
 
 LISTED = 100
-"""Problems of one code and database that are told one by one."""
+"""Number of problems of one code and database that are reported one by one."""
 
 
 class Problem(Struct, frozen=True):
-    """Something wrong in one place of a tree.
+    """A problem in one place of a tree.
 
     Attributes:
-        code: of the finding that it becomes.
-        db_id: of the tree.
-        lsn: of the entry that it is about: what a slot names, or the node itself.
-        parent_lsn: of the node whose slot leads there, or is at fault; NULL_LSN for a root.
-        slot: of that node; -1 for a root, or for all of the node.
-        expected, found: what should be there, and what is.
-        low, high: keys that cannot be read or found, from `low` on and below `high`, None where
-            open; the same twice for one key.
-        loses: whether any are.
+        code: code of the finding.
+        db_id: id of the database.
+        lsn: LSN of the entry concerned: the one that a slot names, or the node itself.
+        parent_lsn: LSN of the node whose slot leads there or is at fault; NULL_LSN for a root.
+        slot: number of that slot; -1 for a root, or for the node as a whole.
+        expected, found: texts for the finding.
+        low, high: keys that cannot be read or found, [low, high); a bound of None is open. Both are
+            the same for one key.
+        loses: True if there are such keys.
     """
 
     code: str
@@ -41,28 +41,28 @@ class Problem(Struct, frozen=True):
 
 
 class Problems(Struct):
-    """Problems as they are found.
+    """A collection of problems.
 
     Attributes:
-        listed: those that are told one by one.
-        unlisted: how many more there are of each code.
+        listed: problems that are reported one by one.
+        unlisted: number of further problems of each code.
     """
 
     listed: list[Problem] = field(default_factory=list)
     unlisted: Counter[str] = field(default_factory=Counter)
 
     def add(self, code: str, rows: Ints, make: Callable[[int], Problem]) -> None:
-        """Take the problems of some rows, of which the first are made."""
+        """Add one problem a row; build only the first LISTED and count the others."""
         self.listed += map(make, rows[:LISTED].tolist())
         if len(rows) > LISTED:
             self.unlisted[code] += len(rows) - LISTED
 
     def take(self, others: Problems, counts: Counter[str]) -> None:
-        """Take those of a part of one tree.
+        """Merge the problems of a part of a tree.
 
         Args:
-            others: of the part.
-            counts: how many of each code the tree has so far; it is filled.
+            others: problems of the part.
+            counts: number of problems of each code found in the tree so far; updated.
         """
         for each in others.listed:
             counts[each.code] += 1

@@ -1,4 +1,4 @@
-"""What is wrong with the records that the slots of BINs name.
+"""Problems of the records that the slots of BINs name.
 
 Source: je-log.md "Nodes"; BtreeVerifier.verifyLSN, verifyDataRecord, JE 25.3.17.
 """
@@ -29,13 +29,13 @@ from je_tools.treecheck.node_problems import Part, of_duplicates, suspect_keys
 from je_tools.treecheck.problems import Problem, Problems
 
 EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
-"""In the year 2084: what expires later has been multiplied by an engine's mistake."""
+"""Latest expiration accepted, in 2084: later ones were multiplied by a bug of an engine."""
 
 _LN_FIELDS = frozenset({"db_id", "key", "data", "expiration"})
 
 
 class Record(IntEnum):
-    """What an LSN leads to, in the place of a record."""
+    """Kinds of entries found at the LSN of a slot."""
 
     GOOD = 0
     ABSENT = 1
@@ -59,14 +59,14 @@ _GONE = (Record.ABSENT, Record.ERASED)
 
 
 class Expected(Struct, frozen=True):
-    """What the records of a database are.
+    """The records expected in a database.
 
     Attributes:
-        family: of their entries.
+        family: family of their entries.
         overlay: keys that recovery changes, so that their slots do not matter.
-        notes: what the cleaner has noted.
-        now_ms: what has expired by then may be gone.
-        checks: tell the slots of which there is nothing to say; None where each is looked at.
+        notes: cleaner metadata.
+        now_ms: records that expired before this time may be gone.
+        checks: finds slots whose records are known to be good; None to read all records.
     """
 
     family: Family
@@ -77,12 +77,12 @@ class Expected(Struct, frozen=True):
 
 
 class _Slots(Struct, frozen=True):
-    """Slots whose records are looked at.
+    """Slots whose records are checked.
 
     Attributes:
         slots: columns.
-        row: int64; which of the part's slots each is, -1 where it is of a duplicate's own tree.
-        is_read: bool; nothing but its entry has the record.
+        row: int64; row of each among the slots of the part, -1 in a tree of old duplicates.
+        is_read: bool; True if only the LN holds the data, so that reads need it.
     """
 
     slots: Slots
@@ -91,7 +91,7 @@ class _Slots(Struct, frozen=True):
 
 
 def record_problems(part: Part, expected: Expected) -> Problems:
-    """What is wrong with the records of some BINs."""
+    """Return the problems of the records of some BINs."""
     problems = Problems()
     chosen = _chosen(part, expected, problems)
     slots = chosen.slots
@@ -101,7 +101,7 @@ def record_problems(part: Part, expected: Expected) -> Problems:
     found, expires_ms = _look(part, entries, slots, expected.family)
     gone = np.isin(found, _GONE)
     expired = (slots.expires_ms > 0) & (slots.expires_ms < expected.now_ms)
-    # The cleaner throws away what nobody reads any more.
+    # The cleaner discards LNs that no read needs: expired ones, and those with data in the slot.
     ignored = np.where(chosen.is_read, expired & gone, gone | (found == Record.DAMAGED))
     wrong = (found != Record.GOOD) & ~ignored
     problems.add(
@@ -126,7 +126,7 @@ def _chosen(part: Part, expected: Expected, problems: Problems) -> _Slots:
     live = ~slots.deleted & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
     if len(expected.overlay):
         live &= ~match(tree, expected.overlay.key, slots)[1]
-    # Of bytes that are no key and data nobody knows the key.
+    # The key is unknown if embedded key and data cannot be split.
     live &= (slots.state & SLOT_EMBEDDED == 0) | (slots.data_size >= 0)
     row = np.flatnonzero(live)
     if expected.checks is not None:
@@ -146,7 +146,7 @@ def _chosen(part: Part, expected: Expected, problems: Problems) -> _Slots:
 def _look(
     part: Part, entries: Entries, slots: Slots, family: Family
 ) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """What there is for each slot, and when it expires; -1 where that is not told."""
+    """Return the `Record` of each slot, and its expiration in ms, -1 if unknown."""
     n = len(slots)
     found = np.full(n, Record.OTHER_TYPE, np.uint8)
     found[entries.found <= Found.NO_ENTRY] = Record.ABSENT
@@ -178,7 +178,7 @@ def _look(
 def _look_at_single(
     part: Part, entries: Entries, rows: Ints, slots: Slots
 ) -> npt.NDArray[np.uint8]:
-    """As `_look`, of entries that are not decoded in columns."""
+    """Return the `Record` of entries that are decoded one by one."""
     found = np.full(len(rows), Record.GOOD, np.uint8)
     for place, row in enumerate(rows.tolist()):
         entry = fetch_entry(part.tree.image, int(entries.lsn[row]))
@@ -247,7 +247,7 @@ def _time(ms: int) -> str:
 def _noted(
     part: Part, chosen: _Slots, active: Mask, notes: CleanerNotes, problems: Problems
 ) -> None:
-    """Records that nothing else has, and that the cleaner takes for garbage."""
+    """Report records that reads need but that the cleaner treats as garbage."""
     lsns = chosen.slots.lsn
     for code, noted, found in (
         ("tree-obsolete", notes.is_obsolete(lsns), "it noted as obsolete"),
@@ -261,7 +261,7 @@ def _noted(
 
 
 def noted_nodes(part: Part, notes: CleanerNotes) -> Problems:
-    """Nodes that a tree needs, and that the cleaner takes for garbage."""
+    """Return problems of nodes that a tree needs but that the cleaner treats as garbage."""
     problems = Problems()
     logged, fulls = part.leaves.logged
     deltas = np.flatnonzero(logged.is_delta)

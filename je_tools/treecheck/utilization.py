@@ -1,4 +1,4 @@
-"""A file's totals as the engine keeps them, against a count of what the file holds.
+"""The check of the totals in file summaries against a count of the entries of each file.
 
 Source: je-log.md "Records"; FileSummary, UtilizationTracker.countNewLogEntry, JE 18.3.12.
 """
@@ -24,18 +24,18 @@ _IS_NODE = mask_of(
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
 )
 _TOTALS = SUMMARY_TOTALS[:6]
-"""Counts of all that a file holds, as far as entries tell what they are."""
+"""Totals of a file that follow from its entries alone."""
 
 _ERASED_PLACE = len(_TOTALS)
 
 
 class Difference(Struct, frozen=True):
-    """A file whose totals are wrong.
+    """A file with wrong totals.
 
     Attributes:
-        file_no: its number.
-        lsn: of the summary.
-        kept, counted: totals by name, those that differ.
+        file_no: number of the file.
+        lsn: LSN of the summary.
+        kept, counted: totals that differ, by name: those of the summary, and those counted.
     """
 
     file_no: int
@@ -45,9 +45,9 @@ class Difference(Struct, frozen=True):
 
 
 def count_rows(rows: Rows) -> tuple[int, Ints]:
-    """What a summary counts of some entries: number of the file, and int64 (totals + 1,).
+    """Return the file number of some entries, and their totals, int64 (totals + 1,).
 
-    The last element counts erased entries, of which nobody knows what they were.
+    The last element counts erased entries, whose types are unknown.
     """
     types, sizes = rows.type, rows.size.astype(np.int64)
     counted = types != FILE_HEADER_NO
@@ -62,10 +62,10 @@ def count_rows(rows: Rows) -> tuple[int, Ints]:
 def wrong_totals(
     environment: Environment, scanner: Scanner, notes: CleanerNotes
 ) -> Iterator[Difference]:
-    """Files whose totals differ from a count of their entries.
+    """Yield files whose totals differ from a count of their entries.
 
-    A summary that was written before its file was complete is one of part of it, and may only be
-    less. Entries of erased types count as entries alone.
+    A summary that was written before its file was complete covers part of it, so its totals may be
+    lower, but not higher. If a file has erased entries, only total count and size are compared.
     """
     counts: dict[int, Ints] = {}
     for part in replace(scanner, check=False, progress=None).scan(environment, count_rows):

@@ -1,1 +1,1 @@
-"""How a log is changed: the engine's lock, an undo journal, writes in a safe order, and undo."""
+"""Changing a log: the engine's lock, undo journals, writes in a safe order, and undo."""

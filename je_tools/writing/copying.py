@@ -1,7 +1,7 @@
-"""A copy of an environment to be written to, in the place of the environment.
+"""A writable copy of an environment.
 
-Where the file system can, the copy shares its bytes with the original until either is written to;
-it is never a link to the same file.
+If the file system supports it, the copy shares its bytes with the original until either is written
+to. It is never a link to the same file.
 
 Source: ioctl_ficlone(2), copy_file_range(2).
 """
@@ -28,20 +28,20 @@ _PIECE = 16 << 20
 def copied(
     environment: Environment, target: Path, progress: Callable[[int], None] | None = None
 ) -> Iterator[Path]:
-    """A copy of the log files and of je.properties, each as long as when it was opened.
+    """Copy the log files and je.properties, each up to its size when it was opened.
 
-    It gets the name `target` when the body has ended, and is removed where that fails. Files have
-    the mode of the originals and, where that is allowed, their owner.
+    Yields the folder of the copy. It is renamed to `target` when the body ends, and removed if the
+    body fails. Files get the mode of the originals and, if that is allowed, their owner.
 
     Args:
-        environment: a whole one.
+        environment: a whole environment.
         target: a directory that does not exist.
-        progress: called with the bytes that were copied since the last call.
+        progress: called with the number of bytes copied since the last call.
 
     Raises:
         RefusedError: `target` exists, lies inside the environment, or cannot be written.
         StoppedError: a file became shorter or vanished meanwhile.
-        InputError: one cannot be read.
+        InputError: a file cannot be read.
     """
     home = Path(environment.name)
     with open_directory(target, environment) as folder:
@@ -73,12 +73,12 @@ def _copy(path: Path, target: PartPath, size: int, progress: Callable[[int], Non
 def _fill(
     source: int, out: BinaryIO, size: int, path: Path, progress: Callable[[int], None] | None
 ) -> None:
-    """Copy the first bytes of a file.
+    """Copy the first `size` bytes of a file.
 
     Raises:
-        StoppedError: it has less.
-        InputError: they cannot be read.
-        RefusedError: they cannot be written.
+        StoppedError: the file is shorter.
+        InputError: the file cannot be read.
+        RefusedError: the copy cannot be written.
     """
     target, at = out.fileno(), 0
     with suppress(OSError):
@@ -116,7 +116,7 @@ def _settle_names(folder: Path) -> None:
 
 
 def _give(path: Path, like: os.stat_result) -> None:
-    """Mode, and where that is allowed the owner, of another file."""
+    """Give a file the mode and, if that is allowed, the owner of another."""
     have = path.stat()
     if (have.st_uid, have.st_gid) != (like.st_uid, like.st_gid):
         with suppress(PermissionError):

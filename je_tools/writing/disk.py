@@ -1,8 +1,8 @@
-"""The one place from which a disk is changed, so that tests can record, refuse and interrupt it.
+"""The only module that changes a disk, so that tests can record, refuse and interrupt changes.
 
-Each method is one step that a crash leaves done, or not begun, or, of a write, in parts of 512
-bytes. Nothing is where it stays before `sync` (bytes and size of a file) or `sync_folder` (names
-in a folder) has come back.
+Each method is one step. After a crash it is done or not begun; a write may be done in part, by
+sectors of 512 bytes. Nothing is durable until `sync` (bytes and size of a file) or `sync_folder`
+(names in a folder) returns.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SECTOR = 512
-"""Bytes that a device writes as a whole or not at all."""
+"""Number of bytes that a device writes as a whole or not at all."""
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class Disk:
-    """Files and folders that are changed; files stay open until `close`.
+    """Changes of files and folders; changed files stay open until `close`.
 
-    A file stays open from its first change on, since an error of the device that is met when bytes
-    are brought to where they stay is told to those who have the file open.
+    A file stays open from its first change, since the system reports a failed write to the device
+    only to those who have the file open.
     """
 
     def __init__(self) -> None:
@@ -37,13 +37,13 @@ class Disk:
         self.close()
 
     def create(self, path: Path, like: os.stat_result) -> None:
-        """Make an empty file with the owner, group and mode of another.
+        """Create an empty file with the owner, group and mode of another.
 
-        Where the file system can, it has them when it gets its name: a file of another owner would
-        stop the engine. Where it cannot have them, there is none.
+        If the file system supports it, the file has them before it gets its name, since a file of
+        another owner would stop the engine. If it cannot have them, no file is left.
 
         Raises:
-            OSError: also FileExistsError.
+            OSError: it cannot be created; FileExistsError if it exists.
         """
         with _named(path):
             number = _made_whole(path, like)
@@ -55,7 +55,7 @@ class Disk:
             self._open[path] = number
 
     def write(self, path: Path, offset: int, data: bytes | memoryview) -> None:
-        """Write bytes, also behind the end."""
+        """Write bytes at an offset, also past the end."""
         with _named(path):
             number = self._number(path)
             rest = memoryview(data)
@@ -65,22 +65,26 @@ class Disk:
                 offset += done
 
     def truncate(self, path: Path, size: int) -> None:
-        """Cut a file off."""
+        """Truncate a file."""
         with _named(path):
             os.ftruncate(self._number(path), size)
 
     def sync(self, path: Path) -> None:
-        """Bring bytes and size of a file to where they stay."""
+        """Make the bytes and the size of a file durable."""
         with _named(path):
             os.fsync(self._number(path))
 
     def set_times(self, path: Path, modified_ns: int) -> None:
-        """Say when a file was changed."""
+        """Set the access and modification times of a file."""
         with _named(path):
             os.utime(path, ns=(modified_ns, modified_ns))
 
     def rename(self, path: Path, target: Path) -> None:
-        """Give a file or folder another name; there must be nothing of that name."""
+        """Rename a file or folder.
+
+        Raises:
+            FileExistsError: the new name exists.
+        """
         for each in [path, *(one for one in self._open if one.is_relative_to(path))]:
             self._release(each)
         with _named(path):
@@ -95,7 +99,7 @@ class Disk:
             path.unlink()
 
     def mkdir(self, path: Path, like: os.stat_result) -> None:
-        """Make a folder with the owner, group and mode of another."""
+        """Create a folder with the owner, group and mode of another."""
         with _named(path):
             path.mkdir(mode=0o700)
             number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -114,7 +118,7 @@ class Disk:
             path.rmdir()
 
     def sync_folder(self, path: Path) -> None:
-        """Bring the names in a folder to where they stay."""
+        """Make the names in a folder durable."""
         with _named(path):
             number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -140,10 +144,10 @@ class Disk:
 
 
 def can_be_like(folder: Path, like: os.stat_result) -> bool:
-    """Whether a new file in a folder can have the owner of another; none is left there.
+    """Return True if a new file in a folder can have the owner of another; leave no file there.
 
     Raises:
-        OSError: no file can be made there.
+        OSError: no file can be created there.
     """
     try:
         number = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -165,7 +169,7 @@ def can_be_like(folder: Path, like: os.stat_result) -> bool:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """What the system says of a descriptor, as an error that names the file."""
+    """Convert errors of a descriptor into errors that name the file."""
     try:
         yield
     except OSError as error:
@@ -175,7 +179,11 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _made_whole(path: Path, like: os.stat_result) -> int | None:
-    """A new file that gets its name when it has its owner; None where there can be none such."""
+    """Create a file that gets its name once it has its owner; return None if that is impossible.
+
+    Raises:
+        FileExistsError: the name exists.
+    """
     try:
         number = os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError:
@@ -196,13 +204,13 @@ def _give(number: int, like: os.stat_result) -> None:
     """Give a new file or folder the owner, group and mode of another.
 
     Raises:
-        OSError: it would belong to somebody else than its neighbours.
+        OSError: it cannot have that owner or mode.
     """
     have = os.fstat(number)
     if have.st_uid != like.st_uid:
         os.fchown(number, like.st_uid, like.st_gid)
     elif have.st_gid != like.st_gid:
-        # The engine runs as the owner; another group is given by those who are in it.
+        # The group may differ: the engine runs as the owner, and only members can set a group.
         with suppress(PermissionError):
             os.fchown(number, -1, like.st_gid)
     os.fchmod(number, stat.S_IMODE(like.st_mode))

@@ -1,8 +1,8 @@
-"""What the frames of an undo journal may say.
+"""Frames of an undo journal, and the check of their fields.
 
-A journal is read before anything is put back, and what it says is done with the names, places and
-sizes that it says. So of each frame all is looked at: nothing leads out of the environment, and
-nothing is done that the frame does not tell whole.
+Undo acts on the names, offsets and sizes that a journal contains. So every field of every frame is
+checked before anything is put back: no name leads out of the environment, and every frame is
+complete.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from je_tools.environment import is_data_directory_name, is_jdb_name
 from je_tools.writing.parts import part_count
 
 VERSION = 1
-"""Of what is written: each journal begins with it."""
+"""Version of the format; each journal begins with it."""
 
 FOLDER = ".je-tools-undo"
-"""Of all journals of an environment, in its home and in its data directories."""
+"""Name of the folder of all journals, in the home of an environment and in its data directories."""
 
 REMOVED = ".removed"
-"""What is behind the name of a log file that was taken out of the log, in a journal's folder."""
+"""Suffix of a log file that was taken out of the log, in a journal's folder."""
 
 _BAD = re.compile(r"\.bad(\.[0-9]+)?")
 _NUMBER_MAX = (1 << 63) - 1
 
 
 class JournalError(ValueError):
-    """A frame, or its place in a journal, that no operation has written."""
+    """A frame, or a sequence of frames, that no operation writes."""
 
 
 class NewerJournalError(JournalError):
-    """A journal of a version that is not known yet."""
+    """A journal of a later version than this je-tools knows."""
 
 
 class Frame(Struct, frozen=True):
     """One frame.
 
     Attributes:
-        head: the JSON object; `record` says what it tells.
-        blob_at, blob_size: where its bytes are in the journal.
-        blob_sum: CRC-32C of them.
+        head: JSON object; `record` is the kind of the frame.
+        blob_at, blob_size: offset and size of its bytes in the journal.
+        blob_sum: CRC-32C of these bytes.
     """
 
     head: Mapping[str, Any]
@@ -53,21 +53,21 @@ class Frame(Struct, frozen=True):
 
     @property
     def record(self) -> str:
-        """What it tells."""
+        """Kind of the frame."""
         return str(self.head["record"])
 
 
 def check_frame(head: Any, blob_size: int, number: int) -> None:
-    """Make sure that a frame is one that is written.
+    """Make sure that an operation may have written a frame.
 
     Args:
-        head: what its JSON says.
-        blob_size: bytes behind it.
-        number: of the journal.
+        head: its parsed JSON.
+        blob_size: number of bytes after the JSON.
+        number: number of the journal.
 
     Raises:
         NewerJournalError: it begins a journal of a later version.
-        JournalError: it is none.
+        JournalError: no operation writes such a frame.
     """
     record = head.get("record") if isinstance(head, dict) else None
     fields = _FIELDS.get(record) if isinstance(record, str) else None
@@ -90,7 +90,7 @@ def check_frame(head: Any, blob_size: int, number: int) -> None:
 
 
 def _blob_size(head: Mapping[str, Any]) -> int | None:
-    """Bytes behind an object; None where that many are not told."""
+    """Return the number of bytes that must follow an object; None if any number may."""
     if head["record"] == "saved":
         return None
     if head["record"] == "append":
@@ -111,7 +111,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_log_name(value: Any) -> bool:
-    """Whether a path from the home on can be of a file of the log."""
+    """Return True if a path relative to the home can be that of a log file."""
     if not isinstance(value, str):
         return False
     *folders, name = value.split("/")
@@ -121,7 +121,7 @@ def _is_log_name(value: Any) -> bool:
 
 
 def _is_moved_name(source: str, target: str, number: int) -> bool:
-    """Whether a file of the log is called so when it was set aside, or taken out of the log."""
+    """Return True if `target` is the name of a log file set aside or taken out of the log."""
     folder, name = source[: source.rindex("/") + 1] if "/" in source else "", source.split("/")[-1]
     if target == f"{folder}{FOLDER}/{number:06d}/{name}{REMOVED}":
         return True
@@ -130,7 +130,7 @@ def _is_moved_name(source: str, target: str, number: int) -> bool:
 
 
 def _rows(*columns: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Whether a value is a list of rows of such columns, one at least."""
+    """Return a check that a value is a non-empty list of rows with such columns."""
 
     def is_right(value: Any) -> bool:
         return (
@@ -181,4 +181,4 @@ _FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "back": {},
     "undone": {},
 }
-"""What each frame has beside `record` and `sure`."""
+"""Fields of each kind of frame besides `record` and `sure`, and their checks."""

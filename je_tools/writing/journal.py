@@ -1,9 +1,9 @@
-"""Undo journals: what a command that writes has cut off, moved, appended and flipped.
+"""Undo journals: records of the bytes that a command has cut off, moved, appended and flipped.
 
-A journal is a folder in the environment whose name the engine passes over:
-`.je-tools-undo/000001`. In it `journal` is a list of frames, each a JSON object and bytes, and
-files that were taken out of the log lie beside it, or in a folder of the same name in the data
-directory that they come from. So a journal holds data of the log: it is a copy of it.
+A journal is a folder in the environment whose name the engine ignores: `.je-tools-undo/000001`. Its
+file `journal` is a list of frames, each a JSON object and bytes. Files that were taken out of the
+log lie beside it, or in a folder of the same name in the data directory that they come from. So a
+journal holds a copy of data of the log.
 
 | offset | size | field of a frame |
 |---|---|---|
@@ -13,11 +13,10 @@ directory that they come from. So a journal holds data of the log: it is a copy 
 | 12 | 4 | size of the bytes |
 | 16 | | the object, then the bytes |
 
-A frame is where it stays before the step that it tells of is begun; the object says how much of the
-journal was where it stays when it was written (`sure`). The folder gets its name when the first
-frame is where it stays. So a power cut can only tear frames behind all that another one is sure of,
-and of those it leaves each sector as it was written, or zeros, or nothing. Anything else that is
-not whole is damage.
+A frame is durable before the step that it records begins. Its object states how many bytes of the
+journal were durable when it was written (`sure`). The folder gets its final name once the first
+frame is durable. So a power cut can only tear frames after the last `sure` byte, and leaves each of
+their sectors as written, as zeros, or missing. Any other incomplete frame is damage.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ from je_tools.writing.frames import (
 FILE_NAME = "journal"
 
 BLOB_MAX = 16 << 20
-"""Most bytes of a frame, that a reader holds at once."""
+"""Largest number of bytes in a frame, which a reader holds in memory."""
 
 _HEAD = struct.Struct("<4sIII")
 _MAGIC = b"JEU1"
@@ -62,12 +61,12 @@ _PIECE = 1 << 20
 
 
 class Journal:
-    """A journal that is added to.
+    """A journal that is being written.
 
     Attributes:
-        home: of the environment.
-        number: of the journal, from 1 on.
-        folder: where it is.
+        home: home of the environment.
+        number: number of the journal, from 1.
+        folder: folder of the journal.
     """
 
     def __init__(self, home: Path, number: int, disk: Disk, size: int = 0) -> None:
@@ -80,16 +79,16 @@ class Journal:
 
     @classmethod
     def create(cls, home: Path, disk: Disk, like: os.stat_result, **fields: Any) -> Journal:
-        """Make a journal; its first frame is where it stays when this comes back.
+        """Create a journal; its first frame is durable on return.
 
         Args:
-            home: of the environment.
-            disk: that is written to.
-            like: a log file, whose owner, group and mode it gets.
-            fields: of the first frame.
+            home: home of the environment.
+            disk: disk to write to.
+            like: a log file, whose owner, group and mode the journal gets.
+            fields: fields of the first frame.
 
         Raises:
-            OSError: it cannot be made; nothing is left of it.
+            OSError: it cannot be created; nothing is left of it.
             RefusedError: as `journal_numbers`.
         """
         clear_begun(home, disk)
@@ -114,7 +113,7 @@ class Journal:
         return journal
 
     def add(self, record: str, blob: bytes = b"", **fields: Any) -> None:
-        """Write a frame; it is where it stays after `sync`."""
+        """Write a frame; it is durable after `sync`."""
         head = json.dumps({"record": record, "sure": self._sure, **fields}).encode()
         rest = struct.pack("<II", len(head), len(blob)) + head + blob
         frame = _MAGIC + struct.pack("<I", crc32c(rest)) + rest
@@ -122,13 +121,13 @@ class Journal:
         self._size += len(frame)
 
     def sync(self) -> None:
-        """Bring all frames to where they stay."""
+        """Make all frames durable."""
         self._disk.sync(self.folder / FILE_NAME)
         self._sure = self._size
 
 
 def make_folder(disk: Disk, folder: Path) -> None:
-    """Make a journal's folder, and the one around it, where they are not there yet."""
+    """Create the folder of a journal, and the one around it, if they do not exist."""
     like = folder.parent.parent.stat()
     for each in (folder.parent, folder):
         if not each.is_dir():
@@ -137,7 +136,7 @@ def make_folder(disk: Disk, folder: Path) -> None:
 
 
 def clear_begun(home: Path, disk: Disk) -> None:
-    """Remove journals that were not begun when their making was stopped; nothing was changed.
+    """Remove journals whose creation was interrupted, before any change of the log.
 
     Raises:
         OSError: one cannot be removed.
@@ -153,7 +152,7 @@ def clear_begun(home: Path, disk: Disk) -> None:
 
 
 def remove_folder(folder: Path, disk: Disk) -> None:
-    """Remove a folder of a journal and the files in it; what else is there stays, with it.
+    """Remove the folder of a journal and its files; if it has subfolders, these and it stay.
 
     Raises:
         OSError: it cannot be removed.
@@ -169,23 +168,23 @@ def remove_folder(folder: Path, disk: Disk) -> None:
 
 
 def log_folders(home: Path) -> list[Path]:
-    """The home of an environment, and its data directories."""
+    """Return the home of an environment and its data directories."""
     below = (path for path in home.iterdir() if is_data_directory_name(path.name))
     return [home, *sorted(path for path in below if path.is_dir())]
 
 
 def journal_folder(home: Path, number: int) -> Path:
-    """Where a journal lies, or what it keeps of a data directory."""
+    """Return the folder of a journal; in a data directory, that of the files taken from there."""
     return home / FOLDER / f"{number:06d}"
 
 
 def journal_numbers(home: Path) -> list[int]:
-    """Numbers of the journals of an environment, in order.
+    """Return the numbers of the journals of an environment, in order.
 
-    Also of one of which there is only what it keeps in a data directory: it has been lost.
+    They include lost journals, of which only files in data directories are left.
 
     Raises:
-        RefusedError: something else has the name of one of its folders, as a symbolic link.
+        RefusedError: something that is no folder has the name of a journal, as a symbolic link.
     """
     names = _listed(home)
     found = {number for name, number in names.items() if name.isdecimal()}
@@ -198,12 +197,12 @@ def journal_numbers(home: Path) -> list[int]:
 
 
 def _taken(home: Path) -> list[int]:
-    """Numbers that no new journal may have: somebody's files may still lie under them."""
+    """Return the numbers that no new journal may have, since files may still lie under them."""
     return [number for folder in log_folders(home) for number in _listed(folder).values()]
 
 
 def check_folders(home: Path) -> None:
-    """Make sure that what has the name of a journal's folder is one.
+    """Make sure that everything with the name of a journal's folder is a folder.
 
     Raises:
         RefusedError: as `journal_numbers`.
@@ -213,7 +212,7 @@ def check_folders(home: Path) -> None:
 
 
 def dropped_numbers(home: Path) -> list[int]:
-    """Numbers of journals whose removal was begun.
+    """Return the numbers of journals whose removal has begun.
 
     Raises:
         RefusedError: as `journal_numbers`.
@@ -222,7 +221,7 @@ def dropped_numbers(home: Path) -> list[int]:
 
 
 def dropped_folder(home: Path, number: int) -> Path:
-    """What a journal's folder is called while it is removed."""
+    """Return the name of a journal's folder during its removal."""
     return home / FOLDER / f"{number:06d}{_DROPPED}"
 
 
@@ -234,16 +233,16 @@ def _names(folder: Path) -> list[str]:
 
 
 def _listed(home: Path) -> dict[str, int]:
-    """Folders of journals in a home or data directory: their names, and numbers.
+    """Return the folders of journals in a home or data directory, numbers by name.
 
     Raises:
-        RefusedError: one is no folder: what is done with it would be done elsewhere.
+        RefusedError: one is no folder, so that changes in it would happen elsewhere.
     """
     outer = home / FOLDER
     found = {}
     for name in _names(_real_folder(outer)):
         match = _NAME.fullmatch(name)
-        # Of several spellings of a number only one is ours.
+        # Accept a number only in the form that `journal_folder` gives it.
         if match is not None and match[1] == f"{int(match[1]):06d}":
             _real_folder(outer / name)
             found[name] = int(match[1])
@@ -251,7 +250,7 @@ def _listed(home: Path) -> dict[str, int]:
 
 
 def _real_folder(path: Path) -> Path:
-    """A folder, or nothing at all.
+    """Return a path after checking that it is a folder or does not exist.
 
     Raises:
         RefusedError: it is something else.
@@ -266,20 +265,20 @@ def _real_folder(path: Path) -> Path:
 
 
 def kept_path(path: Path, number: int) -> Path:
-    """Where a log file goes that is taken out of the log.
+    """Return the path to which a log file is moved when it is taken out of the log.
 
-    It stays in the file system that it is in: a rename copies nothing.
+    It is in the same file system, so a rename copies nothing.
     """
     return journal_folder(path.parent, number) / f"{path.name}{REMOVED}"
 
 
 def place_of(kept: Path) -> Path:
-    """Where a file was that is kept under the name of `kept_path`."""
+    """Return the original path of a file at `kept_path`."""
     return kept.parent.parent.parent / kept.name.removesuffix(REMOVED)
 
 
 def kept_files(home: Path, number: int) -> list[Path]:
-    """What lies beside a journal: files that were taken out of the log."""
+    """Return the files beside a journal: those that were taken out of the log."""
     return [
         folder / name
         for folder in (journal_folder(each, number) for each in log_folders(home))
@@ -292,14 +291,15 @@ class Recorded(Struct, frozen=True):
     """A journal that was read.
 
     Attributes:
-        home: of the environment.
-        number: of the journal.
-        frames: whole ones, in order, up to the first that is not; the first is `begin`.
-        size: bytes of them.
-        damage: what is wrong with it; None of a journal that is whole, or that a crash has left.
-        is_newer: whether nothing is wrong but that a later je-tools has written it.
-        later: whole frames behind the damage.
-        file_size: bytes of the file that they were read from.
+        home: home of the environment.
+        number: number of the journal.
+        frames: frames in order, up to the first incomplete one; without damage, the first is
+            `begin`.
+        size: number of bytes of `frames`.
+        damage: description of the damage; None if the journal is complete or torn by a crash.
+        is_newer: True if the journal is only unreadable because a later je-tools wrote it.
+        later: complete frames after the damage.
+        file_size: size of the journal file.
     """
 
     home: Path
@@ -313,15 +313,15 @@ class Recorded(Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
+        """Folder of the journal."""
         return journal_folder(self.home, self.number)
 
     def first(self, record: str) -> Frame | None:
-        """The first frame that tells this; None without one."""
+        """Return the first frame of a kind; None for none."""
         return next((frame for frame in self.frames if frame.record == record), None)
 
     def blob(self, frame: Frame, start: int = 0, stop: int | None = None) -> bytes:
-        """Bytes of a frame.
+        """Read bytes [start, stop) of a frame; all of them by default.
 
         Raises:
             OSError: they cannot be read.
@@ -333,14 +333,14 @@ class Recorded(Struct, frozen=True):
 
 
 def read_journal(home: Path, number: int) -> Recorded:
-    """Read a journal up to the first frame that is not whole; every checksum is looked at.
+    """Read a journal up to the first incomplete frame, and check every checksum.
 
     Raises:
         OSError: it cannot be read.
     """
     path = journal_folder(home, number) / FILE_NAME
     try:
-        # Of a pipe nothing comes, and nobody else's file is read.
+        # Neither wait for a pipe nor follow a link to another file.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return Recorded(home, number, (), 0, f"there is no file {FILE_NAME} in it")
@@ -386,17 +386,17 @@ def _read(home: Path, number: int, file: BinaryIO) -> Recorded:
 
 
 def _frame_at(file: BinaryIO, at: int, total: int, number: int) -> Frame | None:
-    """The frame that begins at an offset; None where none is whole.
+    """Read the frame at an offset; return None if there is no complete one.
 
     Raises:
-        JournalError: it is whole, and none that is written.
+        JournalError: it is complete, but no operation writes such a frame.
     """
     file.seek(at)
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None
     magic, checksum, head_size, blob_size = _HEAD.unpack(head)
-    # Torn frames have any sizes: no more is read than there is.
+    # A torn frame may state any size: do not read past the end.
     is_within = at + _HEAD.size + head_size + blob_size <= total
     if magic != _MAGIC or blob_size > BLOB_MAX + (1 << 20) or not is_within:
         return None
@@ -413,7 +413,7 @@ def _frame_at(file: BinaryIO, at: int, total: int, number: int) -> Frame | None:
 
 
 def _frames_behind(file: BinaryIO, start: int, total: int, number: int) -> tuple[Frame, ...]:
-    """Whole frames anywhere behind an offset.
+    """Find complete frames anywhere after an offset.
 
     Raises:
         JournalError: as `_frame_at`.
@@ -436,9 +436,9 @@ def _frames_behind(file: BinaryIO, start: int, total: int, number: int) -> tuple
 
 
 def _may_be_torn(file: BinaryIO, start: int, total: int) -> bool:
-    """Whether a crash can have left of a frame what begins at an offset.
+    """Return True if a crash can have left the bytes at an offset as the rest of a frame.
 
-    The end is missing, or a sector of it: that reads as zeros.
+    Then the end of the frame is missing, or one of its sectors is zeros.
     """
     bound = start - start % SECTOR + SECTOR
     file.seek(start)

@@ -1,8 +1,8 @@
-"""The engine's lock on an environment: taken for writing, and looked at.
+"""The engine's lock on an environment: taking it for writing, and finding its holders.
 
-An engine that writes holds byte 0 of je.lck for as long as its environment is open, one that reads
-shares byte 1. Java's file locks are fcntl's, and those that belong to an open file description meet
-the same conflicts, and are not lost when anything else in this process closes the file.
+An engine that writes locks byte 0 of je.lck while its environment is open; one that reads shares a
+lock on byte 1. Java's file locks are those of fcntl. Locks of an open file description conflict
+with them, and are not lost when other code in this process closes the file.
 
 Source: FileManager.lockEnvironment, checkEnvHomePermissions, JE 7.5.11; fcntl(2), proc_locks(5).
 """
@@ -35,23 +35,23 @@ _UNHELD = {errno.EACCES, errno.EAGAIN}
 
 
 class Mode(StrEnum):
-    """What somebody who holds the lock does with the environment."""
+    """Kinds of holders of the lock."""
 
     READ_WRITE = "read-write"
-    """An engine that has it open to write, or a command of ours that writes."""
+    """An engine that has the environment open to write, or a command of je-tools that writes."""
     READ_ONLY = "read-only"
-    """An engine that has it open to read."""
+    """An engine that has the environment open to read."""
     NO_READERS = "no-readers"
     """An engine that is about to remove files, and keeps readers out."""
 
 
 class Holder(Struct, frozen=True):
-    """Somebody who holds a part of the lock.
+    """A process that holds a part of the lock.
 
     Attributes:
-        mode: which part.
-        pid: of the process; None where the system does not tell it.
-        command: what the process was started as; None where that is not told.
+        mode: kind of the holder.
+        pid: process id; None if the system does not report it.
+        command: command line or name of the process; None if the system does not report it.
     """
 
     mode: Mode
@@ -60,17 +60,16 @@ class Holder(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Who it is, in words."""
+        """Description of the holder in words."""
         if self.pid is None:
             return "a process that cannot be seen from here (another user's, or container's)"
         return f"process {self.pid}" + (f" ({self.command})" if self.command else "")
 
 
 def find_holders(home: Path) -> tuple[Holder, ...]:
-    """Who holds the lock of an environment, without taking it; nobody where it has none.
+    """Return the holders of an environment's lock without taking it; none if it has no lock file.
 
-    Processes of other pid namespaces (containers) are held by None: that they hold it is
-    told, and not which they are.
+    The pid of a holder in another pid namespace (a container) is None.
 
     Raises:
         InputError: the lock file cannot be opened.
@@ -90,11 +89,11 @@ def find_holders(home: Path) -> tuple[Holder, ...]:
 class EnvironmentLock:
     """The lock of an engine that writes, held from `__enter__` to `__exit__`.
 
-    Nothing may be forked while it is held: a child would hold it on. Children that are started by
-    `subprocess` do not, since the file is closed in them.
+    Do not fork while it is held: a child would keep holding it. Children started by `subprocess`
+    do not, since the file is closed in them.
 
     Attributes:
-        readers: who had the environment open to read when the lock was taken.
+        readers: holders that had the environment open to read when the lock was taken.
     """
 
     def __init__(
@@ -104,12 +103,12 @@ class EnvironmentLock:
         *,
         instead: str = "stop that first, or work on a copy (--output DIR)",
     ) -> None:
-        """Make ready.
+        """Prepare the lock without taking it.
 
         Args:
-            home: of the environment.
-            disk: that a lock file is made on where there is none.
-            instead: what somebody who is refused is to do.
+            home: home of the environment.
+            disk: disk on which a missing lock file is created.
+            instead: advice for a user who is refused.
         """
         self.home = home
         self._instead = instead
@@ -118,10 +117,10 @@ class EnvironmentLock:
         self._number: int | None = None
 
     def __enter__(self) -> EnvironmentLock:
-        """Take it.
+        """Take the lock.
 
         Raises:
-            RefusedError: somebody else has it, or it cannot be taken.
+            RefusedError: another process holds it, or it cannot be taken.
         """
         path = self.home / FILE_NAME
         try:
@@ -139,11 +138,11 @@ class EnvironmentLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is held now."""
+        """True if the lock is held now."""
         return self._number is not None
 
     def _taken(self, path: Path) -> int | None:
-        """The locked file; None where it was replaced meanwhile."""
+        """Lock the file and return its descriptor; return None if it was replaced meanwhile."""
         number = self._opened(path)
         try:
             fcntl.fcntl(number, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, _WRITER))
@@ -165,7 +164,7 @@ class EnvironmentLock:
         try:
             return os.open(path, flags)
         except FileNotFoundError:
-            # The engine never removes it, and must be able to open it.
+            # The engine never removes the lock file, so it must be able to open this one.
             like = _neighbour(self.home)
             check_new_files(self.home, like)
             with suppress(FileExistsError), self._disk:
@@ -182,15 +181,15 @@ class EnvironmentLock:
 
 
 def check_new_files(home: Path, like: os.stat_result) -> None:
-    """Make sure that new files can belong to the owner of those that are there.
+    """Make sure that new files can have the owner of the existing ones.
 
     Args:
-        home: where a file is made, and is gone again.
+        home: folder in which a trial file is created and removed.
         like: a file of the environment.
 
     Raises:
-        RefusedError: they would be somebody else's, which can keep the engine from starting.
-        OSError: no file can be made at all.
+        RefusedError: they would have another owner, which can keep the engine from starting.
+        OSError: no file can be created at all.
     """
     if not can_be_like(home, like):
         raise RefusedError(
@@ -200,7 +199,7 @@ def check_new_files(home: Path, like: os.stat_result) -> None:
 
 
 def _neighbour(home: Path) -> os.stat_result:
-    """A file of the environment, whose owner, group and mode a new one gets."""
+    """Return the status of a log file, whose owner, group and mode a new file gets."""
     with os.scandir(home) as entries:
         found = sorted(each.name for each in entries if each.name.endswith(".jdb"))
     if found:
@@ -216,11 +215,11 @@ def _flock(kind: int, start: int) -> bytes:
 
 
 class _Conflict(Struct, frozen=True):
-    """A lock that would be in the way.
+    """A conflicting lock.
 
     Attributes:
-        is_exclusive: no other can hold it too.
-        pid: of who holds it; None where that is not told.
+        is_exclusive: True for a write lock.
+        pid: id of the process that holds it; None if the system does not report it.
     """
 
     is_exclusive: bool
@@ -228,7 +227,7 @@ class _Conflict(Struct, frozen=True):
 
 
 def _conflict(number: int, start: int) -> _Conflict | None:
-    """The lock that keeps a byte from being locked; None where none does."""
+    """Return a lock that conflicts with a write lock on a byte; None for none."""
     asked = _flock(fcntl.F_WRLCK, start)
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(number, fcntl.F_OFD_GETLK, asked))
     if kind == fcntl.F_UNLCK:
@@ -237,7 +236,7 @@ def _conflict(number: int, start: int) -> _Conflict | None:
 
 
 def _holders(number: int) -> tuple[Holder, ...]:
-    """Who holds parts of an open lock file, but for this very descriptor."""
+    """Return the holders of an open lock file other than this descriptor."""
     listed = set(_listed(number))
     found: set[tuple[Mode, int | None]] = set()
     for start in (_WRITER, _READER):
@@ -262,13 +261,13 @@ _LOCK = re.compile(
     r"\d+: (?P<kind>POSIX|OFDLCK) +\S+ +(?P<mode>READ|WRITE) +(?P<pid>-?\d+) "
     r"(?P<file>[0-9a-f]+:[0-9a-f]+:\d+) (?P<start>\d+) (?P<stop>\d+|EOF)"
 )
-"""A lock in /proc/locks and in fdinfo; one that somebody waits for has `->` there."""
+"""A lock in /proc/locks or fdinfo; the line of a waiting process has `->` and does not match."""
 
 
 def _listed(number: int) -> Iterator[tuple[bool, int | None, int]]:
-    """Locks on a file as /proc/locks tells them: whether exclusive, pid, byte.
+    """Yield the locks on a file in /proc/locks: True if exclusive, pid, byte.
 
-    A lock of an open file description has no pid: those who have the file open are asked.
+    A lock of an open file description has no pid there: it is looked up in the fdinfo of processes.
     """
     info = os.fstat(number)
     file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
@@ -299,7 +298,7 @@ def _locks(path: Path) -> Iterator[re.Match[str]]:
 
 
 def _owners(file: str, mode: str, start: str) -> Iterator[int]:
-    """Processes that have a file open with such a lock, as far as they may be looked at."""
+    """Yield the visible processes that have a file open with such a lock."""
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal():
             continue
@@ -315,7 +314,7 @@ def _owners(file: str, mode: str, start: str) -> Iterator[int]:
 
 
 def _command(pid: int | None) -> str | None:
-    """What a process was started as: its command line, or its name."""
+    """Return the command line of a process, or its name; None if neither can be read."""
     if pid is None:
         return None
     with suppress(OSError):

@@ -1,10 +1,9 @@
-"""One operation that changes a log: what it cuts, moves, appends and flips, in an order that lasts.
+"""One operation that changes a log: it cuts, moves, appends and flips bytes in a crash-safe order.
 
-At every instant a crash leaves a log that the engine opens. What is taken away goes to the undo
-journal first. Bytes are appended in the order of the log, and a file is where it stays before the
-next one is begun; a new file is its header, alone, until that is where it stays, since the engine
-refuses a longer file whose header is not whole. Bits are flipped when all that was appended before
-is where it stays.
+At every instant a crash leaves a log that the engine opens. Bytes that are taken away are saved in
+the undo journal first. Bytes are appended in log order, and a file is durable before the next one
+is begun. A new file consists of its header until that is durable, since the engine refuses a longer
+file with an incomplete header. Bits are flipped once all bytes appended before are durable.
 
 Source: FileManager.renameFile, LastFileReader, JE 7.5.11.
 """
@@ -43,16 +42,16 @@ from je_tools.writing.lock import EnvironmentLock, check_new_files
 from je_tools.writing.parts import PART, part_sums
 
 PENDING_MAX = 8 << 20
-"""Bytes that are kept until the journal knows them: each time costs a wait for the disk."""
+"""Largest number of bytes to hold until they are journaled; each time costs a wait for the disk."""
 
 
 class Seen(Struct, frozen=True):
-    """What tells whether a file is what it was.
+    """The state of a file, by which a later change is detected.
 
     Attributes:
-        size: bytes.
-        device, inode: where it is.
-        modified_ns: when it was changed last, in nanoseconds since 1970.
+        size: size in bytes.
+        device, inode: identity of the file.
+        modified_ns: modification time, in nanoseconds since 1970.
     """
 
     size: int
@@ -62,29 +61,29 @@ class Seen(Struct, frozen=True):
 
 
 def look_at(environment: Environment) -> dict[Path, Seen]:
-    """What the files of a log are now; to be called before the log is read, with the lock held.
+    """Return the state of each file of a log. Call it before reading the log, with the lock held.
 
     Raises:
-        RefusedError: one has gone.
+        RefusedError: a file is gone.
     """
     with refusing():
         return {file.path: seen_of(file.path) for file in environment.files}
 
 
 def seen_of(path: Path) -> Seen:
-    """What a file is now."""
+    """Return the state of a file."""
     info = path.stat()
     return Seen(info.st_size, info.st_dev, info.st_ino, info.st_mtime_ns)
 
 
 class Piece(Struct, frozen=True):
-    """Bytes that were written.
+    """A span of bytes that was written to a file.
 
     Attributes:
-        path: of the file.
-        offset: in it.
-        size: how many.
-        checksum: CRC-32C of them.
+        path: path of the file.
+        offset: offset of the first byte.
+        size: number of bytes.
+        checksum: CRC-32C of the bytes.
     """
 
     path: Path
@@ -107,9 +106,9 @@ class Session:
     engine opens it, and `je-tools undo` puts back what was there before.
 
     Attributes:
-        environment: the log as it was.
-        appended: bytes that were appended.
-        journal_no: of its undo journal; None where there is none, or nothing was begun.
+        environment: the log before the operation.
+        appended: number of bytes appended.
+        journal_no: number of its undo journal; None if it has none, or has not begun.
     """
 
     def __init__(
@@ -123,16 +122,16 @@ class Session:
         undo: bool = True,
         takes_away: bool = False,
     ) -> None:
-        """Make ready.
+        """Prepare the operation; nothing is written yet.
 
         Args:
-            environment: a whole one, opened when the lock was held.
-            operation: what the journal calls it: `checkpoint`.
-            lock: of the environment, held; None for a copy that nobody knows of yet.
-            seen: what the files were when they were read; see `look_at`.
-            disk: that is written to.
-            undo: whether there is to be an undo journal; a copy needs none.
-            takes_away: whether what is cut and removed is log, and not what a crash left behind it.
+            environment: a whole environment, opened while the lock was held.
+            operation: name of the operation in the journal, as `checkpoint`.
+            lock: lock of the environment, held; None for a copy that no one else knows of yet.
+            seen: states of the files before they were read; see `look_at`.
+            disk: disk to write to.
+            undo: True to write an undo journal; a copy needs none.
+            takes_away: True if it cuts and removes log, not only remains of a crash after its end.
         """
         if lock is not None and not lock.is_held:
             raise ValueError("the lock is not held")
@@ -167,7 +166,7 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close; an error that does not tell yet what the log is now gets a note that does."""
+        """Close; unless an error already reports the state of the log, add a note that does."""
         self._disk.close()
         is_plain = isinstance(error, Exception)
         if error is None or self._told or not self._wants_journal:
@@ -179,10 +178,10 @@ class Session:
             error.add_note(text.removeprefix("; "))
 
     def check_space(self, size: int) -> None:
-        """Make sure that there is room for what is going to be written.
+        """Make sure that there is enough free space.
 
         Args:
-            size: bytes that will be appended or cut off; cut-off bytes go to the journal.
+            size: number of bytes that will be appended or cut off; cut-off bytes go to the journal.
 
         Raises:
             RefusedError: there is too little.
@@ -197,25 +196,25 @@ class Session:
             )
 
     def least_room(self) -> tuple[Path, int]:
-        """The folder of the log on whose device the fewest bytes are free, and how many.
+        """Return the folder of the log on the device with the least free space, and this in bytes.
 
         Raises:
-            RefusedError: the system does not tell.
+            RefusedError: the system does not report it.
         """
         folders = {path.parent for path in self._paths.values()} | {self._home}
         with refusing():
             return min(((each, _free(each)) for each in sorted(folders)), key=lambda each: each[1])
 
     def check_own(self, file_nos: Iterable[int], moved: Iterable[int] = ()) -> None:
-        """Make sure that nobody has files that will be changed by another name.
+        """Make sure that files to be changed have no other names.
 
         Args:
-            file_nos: of files that are cut, appended to, or in which bits are flipped.
-            moved: of files that are taken out of the log.
+            file_nos: numbers of files that are cut, appended to, or in which bits are flipped.
+            moved: numbers of files that are taken out of the log.
 
         Raises:
-            RefusedError: one is a link, or is changed and has another name elsewhere, as backups by
-                hard links have.
+            RefusedError: one is a link, or is to be changed and has another name, as in a backup
+                made of hard links.
         """
         with refusing():
             for file_no in sorted(set(file_nos)):
@@ -226,10 +225,10 @@ class Session:
     # Changes
 
     def cut(self, file_no: int, size: int) -> None:
-        """Cut a file off; what is behind `size` goes to the journal. It is done when this returns.
+        """Truncate a file, and save the bytes after `size` in the journal. Durable on return.
 
         Raises:
-            RefusedError: it cannot be, or the log is not what it was.
+            RefusedError: the system refuses it, or the log has changed since it was read.
         """
         before = self._sizes[file_no]
         if file_no in self._grown or not 0 <= size < before:
@@ -247,7 +246,7 @@ class Session:
             self._sizes[file_no] = size
 
     def set_aside(self, file_no: int) -> Path:
-        """Rename an unusable file as the engine does: `.bad`, `.bad.1` and so on; gives its path.
+        """Rename an unusable file as the engine does, to `.bad`, `.bad.1` …; return its new path.
 
         Raises:
             RefusedError: as `cut`.
@@ -261,7 +260,9 @@ class Session:
         return target
 
     def remove(self, file_no: int) -> None:
-        """Take a whole file out of the log, into the journal. Take the newest first.
+        """Move a whole file from the log to the journal. Remove the newest file first.
+
+        Without a journal the file is deleted.
 
         Raises:
             RefusedError: as `cut`.
@@ -283,12 +284,12 @@ class Session:
         self._move(file_no, target)
 
     def append(self, file_no: int, offset: int, data: bytes) -> None:
-        """Write at the end of the log; at offset 0 a new file is begun, with its whole header.
+        """Append bytes to the log; offset 0 begins a new file, with its whole header.
 
-        Bytes are written some time later, in order, and are where they stay after `sync`.
+        Bytes are written later, in order, and are durable after `sync`.
 
         Raises:
-            RefusedError: they cannot be written, or the log is not what it was.
+            RefusedError: they cannot be written, or the log has changed since it was read.
         """
         if self._flips or (self._last is not None and self._last != file_no):
             self.sync()
@@ -300,7 +301,7 @@ class Session:
         self._grown.add(file_no)
         pieces = [(offset, data)]
         if offset == 0:
-            # The header is a piece of its own, since it is written alone.
+            # The header is a separate piece, since it is written alone.
             pieces = [(0, data[:FILE_HEADER_SIZE]), (FILE_HEADER_SIZE, data[FILE_HEADER_SIZE:])]
         self._pending += [(file_no, at, piece) for at, piece in pieces if piece]
         self._sizes[file_no] += len(data)
@@ -311,22 +312,22 @@ class Session:
                 self._flush(journal)
 
     def flip_bits(self, file_no: int, offset: int, old: bytes, new: bytes) -> None:
-        """Change bytes in place, at the next `sync`: behind all that was appended before.
+        """Change bytes in place at the next `sync`, after all bytes appended before.
 
         Args:
-            file_no: of a file that was there before.
-            offset: of the first byte.
-            old, new: what is there, and what will be; of one size.
+            file_no: number of a file that existed before the operation.
+            offset: offset of the first byte.
+            old, new: bytes before and after, of the same length.
         """
         if len(old) != len(new) or offset + len(old) > self._sizes[file_no]:
             raise ValueError(f"{old!r} cannot become {new!r} at {file_no:#x}/{offset:#x}")
         self._flips.append(_Flip(self._paths[file_no], offset, old, new))
 
     def sync(self) -> None:
-        """Bring all that was appended to where it stays, then the same with flipped bits.
+        """Make appended bytes durable, then flip bits and make these durable.
 
         Raises:
-            RefusedError: it cannot be.
+            RefusedError: the system refuses it, or the log has changed since it was read.
         """
         if self._last is None and not self._flips:
             return
@@ -339,10 +340,10 @@ class Session:
                 self._flip(journal)
 
     def finish(self) -> None:
-        """Bring all to where it stays, read it again and check it, and end the journal.
+        """Make all changes durable, read them back and compare them, and end the journal.
 
         Raises:
-            RefusedError: what was written is not what is read.
+            RefusedError: bytes read back differ from those written, or as `sync`.
         """
         self.sync()
         if not self._begun:
@@ -356,14 +357,14 @@ class Session:
                 self._disk.close()
             self._finished = True
 
-    # How
+    # Implementation
 
     @contextmanager
     def _changing(self) -> Iterator[Journal | None]:
-        """Begin the operation where it is not yet, and say what stopped it.
+        """Begin the operation if it has not begun, and add the state of the log to errors.
 
         Raises:
-            RefusedError: a step failed, or the log is not what it was.
+            RefusedError: a step failed, or the log has changed since it was read.
         """
         try:
             with refusing(self.state_text):
@@ -375,7 +376,7 @@ class Session:
             raise
 
     def state_text(self) -> str:
-        """What the log is when the operation ends here: the end of a sentence, or nothing."""
+        """Return the state of the log if the operation stops here: words to end a message with."""
         if not self._begun:
             return "; nothing was changed"
         if self._journal is None or self._finished:
@@ -432,7 +433,7 @@ class Session:
         return self.environment.files[-1].path.stat()
 
     def _listed(self) -> list[tuple[str, int, int]]:
-        """Names, sizes and times of all files of the log."""
+        """Return names, sizes and times of all files of the log."""
         found = []
         for path in log_paths(self._home):
             seen = seen_of(path)
@@ -455,7 +456,7 @@ class Session:
                 )
                 journal.sync()
             self._disk.rename(path, target)
-            # A file that is seen to be gone must have been seen elsewhere before.
+            # Sync the target folder first, or a crash may leave the file in neither folder.
             for folder in dict.fromkeys((target.parent, path.parent)):
                 self._disk.sync_folder(folder)
             self._forget(file_no)
@@ -465,7 +466,7 @@ class Session:
         self._grown.discard(file_no)
 
     def _make_way(self, file_no: int, data: bytes) -> None:
-        """Make sure that a file can be begun."""
+        """Prepare the beginning of a new file; one that is only a header is cut to 0 bytes."""
         if len(data) < FILE_HEADER_SIZE:
             raise ValueError(f"file {file_no:#x} is begun with less than its header")
         size = self._sizes.get(file_no)
@@ -476,14 +477,16 @@ class Session:
         elif size > FILE_HEADER_SIZE or file_no in self._grown:
             raise ValueError(f"file {file_no:#x} is there already")
         elif size:
-            # An engine that died when it had begun the file.
+            # An engine died just after it began the file.
             self.cut(file_no, 0)
 
     def _new_path(self, file_no: int) -> Path:
-        """Where the engine looks for a file: which directory is its turn.
+        """Return the path at which the engine will look for a new file.
+
+        With data directories, the number of the file selects the directory.
 
         Raises:
-            RefusedError: the files there are do not lie where it would look for them.
+            RefusedError: the last file is not where the engine would look for it.
         """
         name = f"{file_no:08x}.jdb"
         last = self.environment.files[-1]
@@ -499,7 +502,7 @@ class Session:
         return folders[1] / name
 
     def _flush(self, journal: Journal | None) -> None:
-        """Tell the journal of what is pending, then write it."""
+        """Record pending bytes in the journal, then write them."""
         pending, self._pending, self._pending_size = self._pending, [], 0
         if not pending:
             return
@@ -549,7 +552,11 @@ class Session:
         self._flipped += flips
 
     def _check(self) -> None:
-        """Read what was written by other descriptors, from the device where the system lets us."""
+        """Read back all written bytes by new descriptors, from the device if the system allows it.
+
+        Raises:
+            RefusedError: they differ from the bytes written.
+        """
         for piece in self._written:
             if crc32c(read_at(piece.path, piece.offset, piece.size, fresh=True)) != piece.checksum:
                 raise _unlike(piece.path, piece.offset)
@@ -570,14 +577,14 @@ _COPY_INSTEAD = "write to a copy (--output DIR), or "
 
 
 def check_own_file(path: Path, instead: str = "") -> None:
-    """Make sure that nobody has a file that is changed in place by another name.
+    """Make sure that a file to be changed in place has no other name.
 
     Args:
-        path: of the file.
-        instead: what else can be done, beside giving it bytes of its own.
+        path: path of the file.
+        instead: advice for the user, besides making a copy of the file.
 
     Raises:
-        RefusedError: it is a link, or has one elsewhere.
+        RefusedError: it is a link or no regular file, or has another hard link.
         OSError: there is no such file.
     """
     check_no_link(path, instead)
@@ -589,14 +596,14 @@ def check_own_file(path: Path, instead: str = "") -> None:
 
 
 def check_no_link(path: Path, instead: str = "") -> None:
-    """Make sure that a file is one itself.
+    """Make sure that a path is a regular file, not a symbolic link.
 
     Args:
-        path: of the file.
+        path: path of the file.
         instead: as for `check_own_file`.
 
     Raises:
-        RefusedError: it is a link, or no file.
+        RefusedError: it is a link, or no regular file.
         OSError: there is no such file.
     """
     mode = path.lstat().st_mode
@@ -610,10 +617,10 @@ def check_no_link(path: Path, instead: str = "") -> None:
 
 
 def log_paths(home: Path) -> list[Path]:
-    """The log files of an environment by their names, those of its data directories too.
+    """Return the paths with names of log files in a home and its data directories.
 
     Raises:
-        RefusedError: something else has the name of one.
+        RefusedError: one of them is no file.
     """
     paths = [
         path
@@ -632,7 +639,7 @@ def log_paths(home: Path) -> list[Path]:
 
 
 def sum_of(path: Path, size: int) -> int:
-    """CRC-32C of the first bytes of a file, or of all of it where that is less."""
+    """Return the CRC-32C of the first `size` bytes of a file, or of all of it if it is shorter."""
     checksum = 0
     for at in range(0, size, BLOB_MAX):
         checksum = crc32c(read_at(path, at, min(BLOB_MAX, size - at)), checksum)
@@ -640,12 +647,12 @@ def sum_of(path: Path, size: int) -> int:
 
 
 def read_at(path: Path, offset: int, size: int, *, fresh: bool = False) -> bytes:
-    """Bytes of a file, less at its end.
+    """Read bytes of a file, fewer at its end.
 
     Args:
-        path: the file.
-        offset, size: which bytes.
-        fresh: not what the system remembers of it, where it can forget that.
+        path: path of the file.
+        offset, size: span to read.
+        fresh: True to drop the system's cache of it first, if possible.
     """
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -673,10 +680,10 @@ def _pieces_of(path: Path, start: int, stop: int) -> Iterator[tuple[int, bytes]]
 
 
 def check_whole(home: Path) -> None:
-    """Refuse a log that is half way back, or half way to an earlier end, before it is read.
+    """Refuse to read a log that an interrupted undo or truncation has left half done.
 
     Raises:
-        RefusedError: an undo was interrupted, or an operation that takes away.
+        RefusedError: an undo was interrupted, or an operation that takes log away.
     """
     with refusing(lambda: "; nothing was changed"):
         for number in journal_numbers(home)[-1:]:
@@ -699,10 +706,10 @@ def _refuse_part(journal: Recorded) -> None:
 
 
 def _check_last_journal(home: Path) -> None:
-    """Refuse to write where the last journal may be of something that was interrupted.
+    """Refuse to write if the last journal may belong to an interrupted undo or truncation.
 
     Raises:
-        RefusedError: it is, or that cannot be told.
+        RefusedError: it does, or the journal cannot be read well enough to rule that out.
     """
     for number in journal_numbers(home)[-1:]:
         journal = read_journal(home, number)
@@ -720,7 +727,7 @@ def _check_last_journal(home: Path) -> None:
 
 
 def undo_command(home: Path, words: str = "") -> str:
-    """What is to be typed to put back what was there."""
+    """Return the command that undoes the last operation, for messages."""
     return f"`je-tools undo {quoted(str(home))}{words} --apply`"
 
 
@@ -740,7 +747,7 @@ def _unlike(path: Path, offset: int) -> RefusedError:
 
 @contextmanager
 def refusing(state_text: Callable[[], str] = str) -> Iterator[None]:
-    """What the system refuses, as what the command refuses; `state_text` tells of the log."""
+    """Convert `OSError` into `RefusedError`, and append the state of the log to its message."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What the frames of a journal tell together: the steps of an operation, and those back.
+"""Steps of an operation, rebuilt from the frames of its journal, and the steps that undo them.
 
-Each frame is held against those before it, so that a journal whose frames do not fit together, by
-damage or by somebody's hand, is told of before anything is put back.
+Each frame is checked against those before it, so that an inconsistent journal, damaged or edited,
+is reported before anything is put back.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ _MANY = {"saved", "cut", "rename", "append", "flip", "back"}
 
 
 class Way(StrEnum):
-    """How a step is taken back."""
+    """Ways to take back a step."""
 
     CUT = "cut-off"
-    """What was appended to a file."""
+    """Cut off bytes that were appended to a file."""
     REMOVE = "remove"
-    """A file that was begun."""
+    """Remove a file that was begun."""
     UNFLIP = "flip-back"
-    """Bits that were changed in place."""
+    """Restore bits that were changed in place."""
     RENAME = "rename"
-    """A file that was set aside, or taken out of the log."""
+    """Rename a file that was set aside or taken out of the log."""
     RESTORE = "write-back"
-    """What was cut off a file."""
+    """Write back bytes that were cut off a file."""
 
 
 class Step(Struct, frozen=True):
-    """One step back.
+    """A step that takes back a change.
 
     Attributes:
-        what: how it is taken back.
-        name: of the file, from the home on.
-        offset: where a cut, or what is put back, begins.
-        size: bytes that are cut off, or put back.
-        target: of a rename.
-        frame: what the journal has of it.
-        saved: frames with what is put back.
+        what: kind of the step.
+        name: path of the file, relative to the home.
+        offset: offset of the bytes to cut off or put back.
+        size: number of bytes to cut off or put back.
+        target: new name for a rename.
+        frame: frame of the journal with the flipped bits.
+        saved: frames with the bytes to write back.
     """
 
     what: Way
@@ -65,14 +65,14 @@ class Step(Struct, frozen=True):
 
 
 class Made(Struct, frozen=True):
-    """A file that an operation appended to, or began.
+    """A file that an operation cut, appended to, or began.
 
     Attributes:
-        base: where what it appended, or cut off, begins.
-        before: bytes that it had; 0 of a file that was begun.
-        pieces: what was appended, in order.
-        sums: frame, and place in its bytes, of the sums of the parts of each piece.
-        saved: frames with what was cut off.
+        base: offset from which the operation cut off or appended bytes.
+        before: size of the file before; 0 for a file that was begun.
+        pieces: appended pieces, in order.
+        sums: frame that holds the part sums of each piece, and their offset in its bytes.
+        saved: frames with the bytes that were cut off.
     """
 
     base: int
@@ -83,27 +83,27 @@ class Made(Struct, frozen=True):
 
     @property
     def end(self) -> int:
-        """Where the next piece is appended."""
+        """Offset at which the next piece is appended."""
         return self.pieces[-1].offset + self.pieces[-1].size if self.pieces else self.base
 
 
 def files_of(frame: Frame) -> dict[str, tuple[int, int]]:
-    """Sizes and times of files, by name, as a journal has them."""
+    """Return the sizes and times of files that a frame lists, by name."""
     return {name: (size, modified_ns) for name, size, modified_ns in frame.head["files"]}
 
 
 class Replay:
-    """What the frames of a journal tell together.
+    """The changes that the frames of a journal record.
 
     Attributes:
-        steps: how to take back each step, in the order of the operation.
-        made: files that were cut or appended to, as they are now called.
+        steps: step that takes back each change, in the order of the operation.
+        made: files that were cut, appended to or begun, by name.
         begun: names of files that were begun.
-        renamed: names from and to.
-        sums: CRC-32C of what was renamed, by the new name.
-        settled: new names of files that were renamed for sure.
-        flips: file, offset, old and new bytes.
-        back_count: steps that were taken back.
+        renamed: old and new name of each renamed file.
+        sums: CRC-32C of each renamed file, by new name.
+        settled: new names of files whose rename is certain to be done.
+        flips: file, offset, old and new bytes of each flip.
+        back_count: number of steps that were taken back.
     """
 
     def __init__(self, before: Mapping[str, tuple[int, int]]) -> None:
@@ -122,19 +122,19 @@ class Replay:
 
     @property
     def touched(self) -> set[str]:
-        """Files that were there and whose bytes were changed."""
+        """Names of files whose bytes were changed."""
         return {*self.made, *(name for name, *_ in self.flips)}
 
     @property
     def steps_back(self) -> list[Step]:
-        """What there is to do, in order, to take all of it back."""
+        """The steps that take back all changes, in order."""
         return _collapsed(self.steps[::-1])
 
     def run(self, frames: Iterable[Frame]) -> None:
         """Add all frames.
 
         Raises:
-            JournalError: one does not fit to those before.
+            JournalError: a frame contradicts those before it.
         """
         for frame in frames:
             self._take(frame)
@@ -145,7 +145,7 @@ class Replay:
 
     def _take(self, frame: Frame) -> None:
         self._take_turn(frame)
-        # A step is done, and where it stays, before the next is told of.
+        # A step is durable before the journal records the next one.
         self.settled.update(target for _, target in self.renamed)
         if frame.record == "saved":
             self._saved.append(frame)
@@ -160,11 +160,11 @@ class Replay:
         elif frame.record == "back":
             self.back_count += 1
         elif frame.record == "undo":
-            # The operation was stopped while it saved.
+            # The operation was stopped while it saved bytes.
             self._saved = []
 
     def _take_turn(self, frame: Frame) -> None:
-        """Hold the order of frames: an operation, its end, its undo, the end of that."""
+        """Check the order of frames: an operation, its end, its undo, and the end of that."""
         phase = _PHASES[frame.record]
         is_once = frame.record not in _MANY
         in_order = self._phase < phase if is_once else self._phase <= phase
@@ -179,7 +179,7 @@ class Replay:
         name, size, before = (frame.head[key] for key in ("file", "size", "before"))
         is_there = name in self._there and name in self._before and name not in self.begun
         _expect(is_there, f"{name} is not there")
-        # A file that is cut to its header is cut once more when it is begun anew.
+        # A file that was cut to its header is cut again when it is begun anew.
         earlier = self.made.get(name) or Made(self._before[name][0], before, [], [], [])
         is_whole = not earlier.pieces and before == earlier.base
         _expect(is_whole and size < before, f"{name} cannot be cut so")
@@ -235,17 +235,17 @@ class Replay:
 
 
 def _expect(condition: bool, what: str) -> None:
-    """Refuse a journal whose frames do not fit together.
+    """Refuse a journal whose frames contradict each other.
 
     Raises:
-        JournalError: of what they do not.
+        JournalError: `condition` is false.
     """
     if not condition:
         raise JournalError(what)
 
 
 def _collapsed(steps: Sequence[Step]) -> list[Step]:
-    """Steps back, those one on which cut one file one after the other as one."""
+    """Combine consecutive steps that cut the same file, or cut and remove it."""
     found: list[Step] = []
     for step in steps:
         last = found[-1] if found else None

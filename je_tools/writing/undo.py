@@ -1,13 +1,13 @@
-"""Takes back what an operation did to a log, by its journal: the newest one first.
+"""Undo of operations on a log by their journals, newest first.
 
-The steps of the operation are taken back in the reverse order, each brought to where it stays
-before the next, so that the log goes back through the states that it went through. Each step can be
-done twice, and the journal is told of those that are done, so an undo that was interrupted goes on
-where it was. Nothing is put back where anything else has written since: every sector of what the
-operation appended must hold what it wrote, what was there before, or, after a power cut, zeros.
+The steps of an operation are taken back in reverse order, each durable before the next, so that the
+log goes back through the states that it went through. Each step can be repeated, and the journal
+records finished steps, so an interrupted undo continues. Nothing is put back if anything else has
+written since: every sector that the operation appended must hold its bytes, the bytes from before,
+or, after a power cut, zeros.
 
-A journal is removed when all of it was read and is back in the log, or when that is asked for by
-its number. One that is damaged puts nothing back, and stays.
+A journal is removed when all of it was read and is back in the log, or when the user asks for it by
+number. A damaged journal puts nothing back, and stays.
 """
 
 from __future__ import annotations
@@ -56,39 +56,39 @@ _SAID = 5
 
 
 class State(StrEnum):
-    """How far an operation, or its undo, has come."""
+    """States of an operation and its undo."""
 
     NOTHING = "not-begun"
     """It was stopped before its first change."""
     UNFINISHED = "unfinished"
-    """It was stopped, by a crash or an error."""
+    """It was stopped by a crash or an error."""
     FINISHED = "done"
     HALF_BACK = "half-back"
     """Its undo was stopped."""
     BACK = "back"
-    """All but that the journal is still there."""
+    """It has been undone, but its journal still exists."""
     PUT_BACK = "put-back"
-    """It has just been put back; its journal is removed."""
+    """It has just been undone, and its journal removed."""
     REMOVED = "removed"
-    """Its journal has just been removed, with what it kept."""
+    """Its journal has just been removed, with the bytes that it saved."""
     DAMAGED = "damaged"
     """Its journal cannot be read: nothing is put back, and nothing removed."""
 
 
 class Undo:
-    """A journal, and what it takes to go back.
+    """A journal, and the steps that undo its operation.
 
     Attributes:
         recorded: the journal.
-        operation: what was done.
-        time_ms: when it began.
-        tool: version of je-tools that did it.
-        is_finished: whether the operation came to its end.
-        is_begun: whether it has been taken back in part.
-        saved_size: bytes of the log that the journal holds, files that were taken out with them; of
-            a damaged one all that there is of it.
-        steps: what there is to do, in order.
-        all_steps: with those that were done when the undo was interrupted.
+        operation: name of the operation, "unknown" if the journal cannot be read.
+        time_ms: time at which it began; None if unknown.
+        tool: version of je-tools that did it; None if unknown.
+        is_finished: True if the operation finished.
+        is_begun: True if its undo has begun.
+        saved_size: number of bytes of the log in the journal, including files taken out of the log;
+            for a damaged journal, all of its bytes.
+        steps: steps that remain, in order.
+        all_steps: all steps, including those that an interrupted undo has done.
     """
 
     def __init__(self, recorded: Recorded) -> None:
@@ -117,7 +117,7 @@ class Undo:
 
     @property
     def number(self) -> int:
-        """Of the journal."""
+        """Number of the journal."""
         return self.recorded.number
 
     def _size_of_saved(self) -> int:
@@ -129,7 +129,7 @@ class Undo:
 
     @property
     def state(self) -> State:
-        """How far it, or its undo, has come."""
+        """State of the operation and its undo."""
         if self._became is not None:
             return self._became
         if self.recorded.damage is not None:
@@ -144,14 +144,14 @@ class Undo:
 
     @property
     def appended_size(self) -> int:
-        """Bytes that the operation appended, or was about to."""
+        """Number of bytes that the operation appended, or was about to append."""
         return sum(piece.size for made in self._replay.made.values() for piece in made.pieces)
 
     def check(self, *, any_time: bool = False) -> None:
         """Make sure that the log is in a state that the operation, or its undo, can have left.
 
         Args:
-            any_time: files may have other times than they had, as in a copy.
+            any_time: True to accept files with other modification times, as in a copy.
 
         Raises:
             RefusedError: anything else has written since, or the journal is damaged.
@@ -163,10 +163,10 @@ class Undo:
                 Check(self._home, self.recorded, self._replay, self.before, any_time).run()
 
     def _check_sound(self) -> None:
-        """Refuse a journal that is damaged, or has more than it tells of: all of it stays.
+        """Refuse a journal that is damaged, or holds files that it does not record.
 
         Raises:
-            RefusedError: it is.
+            RefusedError: it is such a journal; nothing of it is removed.
         """
         damage = self.recorded.damage
         kept = kept_files(self._home, self.number)
@@ -186,10 +186,10 @@ class Undo:
         )
 
     def _check_places(self) -> None:
-        """Refuse to change what a link leads to, or a backup of hard links.
+        """Refuse to change files through links, or a backup made of hard links.
 
         Raises:
-            RefusedError: it would be.
+            RefusedError: a file is a link or has another name.
         """
         touched = {self._home / name for name in self._replay.touched | self._replay.begun}
         moved = {self._home / name for names in self._replay.renamed for name in names}
@@ -201,7 +201,7 @@ class Undo:
                     check_no_link(path)
 
     def _kept_text(self, kept: Sequence[Path]) -> str:
-        """What a damaged journal still has."""
+        """Describe what is left of a damaged journal."""
         frames = (*self.recorded.frames, *self.recorded.later)
         blobs = [frame.blob_size for frame in frames if frame.record == "saved"]
         text = ""
@@ -215,9 +215,9 @@ class Undo:
         return text
 
     def apply(self, disk: Disk) -> None:
-        """Put everything back, and remove the journal; the lock is to be held.
+        """Undo the operation and remove the journal; the lock must be held.
 
-        `check` has to be called before. It can be repeated wherever it was interrupted.
+        Call `check` first. If interrupted, it can be repeated.
 
         Raises:
             RefusedError: a step failed.
@@ -232,7 +232,7 @@ class Undo:
         journal = Journal(self._home, self.number, disk, self.recorded.size)
         with refusing(self._state_text):
             if self.steps:
-                # What a torn frame left must not stand behind one that is whole.
+                # Cut off a torn frame, so that no complete frame follows it.
                 disk.truncate(journal.folder / "journal", self.recorded.size)
                 if not self.is_begun:
                     journal.add("undo")
@@ -254,7 +254,7 @@ class Undo:
         self._became = State.PUT_BACK
 
     def drop(self, disk: Disk) -> None:
-        """Remove the journal, with what it saved.
+        """Remove the journal and the bytes that it saved; put nothing back.
 
         Raises:
             RefusedError: it cannot be removed.
@@ -272,14 +272,14 @@ class Undo:
             path = self._home / name
             if name in changed and path.stat().st_mtime_ns != modified_ns:
                 disk.set_times(path, modified_ns)
-                # What was before is put back only in files that have the time that they had.
+                # An earlier journal is undone only if the files have their times from before.
                 disk.sync(path)
 
     def _check_back(self) -> None:
-        """Read again what was put back, before what it was put back from is removed.
+        """Read back all restored bytes before the journal is removed.
 
         Raises:
-            RefusedError: it is not what is read.
+            RefusedError: they differ from those in the journal.
         """
         sizes = {
             path.relative_to(self._home).as_posix(): path.stat().st_size
@@ -341,13 +341,13 @@ class Undo:
             disk.sync(path)
 
     def _remove(self, disk: Disk) -> None:
-        """Remove the journal: under another name first, so that what is left is no journal."""
+        """Rename the journal, then remove it, so that an interruption leaves no partial journal."""
         folder = self.recorded.folder
         dropped = dropped_folder(self._home, self.number)
-        # Of an earlier removal, if somebody has brought the journal back.
+        # An earlier removal may have left this folder, if the user restored the journal since.
         remove_folder(dropped, disk)
         if not folder.is_dir():
-            # Of a journal that was lost there is only what it keeps in data directories.
+            # Of a lost journal, only its files in data directories are left.
             make_folder(disk, folder)
         disk.rename(folder, dropped)
         disk.sync_folder(folder.parent)
@@ -355,10 +355,10 @@ class Undo:
 
 
 def clear_remains(home: Path, disk: Disk) -> None:
-    """Remove what is left of journals whose removal was interrupted, and empty folders.
+    """Finish interrupted removals of journals, and remove empty folders.
 
     Raises:
-        RefusedError: it cannot be removed.
+        RefusedError: a file or folder cannot be removed.
     """
     with refusing():
         _clear(home, disk)
@@ -370,7 +370,7 @@ def _clear(home: Path, disk: Disk) -> None:
     folders = [folder for folder in log_folders(home)[1:] if (folder / FOLDER).is_dir()]
     for number in dropped_numbers(home):
         if not journal_folder(home, number).exists():
-            # The folder that tells that there is more to be removed goes last.
+            # The folder that marks the removal as unfinished goes last.
             for folder in folders:
                 remove_folder(journal_folder(folder, number), disk)
         remove_folder(dropped_folder(home, number), disk)
@@ -381,10 +381,10 @@ def _clear(home: Path, disk: Disk) -> None:
 
 
 def list_undos(home: Path) -> list[Undo]:
-    """The journals of an environment, the newest last.
+    """Return the journals of an environment, the newest last.
 
     Raises:
-        RefusedError: one cannot be read, or something else has its name.
+        RefusedError: one cannot be read, or its folder is something else.
     """
     with refusing():
         return [Undo(read_journal(home, number)) for number in journal_numbers(home)]

@@ -1,7 +1,7 @@
-"""Whether a log is in a state that an operation, or its undo, can have left.
+"""The check that a log is in a state that an operation, or its undo, can have left.
 
-Every sector of what the operation appended must hold what it wrote, what was there before, or,
-after a power cut, zeros; all else must be what it was.
+Every sector that the operation appended must hold its bytes, the bytes from before, or, after a
+power cut, zeros. All other bytes must be unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PIECE = 1 << 20
 
 
 class Check:
-    """Holds the files against what a journal says of them."""
+    """A comparison of the files of a log with its journal."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Check:
         self._is_begun = recorded.first("undo") is not None
 
     def run(self) -> None:
-        """Look at all files.
+        """Check all files.
 
         Raises:
-            RefusedError: one is not what it can be.
+            RefusedError: a file is in a state that neither the operation nor its undo leaves.
         """
         there = {path.relative_to(self._home).as_posix() for path in log_paths(self._home)}
         done = self._recorded.first("done")
@@ -74,7 +74,7 @@ class Check:
                 raise self._other(name, f"has other bytes at {offset:#x}")
 
     def _check_done(self, there: set[str], files: Mapping[str, tuple[int, int]]) -> None:
-        """Of an operation that came to its end all files are as it left them."""
+        """Check that all files are as the finished operation left them."""
         for name in sorted(there ^ set(files)):
             if name in files:
                 raise self._unlike(name, "was there", "and is gone")
@@ -90,7 +90,7 @@ class Check:
         if modified_ns is None or seen.modified_ns == modified_ns:
             return
         if not self._is_done and not self._is_begun:
-            # Bits that were flipped, and that the journal does not tell of, show in nothing else.
+            # Only the time shows flipped bits that the journal does not record.
             raise self._other(name, "was written to, or is a copy that has another time")
         if not self._any_time:
             raise RefusedError(
@@ -99,7 +99,7 @@ class Check:
             )
 
     def _is_kept(self, name: str) -> bool:
-        """Whether a file of this name was moved, and is not back."""
+        """Return True if a file of this name was moved and is not back."""
         targets = [target for source, target in self._replay.renamed if source == name]
         return any((self._home / target).exists() for target in targets)
 
@@ -118,7 +118,7 @@ class Check:
             self._check_same(source, size, modified_ns)
 
     def _check_kept(self, source: str, target: str, size: int) -> None:
-        """What was taken out of the log has the bytes that it had, whatever its time."""
+        """Check that a file taken out of the log has its old bytes; its time does not matter."""
         path = self._home / target
         if seen_of(path).size == size and sum_of(path, size) == self._replay.sums[target]:
             return
@@ -130,7 +130,7 @@ class Check:
         )
 
     def _unlike(self, name: str, before: str, now: str = "") -> RefusedError:
-        """A file that is not what it was when the journal was last written to."""
+        """Return the error for a file that has changed since the operation began or ended."""
         when = "ended" if self._is_done and not self._is_begun else "began"
         return self._other(name, f"{before} when the operation {when}{now and ', '}{now}")
 
@@ -147,7 +147,7 @@ class Check:
         return drop_text(self._home, self._recorded.number)
 
     def _check_made(self, name: str, made: Made) -> None:
-        """What was appended to a file is ours, or what was cut off, or nothing yet."""
+        """Check that each sector is as appended, as before a cut, or zeros."""
         path = self._home / name
         size = path.stat().st_size
         most = max([made.before, *(p.offset + p.size for p in made.pieces)])
@@ -172,7 +172,7 @@ class Check:
                     raise self._other(name, f"has other bytes at {a:#x}")
 
     def _spans(self, made: Made, size: int) -> Iterator[tuple[int, int, int | None]]:
-        """Spans of a file up to its size, and the piece that was written to each."""
+        """Yield spans of a file up to its size, each with the index of its piece, None without."""
         at = made.base
         for i, piece in enumerate(made.pieces):
             at = piece.offset + piece.size
@@ -182,7 +182,7 @@ class Check:
             yield start, min(start + _PIECE, size), None
 
     def _ours(self, made: Made, at: int | None, start: int, data: bytes) -> npt.NDArray[np.bool_]:
-        """Which parts of a span of a file hold what was appended there."""
+        """Return a mask of the parts of a span that hold the bytes appended there."""
         found = part_sums(start, data)
         if at is None:
             return np.zeros(len(found), np.bool_)
@@ -191,12 +191,12 @@ class Check:
         is_ours: npt.NDArray[np.bool_] = found == np.frombuffer(blob, "<u4")[: len(found)]
         stop = start + len(data)
         if stop < piece.offset + piece.size and stop % PART:
-            # The write was stopped in it, and there is no sum of what is there.
+            # The write stopped inside this part, so there is no sum for its bytes.
             is_ours[-1] = True
         return is_ours
 
     def _old(self, made: Made, start: int, stop: int) -> bytes | None:
-        """What was cut off there; None where that was less."""
+        """Return the bytes cut off from a span; None if not all of it was cut off."""
         parts = []
         for frame in made.saved:
             first = frame.head["offset"]
@@ -208,7 +208,7 @@ class Check:
 
 
 def _differ(found: int, old: int, new: int) -> bool:
-    """Whether a byte is neither: of several any may have been written."""
+    """Return True if a byte is neither old nor new; a crash may leave only some bytes flipped."""
     return found not in (old, new)
 
 
@@ -217,6 +217,6 @@ def _is_zero(data: bytes) -> bool:
 
 
 def drop_text(home: Path, number: int) -> str:
-    """How a journal is removed by somebody who does not want it any more."""
+    """Return advice on removing a journal, for messages."""
     command = undo_command(home, f" --drop {number}")
     return f"{command} removes the journal, with all that it keeps"

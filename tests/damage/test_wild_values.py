@@ -44,7 +44,7 @@ def test_a_negative_count_of_a_list_is_an_error() -> None:
 
 
 def test_a_base_file_number_that_no_lsn_holds(tmp_path: Path) -> None:
-    """Slots' LSNs stay in 64 bits, in both forms of the kernel."""
+    """LSNs of slots stay in 64 bits."""
     file = LogFile(0, 9)
     base = (1 << 31) - 1
     head = packed(1) + packed(-1) + packed(-1) + packed(7) + packed(0) + b"\0"

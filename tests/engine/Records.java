@@ -2,6 +2,7 @@ import com.sleepycat.je.Cursor;
 import com.sleepycat.je.Database;
 import com.sleepycat.je.DatabaseConfig;
 import com.sleepycat.je.DatabaseEntry;
+import com.sleepycat.je.DatabaseNotFoundException;
 import com.sleepycat.je.Environment;
 import com.sleepycat.je.EnvironmentConfig;
 import com.sleepycat.je.LockMode;
@@ -121,19 +122,21 @@ public final class Records {
             config.setReadOnly(readOnly);
             config.setTransactional(!readOnly);
             config.setUseExistingConfig(true);
-            out.print("#db\t" + name + "\n");
-            Database db;
-            try {
-                db = env.openDatabase(null, name, config);
-            } catch (IllegalArgumentException notTransactional) {
-                config.setTransactional(false);
-                db = env.openDatabase(null, name, config);
-            }
-            try {
+            try (Database db = open(env, name, config)) {
+                out.print("#db\t" + name + "\n");
                 print(db, out);
-            } finally {
-                db.close();
+            } catch (DatabaseNotFoundException onlyItsName) {
+                continue;
             }
+        }
+    }
+
+    private static Database open(Environment env, String name, DatabaseConfig config) {
+        try {
+            return env.openDatabase(null, name, config);
+        } catch (IllegalArgumentException notTransactional) {
+            config.setTransactional(false);
+            return env.openDatabase(null, name, config);
         }
     }
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -223,3 +224,37 @@ def test_memory_that_is_used_again_costs_few_faults() -> None:
 
     without = faults()
     assert faults("again") < without - 500, without
+
+
+_ONE_IS_KILLED = """
+import os, signal, time
+from je_tools.workers import open_workers
+
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def late():
+    time.sleep(1)
+    return bytes(1 << 20)
+
+def main():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with open_workers(2, None) as pool:
+        for work in (late, killed):
+            pool.submit(work)
+"""
+
+
+def test_a_worker_that_ignored_sigterm_is_not_waited_for(tmp_path: Path) -> None:
+    """It would wait for somebody to read its result, and the pool for its end."""
+    (tmp_path / "one_is_killed.py").write_text(_ONE_IS_KILLED)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import one_is_killed; one_is_killed.main()"],
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    try:
+        assert process.wait(60) == 0
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-//! Arrays and columns of byte strings, as Python lends them and takes them, and `formats/arrays.py`.
+//! Bindings for `formats/arrays.py`: arrays and columns of byte strings, to and from Python.
 
 use je_tools_core::arrays::{self, Distinct};
 use je_tools_core::je::keys::Keys;
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 use crate::detached::detached;
 
-/// An array of one dimension; copied where its elements do not follow each other.
+/// A one-dimensional array, copied if it is not contiguous.
 pub struct Column<'py, T: Element>(PyReadonlyArray1<'py, T>);
 
 pub type Ints<'py> = Column<'py, i64>;
@@ -36,7 +36,7 @@ impl<T: Element> Column<'_, T> {
     }
 }
 
-/// `spans.Spans`.
+/// Python's `spans.Spans`.
 #[derive(FromPyObject)]
 pub struct PySpans<'py> {
     data: Column<'py, u8>,
@@ -57,7 +57,7 @@ impl PySpans<'_> {
     }
 }
 
-/// Refuse columns of two lengths.
+/// Returns an error unless both columns have the same length.
 pub fn same_length(one: usize, other: usize) -> PyResult<()> {
     if one == other { Ok(()) } else { Err(PyValueError::new_err("columns differ in length")) }
 }
@@ -66,7 +66,7 @@ pub type PyBytes1<'py> = Bound<'py, PyArray1<u8>>;
 pub type PyInts<'py> = Bound<'py, PyArray1<i64>>;
 pub type PyMask<'py> = Bound<'py, PyArray1<bool>>;
 
-/// Byte strings behind each other, as the fields of `spans.Spans`; their bytes are read-only.
+/// Byte strings, one after the other, as the fields of `spans.Spans`; the bytes are read-only.
 pub type PyJoined<'py> = (PyBytes1<'py>, PyInts<'py>, PyInts<'py>);
 
 pub fn joined(py: Python<'_>, joined: Joined) -> PyResult<PyJoined<'_>> {
@@ -79,12 +79,12 @@ pub fn read_only(array: PyBytes1<'_>) -> PyResult<PyBytes1<'_>> {
     Ok(array)
 }
 
-/// The error for spans that do not lie in their buffer: a bug of the caller.
+/// Returns the error for spans outside their buffer: a bug in the caller.
 pub fn outside(_: Outside) -> PyErr {
     PyValueError::new_err("a span outside of its buffer, or columns that differ in length")
 }
 
-/// Return columns that lie one after the other as an array (columns, rows).
+/// Returns columns stored one after the other as an array (columns, rows).
 pub fn table<'py, T: Element>(
     py: Python<'py>,
     numbers: Vec<T>,
@@ -94,7 +94,7 @@ pub fn table<'py, T: Element>(
     PyArray::from_vec(py, numbers).reshape([columns, rows])
 }
 
-/// Return numbers as an array, without a copy.
+/// Returns numbers as an array, without a copy.
 pub fn array<T: Element>(py: Python<'_>, numbers: Vec<T>) -> Bound<'_, PyArray1<T>> {
     PyArray::from_vec(py, numbers)
 }

@@ -1,4 +1,4 @@
-//! `formats/source.py`.
+//! Bindings for `formats/source.py`.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use pyo3::types::PyBytes;
 
 use crate::detached::detached;
 
-/// A file that is open for reading; threads that read it keep it open until they are done.
+/// A file open for reading; threads that read it keep it open until they are done.
 #[pyclass(frozen)]
 pub struct File(Mutex<Option<Arc<fs::File>>>);
 
@@ -24,7 +24,7 @@ impl File {
     }
 }
 
-/// Return what Python's own calls raise: with number, words and path.
+/// Returns the error that Python's own calls would raise, with errno, message and path.
 fn os_error(error: &io::Error, path: PathBuf) -> PyErr {
     let words = error.to_string();
     let words = words.split(" (os error").next().unwrap_or_default().to_owned();
@@ -51,7 +51,7 @@ impl File {
     }
 }
 
-/// A file that is read here; what cannot be read is left to `source.Source`.
+/// A file read here, with `source.Source` as the fallback for bytes that cannot be read.
 pub struct PySource {
     file: Option<Arc<fs::File>>,
     source: Py<PyAny>,
@@ -62,7 +62,7 @@ impl PySource {
         Self { file: file.and_then(File::opened), source }
     }
 
-    /// Read by `Source.read_bytes`, which goes round bad sectors and says what is wrong.
+    /// Reads through `Source.read_bytes`, which skips bad sectors and raises descriptive errors.
     fn read_by_python(&self, into: &mut [u8], at: u64) -> PyResult<()> {
         Python::attach(|py| {
             let stop = at.saturating_add(into.len() as u64);

@@ -1,8 +1,8 @@
 //! The extension `je_tools.formats._native`.
 //!
-//! Each file here serves the Python module of its name: it borrows arrays, calls `core` with the
-//! interpreter lock released, and gives back numbers and arrays. `formats/_native.pyi` says what
-//! Python sees.
+//! Each file here serves the Python module of the same name: it borrows arrays, calls `core` with
+//! the interpreter lock released, and returns numbers and arrays. `formats/_native.pyi` documents
+//! the Python interface.
 
 #![deny(unsafe_code)]
 
@@ -19,10 +19,10 @@ mod thrift;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Numbers that a Python module declares as well: its name below `formats`, and the value.
+/// Numbers that a Python module declares too: the name below `formats`, and the value.
 type Declared = &'static [(&'static str, i64)];
 
-/// Return the numbers that both the crate and a Python module declare; a test compares them.
+/// Returns the numbers that this crate and a Python module both declare; a test compares them.
 #[pyfunction]
 fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
@@ -38,7 +38,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         je::slots::DECLARED,
         rows::DECLARED,
         thrift::DECLARED,
-        // Entries at LSNs, nodes and keys, and what is written.
+        // Entries at LSNs, nodes and keys, and writers.
         je::column_writer::DECLARED,
         je::fetch::DECLARED,
         je::fingerprints::DECLARED,
@@ -86,7 +86,7 @@ mod _native {
     #[pymodule_export]
     use super::thrift::{fill_thrift, open_thrift};
 
-    // Entries at LSNs, nodes and keys, and what is written.
+    // Entries at LSNs, nodes and keys, and writers.
     #[pymodule_export]
     use super::je::column_writer::encode_parts;
     #[pymodule_export]

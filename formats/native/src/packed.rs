@@ -1,4 +1,4 @@
-//! `formats/packed.py`.
+//! Bindings for `formats/packed.py`.
 
 use je_tools_core::packed;
 use pyo3::prelude::*;

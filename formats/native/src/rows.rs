@@ -1,4 +1,4 @@
-//! `formats/rows.py`.
+//! Bindings for `formats/rows.py`.
 
 use je_tools_core::rows::{Cell, Failure, Label, SLACK, Table, Values};
 use numpy::PyReadwriteArray1;
@@ -9,7 +9,7 @@ use pyo3::pybacked::PyBackedBytes;
 use crate::arrays::{Column, PySpans, outside};
 use crate::detached::detached;
 
-/// `rows.Form`.
+/// Python's `rows.Form`.
 #[repr(u8)]
 #[derive(Clone, Copy)]
 enum Form {
@@ -54,14 +54,14 @@ impl Form {
     }
 }
 
-/// `rows.Items`.
+/// Python's `rows.Items`.
 #[derive(FromPyObject)]
 pub struct PyList<'py> {
     first: Column<'py, i64>,
     table: PyTable<'py>,
 }
 
-/// `rows.Choice`.
+/// Python's `rows.Choice`.
 #[derive(FromPyObject)]
 pub struct PyChoice<'py> {
     table: Column<'py, i64>,
@@ -77,7 +77,7 @@ enum PyValues<'py> {
     Choice(PyChoice<'py>),
 }
 
-/// `rows.Cell`.
+/// Python's `rows.Cell`.
 struct PyCell<'py> {
     texts: [PyBackedBytes; 3],
     values: PyValues<'py>,
@@ -150,7 +150,7 @@ impl PyValues<'_> {
     }
 }
 
-/// `rows.Table`.
+/// Python's `rows.Table`.
 #[derive(FromPyObject)]
 pub struct PyTable<'py> {
     rows: usize,

@@ -1,4 +1,4 @@
-//! `formats/spans.py`.
+//! Bindings for `formats/spans.py`.
 
 use je_tools_core::spans::{self, Form, Strings};
 use numpy::PyArray1;

@@ -1,4 +1,4 @@
-//! `formats/thrift.py`.
+//! Bindings for `formats/thrift.py`.
 
 use je_tools_core::thrift::{self, Values};
 use numpy::PyArray1;

@@ -113,12 +113,13 @@ def test_twice_and_back(tmp_path: Path) -> None:
     assert hashes(home) == before
 
 
-def test_both_forms_write_the_same(tmp_path: Path) -> None:
+def test_threads_write_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("je_tools.scan.ONE_THREAD_MAX", 0)
     sizes = []
-    home = copied(CRASHED, tmp_path / "")
-    apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
-    log = (home / "00000000.jdb").read_bytes()
-    sizes.append(len(log))
+    for threads in (1, 4):
+        home = copied(CRASHED, tmp_path / str(threads))
+        apply_checkpoint(home, Scanner(threads=threads), Orders(), 0)
+        sizes.append((home / "00000000.jdb").stat().st_size)
     assert sizes[0] == sizes[1]
 
 

@@ -60,12 +60,6 @@ def test_sound_logs_have_no_fault(each: Environment) -> None:
     assert [one.text() for one in again] == found
 
 
-@pytest.mark.parametrize("name", ["v17-dups", "v15-ttl", "v8-basic"])
-def test_kernels_and_their_plain_twins_agree(name: str) -> None:
-    home = FIXTURES / name / "env"
-    assert findings(home) == findings(home) == []
-
-
 def lsn_of(slot: dict[str, Any]) -> int:
     return int(slot["lsn"])
 

@@ -4,9 +4,9 @@
 
 use simd_adler32::Adler32;
 
-/// Return the Adler-32 of `bytes`, the second of which is first taken through `mask`.
+/// Returns the Adler-32 of `bytes`, after masking the second byte with `mask`.
 ///
-/// The second byte that an entry sums is its flags, and one flag is not covered.
+/// The second summed byte of an entry holds its flags, and the checksum does not cover one of them.
 #[inline]
 pub fn of_masked(bytes: &[u8], mask: u8) -> u32 {
     let Some((&[first, second], rest)) = bytes.split_first_chunk() else {
@@ -17,7 +17,7 @@ pub fn of_masked(bytes: &[u8], mask: u8) -> u32 {
     of((low + both) << 16 | both, rest)
 }
 
-/// Return the Adler-32 of what gave `state` so far, and `bytes` after it.
+/// Returns the Adler-32 of the bytes that gave `state`, followed by `bytes`.
 #[inline]
 pub fn of(state: u32, bytes: &[u8]) -> u32 {
     let mut sum = Adler32::from_checksum(state);
@@ -29,7 +29,7 @@ pub fn of(state: u32, bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// Add up as RFC 1950 says it, a byte at a time.
+    /// Computes the sum as RFC 1950 defines it, one byte at a time.
     fn plain(bytes: &[u8]) -> u32 {
         let (mut low, mut high) = (1_u32, 0_u32);
         for &byte in bytes {

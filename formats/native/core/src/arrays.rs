@@ -2,21 +2,21 @@
 
 use std::collections::HashMap;
 
-/// The different numbers of a column.
+/// Distinct numbers of a column.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Distinct {
-    /// The numbers, in the order in which they come first.
+    /// The numbers, in order of their first row.
     pub values: Vec<i64>,
-    /// The row in which each comes first.
+    /// First row of each number.
     pub first: Vec<i64>,
-    /// Of each row, which of them it holds.
+    /// Index in `values` of the number of each row.
     pub choice: Vec<i64>,
 }
 
-/// Return the different numbers of a column, of which there should be few.
+/// Returns the distinct numbers of a column, of which there should be few.
 pub fn distinct(column: &[i64]) -> Distinct {
     let mut found = Distinct { choice: Vec::with_capacity(column.len()), ..Distinct::default() };
-    // Hashed with a secret: the numbers may come from a log.
+    // A randomly seeded hash: the numbers may come from a hostile log.
     let mut known = HashMap::new();
     let mut last = None;
     for (row, &value) in column.iter().enumerate() {

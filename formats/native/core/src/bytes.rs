@@ -1,24 +1,24 @@
-//! Little-endian numbers at any place of a slice; `None` where they do not end inside it.
+//! Little-endian numbers at any index of a slice; `None` if they do not end inside it.
 
-/// Return the `N` bytes at `at`.
+/// Returns the `N` bytes at `at`.
 #[inline]
 pub fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
     bytes.get(at..)?.first_chunk()
 }
 
-/// Return the unsigned 32-bit number at `at`.
+/// Returns the unsigned 32-bit number at `at`.
 #[inline]
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array_at(bytes, at).map(|four| u32::from_le_bytes(*four))
 }
 
-/// Return the signed 32-bit number at `at`.
+/// Returns the signed 32-bit number at `at`.
 #[inline]
 pub fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     array_at(bytes, at).map(|four| i32::from_le_bytes(*four))
 }
 
-/// Return the signed 64-bit number at `at`.
+/// Returns the signed 64-bit number at `at`.
 #[inline]
 pub fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
     array_at(bytes, at).map(|eight| i64::from_le_bytes(*eight))

@@ -1,8 +1,8 @@
-//! The loops over bytes of je-tools: bytes of logs in, columns of numbers out.
+//! The byte loops of je-tools: bytes of logs in, columns of numbers out.
 //!
-//! Every byte is hostile. A load is bounds-checked, arithmetic on a number from a log is checked
-//! or explicitly wrapping, nothing is allocated by such a number, and no function panics: it
-//! returns where it stopped, and why.
+//! All input is hostile. Loads are bounds-checked, arithmetic on a number from a log is checked or
+//! explicitly wrapping, and such a number never sizes an allocation. Functions do not panic: they
+//! return where they stopped, and why.
 //!
 //! The modules mirror the Python modules of `je_tools.formats` that they serve.
 

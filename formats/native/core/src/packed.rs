@@ -1,20 +1,20 @@
-//! Packed integers, the engine's coding of numbers that are mostly small.
+//! Packed integers: the engine's encoding of numbers that are mostly small.
 //!
-//! A magnitude up to [`SINGLE_BYTE_MAX`] is its own first byte. Any other first byte gives the
-//! sign and the number of bytes that follow, which hold the rest of the magnitude, lowest first.
+//! A magnitude of at most [`SINGLE_BYTE_MAX`] is its own first byte, with its sign. Any other first
+//! byte gives the sign and the number of bytes that follow. They hold the magnitude less
+//! [`SINGLE_BYTE_MAX`], lowest byte first.
 //!
 //! Source: PackedInteger.readLong and writeLong, JE 7.5.11.
 
-/// The largest magnitude of a number that takes one byte.
+/// Largest magnitude of a number that takes one byte.
 pub const SINGLE_BYTE_MAX: i64 = 119;
 
-/// Bytes of the longest packed integer.
+/// Number of bytes of the longest packed integer.
 pub const SIZE_MAX: usize = 9;
 
-/// Return the packed integer at `at` and the offset after it.
+/// Returns the packed integer at `at` and the offset after it.
 ///
-/// Return `None` if it does not end before `end` and inside `bytes`, or if its value does not fit
-/// 64 bits.
+/// Returns `None` if it extends past `end` or `bytes`, or if its value does not fit 64 bits.
 #[inline]
 pub fn read(bytes: &[u8], at: usize, end: usize) -> Option<(i64, usize)> {
     if at >= end {
@@ -40,20 +40,20 @@ pub fn read(bytes: &[u8], at: usize, end: usize) -> Option<(i64, usize)> {
     Some((value, after))
 }
 
-/// Return the number of bytes of the packed integer that begins with `first`.
+/// Returns the number of bytes of the packed integer that begins with `first`.
 #[inline]
 pub fn size_by_first(first: u8) -> usize {
     let magnitude = i64::from(i8::from_le_bytes([first])).unsigned_abs();
     1 + usize::try_from(magnitude.saturating_sub(SINGLE_BYTE_MAX.unsigned_abs())).unwrap_or(0)
 }
 
-/// Return the number of bytes of the shortest packed form of `value`.
+/// Returns the number of bytes of the shortest packed form of `value`.
 #[inline]
 pub fn size_of(value: i64) -> usize {
     encode(value).1
 }
 
-/// Return the shortest packed form of `value`, and how many of the bytes it takes.
+/// Returns the shortest packed form of `value`, and its number of bytes.
 #[inline]
 pub fn encode(value: i64) -> ([u8; SIZE_MAX], usize) {
     let mut out = [0; SIZE_MAX];

@@ -1,13 +1,12 @@
-//! Rows of columns as lines of text.
+//! Rows of columns as lines of text: JSON lines, CSV and the text of DbDump.
 //!
-//! A row is its cells one after the other. Each is a value between two fixed texts, or a third
-//! text where the value is null. So JSON lines, CSV and the text of DbDump are written, each byte
-//! of them once.
+//! A row is its cells one after the other. A cell is a value between two fixed texts, or a third
+//! text if the value is null. Each byte is written once.
 
 use crate::spans::{Outside, Spans};
 use crate::text;
 
-/// Bytes after the end of the rows that are written to as well: short texts are copied as blocks.
+/// Number of bytes after the rows that may be overwritten: short texts are copied as blocks.
 pub const SLACK: usize = BLOCK;
 
 const BLOCK: usize = 32;
@@ -20,7 +19,7 @@ pub struct Label<'a> {
 }
 
 impl<'a> Label<'a> {
-    /// Return the text as a label.
+    /// Returns a label with this text.
     pub fn new(bytes: &'a [u8]) -> Self {
         let mut block = [0; BLOCK];
         for (place, &byte) in block.iter_mut().zip(bytes) {
@@ -30,29 +29,29 @@ impl<'a> Label<'a> {
     }
 }
 
-/// The values of a cell, one a row.
+/// Values of a cell, one per row.
 #[derive(Debug)]
 pub enum Values<'a> {
-    /// None at all.
+    /// No values.
     Nothing,
-    /// Byte strings, two lower-case hexadecimal digits a byte.
+    /// Byte strings, as two lower-case hexadecimal digits per byte.
     Hex(Spans<'a>),
-    /// Byte strings, as [`text::PRINTED`] has them.
+    /// Byte strings, in the format of [`text::PRINTED`].
     Print(Spans<'a>),
-    /// Byte strings as they are.
+    /// Byte strings, unchanged.
     Text(Spans<'a>),
     /// Decimal numbers.
     Decimal(&'a [i64]),
-    /// LSNs, `0x3/0x1a2f`.
+    /// LSNs, as `0x3/0x1a2f`.
     Lsn(&'a [i64]),
-    /// Rows of a table with a comma between them: those from one number on up to the next.
+    /// Lists of rows of a table, joined by commas: list i runs from number i up to number i + 1.
     List(&'a [i64], Box<Table<'a>>),
-    /// A row of one of several tables: which table, below 0 for null, and which row.
+    /// One row of one of several tables: index of the table, negative for null, and of its row.
     Choice(&'a [i64], &'a [i64], Vec<Table<'a>>),
 }
 
 impl Values<'_> {
-    /// Return whether the values are those of so many rows.
+    /// Returns true if there are values for `rows` rows.
     fn has_rows(&self, rows: usize) -> bool {
         match self {
             Values::Nothing => true,
@@ -63,7 +62,9 @@ impl Values<'_> {
         }
     }
 
-    /// Return a size that all values together do not pass.
+    /// Returns an upper bound of the size of all values.
+    ///
+    /// Returns `None` if it overflows, or if a value of `Print` is outside its buffer.
     fn bound(&self, rows: usize) -> Option<usize> {
         let size_of = |spans: &Spans<'_>, unit: usize| {
             spans.sizes().iter().try_fold(0_usize, |total, &size| {
@@ -90,35 +91,35 @@ impl Values<'_> {
 /// One column of the rows.
 #[derive(Debug)]
 pub struct Cell<'a> {
-    /// Before a value. If it begins with a comma, that is left out right after a cell that opens.
+    /// Text before a value; its leading comma is omitted right after a cell that opens.
     pub before: Label<'a>,
-    /// After a value.
+    /// Text after a value.
     pub after: Label<'a>,
-    /// Instead of all three where the value is null; its comma is treated alike.
+    /// Text for a null value, in place of all three; its leading comma is treated alike.
     pub instead: Label<'a>,
     /// The values.
     pub values: Values<'a>,
-    /// Where a value is not null; everywhere without.
+    /// True for rows whose value is not null; `None` for all rows.
     pub valid: Option<&'a [bool]>,
-    /// Bits of each row, and the number of the one without which the cell is left out.
+    /// Bits of each row, and the index of the bit without which the cell is omitted.
     pub present: Option<(&'a [i64], u32)>,
-    /// Whether the comma of what comes next is left out.
+    /// True if the leading comma of the next text is omitted.
     pub opens: bool,
 }
 
-/// Rows to be written.
+/// Rows to write.
 #[derive(Debug)]
 pub struct Table<'a> {
     rows: usize,
     cells: Vec<Cell<'a>>,
 }
 
-/// Why rows were not written: either is a bug of the caller.
+/// Reason why rows were not written: a bug in the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A span does not lie in its buffer, or a row not in its table.
+    /// A span is outside its buffer, a row is outside its table, or `ends` has another length.
     Outside,
-    /// There is no room for them.
+    /// The buffer is too short.
     Full,
 }
 
@@ -129,7 +130,7 @@ impl From<Outside> for Failure {
 }
 
 impl<'a> Table<'a> {
-    /// Return the rows of some cells; columns must have `rows` elements.
+    /// Returns a table of cells, whose columns must have `rows` elements.
     pub fn new(rows: usize, cells: Vec<Cell<'a>>) -> Result<Self, Outside> {
         let fits = |cell: &Cell<'_>| {
             cell.values.has_rows(rows)
@@ -139,9 +140,9 @@ impl<'a> Table<'a> {
         if cells.iter().all(fits) { Ok(Self { rows, cells }) } else { Err(Outside) }
     }
 
-    /// Return a size that all rows together do not pass, or `None` if it is beyond all memory.
+    /// Returns an upper bound of the size of all rows, or `None` if it exceeds all memory.
     ///
-    /// That is if a row of a table inside is used once at most.
+    /// The bound requires that each row of a table inside is used at most once.
     pub fn bound(&self) -> Option<usize> {
         self.cells.iter().try_fold(0_usize, |total, cell| {
             let around = cell.before.bytes.len().checked_add(cell.after.bytes.len())?;
@@ -150,9 +151,10 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Write all rows to `out`, which has room for [`SLACK`] more; return where they end.
+    /// Writes all rows to `out`, which has room for [`SLACK`] more bytes; returns the offset after
+    /// them.
     ///
-    /// `ends` is filled with where each of them ends.
+    /// Fills `ends` with the end of each row.
     pub fn write(&self, out: &mut [u8], ends: Option<&mut [i64]>) -> Result<usize, Failure> {
         let mut out = Out { bytes: out, at: 0 };
         match ends {
@@ -174,7 +176,8 @@ impl<'a> Table<'a> {
         Ok(out.at)
     }
 
-    /// Load a byte of the next strings, so that waits for memory overlap: they may lie anywhere.
+    /// Loads a byte of each of the next strings, so that cache misses overlap: they may lie
+    /// anywhere.
     #[inline]
     fn look_ahead(&self, row: usize) {
         if row % ROWS_AHEAD != 0 {
@@ -213,14 +216,14 @@ impl<'a> Table<'a> {
 
 const ROWS_AHEAD: usize = 8;
 
-/// Bytes that are written to, and how far.
+/// An output buffer, and the number of bytes written.
 struct Out<'a> {
     bytes: &'a mut [u8],
     at: usize,
 }
 
 impl Out<'_> {
-    /// Write a value and what is around it; return `false`, with nothing written, if it is null.
+    /// Writes a value and the texts around it; returns false, with nothing written, if it is null.
     #[inline]
     fn put_cell(&mut self, cell: &Cell<'_>, row: usize, opened: usize) -> Result<bool, Failure> {
         match &cell.values {
@@ -276,14 +279,14 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// Return the next bytes to write to.
+    /// Returns the next bytes to write to.
     #[inline]
     fn block<const N: usize>(&mut self) -> Result<&mut [u8; N], Failure> {
         let rest = self.bytes.get_mut(self.at..).ok_or(Failure::Full)?;
         rest.first_chunk_mut().ok_or(Failure::Full)
     }
 
-    /// Write the first `size` bytes of a block, whose size the compiler knows.
+    /// Writes the first `size` bytes of a block, whose size is known at compile time.
     #[inline]
     fn put_block<const N: usize>(&mut self, block: &[u8; N], size: usize) -> Result<(), Failure> {
         *self.block()? = *block;

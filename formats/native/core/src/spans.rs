@@ -1,14 +1,14 @@
-//! Columns of byte strings: spans of a buffer, copied one after the other, and searched.
+//! Columns of byte strings: spans of a buffer, to concatenate and to search.
 
 use memchr::memmem::Finder;
 
 use crate::text;
 
-/// A span does not lie in its buffer, or columns differ in length: a bug of the caller.
+/// Error for a span outside its buffer, or columns that differ in length: a bug in the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outside;
 
-/// Byte strings as a column: spans of one buffer; a size below 0 is null.
+/// Byte strings as a column: spans of one buffer; a negative size is null.
 #[derive(Clone, Copy, Debug)]
 pub struct Spans<'a> {
     data: &'a [u8],
@@ -17,28 +17,28 @@ pub struct Spans<'a> {
 }
 
 impl<'a> Spans<'a> {
-    /// Return the column; `starts` and `sizes` must have one length.
+    /// Returns the column; `starts` and `sizes` must have the same length.
     pub fn new(data: &'a [u8], starts: &'a [i64], sizes: &'a [i64]) -> Result<Self, Outside> {
         if starts.len() == sizes.len() { Ok(Self { data, starts, sizes }) } else { Err(Outside) }
     }
 
-    /// Return how many there are.
+    /// Returns the number of byte strings.
     #[inline]
     pub fn len(&self) -> usize {
         self.sizes.len()
     }
 
-    /// Return whether there is none.
+    /// Returns true if there are no byte strings.
     pub fn is_empty(&self) -> bool {
         self.sizes.is_empty()
     }
 
-    /// Return the size of each; below 0 is null.
+    /// Returns the size of each byte string; negative for null.
     pub fn sizes(&self) -> &'a [i64] {
         self.sizes
     }
 
-    /// Return one of them; `None` is null.
+    /// Returns the byte string in `row`; `None` if it is null.
     #[inline]
     pub fn get(&self, row: usize) -> Result<Option<&'a [u8]>, Outside> {
         let (Some(&start), Some(&size)) = (self.starts.get(row), self.sizes.get(row)) else {
@@ -52,27 +52,28 @@ impl<'a> Spans<'a> {
         value.map(Some).ok_or(Outside)
     }
 
-    /// Return all of them in order.
+    /// Returns an iterator over all byte strings, in order.
     pub fn iter(&self) -> impl Iterator<Item = Result<Option<&'a [u8]>, Outside>> + '_ {
         (0..self.len()).map(|row| self.get(row))
     }
 }
 
-/// How [`gather`] writes a byte string.
+/// Format in which [`gather`] writes a byte string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As it is.
+    /// Unchanged.
     Plain,
-    /// Each byte as two lower-case hexadecimal digits.
+    /// Two lower-case hexadecimal digits per byte.
     Hex,
-    /// At most so many bytes, `.` for what is not printable ASCII, `~` where it was cut.
+    /// At most this many bytes, with `.` for all but printable ASCII; `~` is last if bytes were
+    /// cut.
     Printable(usize),
 }
 
 /// Offsets of strings, one more than there are strings, and their bytes.
 pub type Strings = (Vec<i32>, Vec<u8>);
 
-/// Return the strings one after the other; `None` if they come to more than `most` bytes.
+/// Returns the strings, concatenated; `None` if they are too long for [`offsets_of`].
 pub fn gather(spans: &Spans<'_>, form: Form, most: usize) -> Result<Option<Strings>, Outside> {
     let Some(offsets) = offsets_of(spans.sizes, form, most) else {
         return Ok(None);
@@ -110,9 +111,9 @@ fn put_printable(value: &[u8], limit: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Return where each string begins when all are written one after the other.
+/// Returns the offset of each concatenated string, and the end of the last one.
 ///
-/// Return `None` if they come to more than `most` bytes, or more than 31 bits count.
+/// Returns `None` if they take more than `most` bytes, or more than 31 bits can count.
 pub fn offsets_of(sizes: &[i64], form: Form, most: usize) -> Option<Vec<i32>> {
     let most = most.min(i32::MAX as usize);
     let mut offsets = Vec::with_capacity(sizes.len() + 1);
@@ -131,7 +132,7 @@ pub fn offsets_of(sizes: &[i64], form: Form, most: usize) -> Option<Vec<i32>> {
     Some(offsets)
 }
 
-/// Return LSNs as `0x3/0x1a2f`, one after the other; `None` if they are too many.
+/// Returns LSNs as `0x3/0x1a2f`, concatenated; `None` if they take more than `most` bytes.
 pub fn lsn_texts(lsns: &[i64], most: usize) -> Option<Strings> {
     let mut offsets = Vec::with_capacity(lsns.len() + 1);
     let mut out = Vec::with_capacity(lsns.len().saturating_mul(text::LSN_MAX));
@@ -145,13 +146,13 @@ pub fn lsn_texts(lsns: &[i64], most: usize) -> Option<Strings> {
     Some((offsets, out))
 }
 
-/// Return which strings begin with `needle`, or with `whole` are equal to it.
+/// Returns a mask of the strings that start with `needle`, or are equal to it if `whole`.
 pub fn starts_with(spans: &Spans<'_>, needle: &[u8], whole: bool) -> Result<Vec<bool>, Outside> {
     let test = |value: &[u8]| if whole { value == needle } else { value.starts_with(needle) };
     spans.iter().map(|value| Ok(value?.is_some_and(test))).collect()
 }
 
-/// Return which strings hold `needle` somewhere.
+/// Returns a mask of the strings that contain `needle`.
 pub fn contains(spans: &Spans<'_>, needle: &[u8]) -> Result<Vec<bool>, Outside> {
     let finder = Finder::new(needle);
     spans.iter().map(|value| Ok(value?.is_some_and(|value| finder.find(value).is_some()))).collect()

@@ -1,16 +1,16 @@
 //! Numbers and bytes as ASCII text.
 
-/// Characters of the longest LSN.
+/// Number of characters of the longest LSN.
 pub const LSN_MAX: usize = 21;
 
-/// Characters of the longest decimal number.
+/// Number of characters of the longest decimal number.
 pub const DECIMAL_MAX: usize = 20;
 
 const STEP: usize = 16;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Write the two lower-case digits of each byte of `source` to `out`, which is twice as long.
+/// Writes two lower-case digits for each byte of `source` to `out`, which is twice as long.
 #[inline]
 pub fn put_hex(source: &[u8], out: &mut [u8]) {
     let mut steps = source.chunks_exact(STEP);
@@ -27,7 +27,7 @@ pub fn put_hex(source: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Write 16 bytes at once: in this form the compiler makes vector code of it.
+/// Writes 16 bytes at once: the compiler vectorizes this form.
 #[inline]
 fn put_hex_step(source: &[u8], out: &mut [u8; 2 * STEP]) {
     let mut high = [0; STEP];
@@ -47,12 +47,12 @@ const fn digit(value: u8) -> u8 {
     value + b'0' + if value > 9 { b'a' - b'0' - 10 } else { 0 }
 }
 
-/// Bytes that [`put_lsn`] may write to.
+/// Number of bytes that [`put_lsn`] may write to.
 pub const LSN_ROOM: usize = 24;
 
-/// Write an LSN as `0x3/0x1a2f`, and return how many characters it has.
+/// Writes an LSN as `0x3/0x1a2f`; returns its number of characters.
 ///
-/// It is written in its place: a copy as one block would wait for the single bytes.
+/// It is written in place: a copy as one block would wait for the stores of single bytes.
 #[inline]
 pub fn put_lsn(lsn: i64, out: &mut [u8; LSN_ROOM]) -> usize {
     let bits = lsn as u64;
@@ -82,7 +82,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Write a decimal number, and return how many characters it has.
+/// Writes a decimal number; returns its number of characters.
 #[inline]
 pub fn put_decimal(number: i64, out: &mut [u8; DECIMAL_MAX]) -> usize {
     out[0] = b'-';
@@ -105,9 +105,9 @@ pub fn put_decimal(number: i64, out: &mut [u8; DECIMAL_MAX]) -> usize {
     size
 }
 
-/// The characters that DbDump prints for each byte, and how many they are.
+/// Characters that DbDump prints for each byte, and as the fourth element their number.
 ///
-/// Two backslashes for a backslash, else one and two digits for what is not visible ASCII.
+/// A backslash becomes two; a byte that is not visible ASCII becomes a backslash and two digits.
 /// Source: CmdUtil.formatEntry, JE 7.5.11.
 pub const PRINTED: [[u8; 4]; 256] = {
     let mut printed = [[0; 4]; 256];
@@ -127,7 +127,7 @@ pub const PRINTED: [[u8; 4]; 256] = {
     printed
 };
 
-/// Return how many characters [`PRINTED`] has for `bytes`.
+/// Returns the number of characters that [`PRINTED`] has for `bytes`.
 #[inline]
 pub fn printed_size(bytes: &[u8]) -> usize {
     let more = |&byte: &u8| match byte {

@@ -1,4 +1,4 @@
-//! Numbers taken out of structs of Thrift's compact protocol, and others put in their place.
+//! Structs of Thrift's compact protocol: numbers taken out, and others filled in.
 //!
 //! Source: the compact protocol's description, Thrift 0.21.
 
@@ -8,57 +8,57 @@ pub const BINARY: u8 = 8;
 pub const LIST: u8 = 9;
 /// Type of a struct.
 pub const STRUCT: u8 = 12;
-/// Numbers of fields that rules can be for.
+/// Number of rules of a state: one per field number.
 pub const FIELDS: usize = 16;
-/// Instead of a number: the whole field is left out.
+/// Value in place of a number that omits the whole field.
 pub const LEFT_OUT: i64 = -1;
-/// Instead of a number: what stands there is none.
+/// Value for a place without a number, such as the end of a struct.
 pub const NOTHING: i64 = -2;
 
 const DEPTH_MAX: usize = 32;
 const VARINT_SIZE_MAX: usize = 9;
 
-/// Bytes from which numbers were taken out.
+/// Bytes without the numbers that were taken out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// The bytes.
+    /// The remaining bytes.
     pub text: Vec<u8>,
-    /// Where in them the numbers stood.
+    /// Offset in `text` of each number.
     pub places: Vec<i32>,
     /// The numbers.
     pub numbers: Vec<i64>,
-    /// What each is, by the rules.
+    /// Role of each number, from the rules.
     pub roles: Vec<u8>,
     /// Offset after the last value.
     pub end: usize,
 }
 
-/// Values that lie one after the other.
+/// Values, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Values {
-    /// Where the first begins.
+    /// Offset of the first value.
     pub at: usize,
-    /// Of which type they are.
+    /// Type of the values.
     pub kind: u8,
-    /// How many there are.
+    /// Number of values.
     pub count: i64,
-    /// Their state: which of the rules are for them; 0 for none.
+    /// State of the values, which selects their rules; 0 for none.
     pub state: i64,
 }
 
-/// A list or a struct that has been begun.
+/// A list or a struct being read.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// Elements that are to come; `None` for a struct.
+    /// Number of elements to come; `None` for a struct.
     left: Option<i64>,
-    /// Their type.
+    /// Type of the elements.
     kind: u8,
     state: i64,
-    /// Number of the last field.
+    /// Number of the last field read.
     field: i64,
 }
 
-/// Bytes that are read, and what has been taken out of them.
+/// Input bytes, and the result so far.
 struct Reader<'a> {
     data: &'a [u8],
     at: usize,
@@ -74,7 +74,7 @@ impl Reader<'_> {
         Some(byte)
     }
 
-    /// Read a number without a sign.
+    /// Reads an unsigned number.
     fn varint(&mut self) -> Option<i64> {
         let mut value = 0_i64;
         for i in 0..VARINT_SIZE_MAX {
@@ -103,7 +103,7 @@ impl Reader<'_> {
         place.and_then(|place| self.rules.get(place)).copied().unwrap_or(0)
     }
 
-    /// Take out the number that begins at `begun`, or an end, which has no bytes of its own.
+    /// Takes out the number that begins at `begun`, or the end of a struct, which has no bytes.
     fn take_out(&mut self, begun: usize, number: i64, role: i64) -> Option<()> {
         self.opened.text.extend_from_slice(self.data.get(self.kept..begun)?);
         self.kept = self.at;
@@ -113,7 +113,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Read the head of the next field of a struct: its type and rule, or that there is no more.
+    /// Reads the head of the next field; returns its type and rule, or `Some(None)` at the end.
     fn field(&mut self, frame: &mut Frame) -> Option<Option<(u8, i64)>> {
         let head = self.byte()?;
         if head == 0 {
@@ -128,7 +128,7 @@ impl Reader<'_> {
         Some(Some((head & 15, rule)))
     }
 
-    /// Read a value but those inside it; return the frame of what it begins.
+    /// Reads a value, except for elements or fields; returns the frame of a list or struct.
     fn value(&mut self, kind: u8, rule: i64, in_list: bool) -> Option<Option<Frame>> {
         let begun = self.at;
         let state = if rule < 0 { rule.checked_neg()? } else { 0 };
@@ -162,12 +162,15 @@ impl Reader<'_> {
     }
 }
 
-/// Take numbers out of values; `None` if they are cut short or damaged.
+/// Takes numbers out of values; returns `None` if the values are truncated or damaged.
 ///
-/// `rules` has [`FIELDS`] numbers for each state: what becomes of a field by its number. 0 keeps
-/// it. Above 0 its number, which must not be negative, is taken out in this role. Below 0 the
-/// struct, or those of the list, are in that state made positive. That of field 0 is a role in
-/// which the end of each struct is told.
+/// `rules` has [`FIELDS`] numbers for each state, indexed by field number:
+///
+/// - 0 keeps the field.
+/// - A positive rule takes out the number of the field, which must not be negative, in this role.
+/// - A negative rule puts the struct, or the structs of the list, in the state of its magnitude.
+///
+/// The rule of field 0 is the role in which the end of each struct is recorded, or 0 for none.
 pub fn open(data: &[u8], values: Values, rules: &[i64]) -> Option<Opened> {
     let Values { at, kind, count, state } = values;
     if at > data.len() {
@@ -210,10 +213,10 @@ pub fn open(data: &[u8], values: Values, rules: &[i64]) -> Option<Opened> {
     Some(opened)
 }
 
-/// Return the bytes with other numbers, and where in them each ends.
+/// Returns the bytes with other numbers filled in, and the end of each.
 ///
-/// A value is a number that is not below 0, [`LEFT_OUT`] or [`NOTHING`]. Return `None` if there
-/// are not as many as places, or places are not in order.
+/// A value is a number of at least 0, [`LEFT_OUT`] or [`NOTHING`]. Returns `None` if the values are
+/// not as many as the places, or if the places are not in order.
 pub fn fill(text: &[u8], places: &[i32], values: &[i64]) -> Option<(Vec<u8>, Vec<i64>)> {
     if places.len() != values.len() {
         return None;
@@ -252,7 +255,7 @@ mod tests {
     use crate::testing::{bytes, number, numbers};
     use proptest::prelude::*;
 
-    /// Field 1 of a struct is taken out in role 1; its end is told in role 2.
+    /// Returns rules by which field 1 of a struct has role 1, and its end role 2.
     fn rules() -> [i64; 2 * FIELDS] {
         let mut rules = [0; 2 * FIELDS];
         rules[FIELDS] = 2;

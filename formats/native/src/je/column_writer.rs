@@ -1,4 +1,4 @@
-//! `formats/je/column_writer.py`.
+//! Bindings for `formats/je/column_writer.py`.
 
 use crate::arrays::{Column, Ints, PyJoined, joined};
 use crate::detached::detached;
@@ -21,7 +21,7 @@ pub const DECLARED: crate::Declared = &[
     ("je.programs.OP_WIDTH", column_writer::OP_WIDTH as i64),
 ];
 
-/// `programs.Program`.
+/// Python's `programs.Program`.
 #[derive(FromPyObject)]
 pub struct PyWrittenProgram<'py> {
     op_start: Ints<'py>,
@@ -29,7 +29,7 @@ pub struct PyWrittenProgram<'py> {
     ops: Ints<'py>,
 }
 
-/// `column_writer.Part`.
+/// Python's `column_writer.Part`.
 #[derive(FromPyObject)]
 pub struct PyPart<'py> {
     program: PyWrittenProgram<'py>,

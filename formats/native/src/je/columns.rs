@@ -1,4 +1,4 @@
-//! `formats/je/programs.py` and `formats/je/columns.py`.
+//! Bindings for `formats/je/programs.py` and `formats/je/columns.py`.
 
 use je_tools_core::je::columns::{
     self, Ask, COMPACT_NULL_OFFSET, Coding, Family, NotAProgram, Payloads, Table,
@@ -41,7 +41,7 @@ fn refused(NotAProgram(why): NotAProgram) -> PyErr {
     PyValueError::new_err(why)
 }
 
-/// A program of `programs.py`, checked.
+/// A program of `programs.py`, parsed and checked.
 #[pyclass(frozen, module = "je_tools.formats._native")]
 pub struct Program(columns::Program);
 
@@ -62,7 +62,7 @@ impl Program {
     }
 }
 
-/// `columns.ListPrograms`.
+/// Python's `columns.ListPrograms`.
 #[derive(FromPyObject)]
 pub struct PyListPrograms<'py> {
     item: PyRef<'py, Program>,
@@ -71,7 +71,7 @@ pub struct PyListPrograms<'py> {
     count_max: usize,
 }
 
-/// `columns.Items`.
+/// Python's `columns.Items`.
 #[derive(FromPyObject)]
 pub struct PyItems<'py> {
     data: Column<'py, u8>,
@@ -81,7 +81,7 @@ pub struct PyItems<'py> {
     stop: Column<'py, i64>,
 }
 
-/// Columns of numbers, columns of sizes, and the bits of what is present.
+/// Columns of numbers, columns of sizes, and the presence bits of each row.
 type PyTable<'py> =
     (Bound<'py, PyArray2<i64>>, Bound<'py, PyArray2<i64>>, Bound<'py, PyArray1<i64>>);
 

@@ -1,4 +1,4 @@
-//! `formats/je/fetch.py`.
+//! Bindings for `formats/je/fetch.py`.
 
 use crate::arrays::{Column, Ints, PyBytes1, PyInts, read_only, same_length};
 use crate::detached::detached;
@@ -18,7 +18,7 @@ pub const DECLARED: crate::Declared = &[
     ("je.fetch.Found.GOOD", Found::Good as i64),
 ];
 
-/// `image.Image`.
+/// Python's `image.Image`.
 #[derive(FromPyObject)]
 pub struct PyImage<'py> {
     data: Column<'py, u8>,

@@ -1,4 +1,4 @@
-//! `formats/je/fingerprints.py`.
+//! Bindings for `formats/je/fingerprints.py`.
 
 use crate::arrays::{Column, Ints, PyInts, PyMask, PySpans, same_length};
 use crate::detached::detached;
@@ -17,7 +17,7 @@ pub const DECLARED: crate::Declared = &[
     ("je.layout.SLOT_EMBEDDED", EMBEDDED),
 ];
 
-/// Actions and roles of `steps.py`; it has others as well, which no record with a fingerprint has.
+/// Actions and roles of `steps.py`. No record with a fingerprint has actions 1 and 5.
 pub const STEPS: crate::Declared = &[
     ("je.steps.Action.FLAGS", Action::Flags as i64),
     ("je.steps.Action.FIXED", 1),
@@ -32,7 +32,7 @@ pub const STEPS: crate::Declared = &[
     ("je.steps.Role.EXPIRATION", EXPIRATION),
 ];
 
-/// `fingerprints.Printing`.
+/// Python's `fingerprints.Printing`.
 #[derive(FromPyObject)]
 pub struct PyPrinting {
     one: u64,
@@ -45,7 +45,7 @@ impl From<PyPrinting> for Polynomial {
     }
 }
 
-/// `reader.Rows`.
+/// Python's `reader.Rows`.
 #[derive(FromPyObject)]
 pub struct PyRows<'py> {
     data: Column<'py, u8>,
@@ -106,7 +106,7 @@ pub fn note_lsns(
     detached(py, || fingerprints::note(lsns, bits))
 }
 
-/// `nodes.Slots`.
+/// Python's `nodes.Slots`.
 #[derive(FromPyObject)]
 pub struct PySlots<'py> {
     key: PySpans<'py>,
@@ -130,7 +130,7 @@ impl PySlots<'_> {
     }
 }
 
-/// `fingerprints.Known`.
+/// Python's `fingerprints.Known`.
 #[derive(FromPyObject)]
 pub struct PyKnown<'py> {
     image: PyImage<'py>,

@@ -1,4 +1,4 @@
-//! `formats/je/identity.py`.
+//! Bindings for `formats/je/identity.py`.
 
 use je_tools_core::je::identity::{self, SEED_SIZE};
 use numpy::PyArray1;

@@ -1,4 +1,4 @@
-//! `formats/je/keysort.py`.
+//! Bindings for `formats/je/keysort.py`.
 
 use crate::arrays::{PyInts, PyMask, PySpans, same_length};
 use crate::detached::detached;

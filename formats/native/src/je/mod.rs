@@ -1,4 +1,4 @@
-//! Berkeley DB Java Edition logs.
+//! Bindings for logs of Berkeley DB Java Edition.
 
 pub mod column_writer;
 pub mod columns;

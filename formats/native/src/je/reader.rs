@@ -1,4 +1,4 @@
-//! `formats/je/reader.py`.
+//! Bindings for `formats/je/reader.py`.
 
 use je_tools_core::je::reader::{
     Asked, BAD_KEPT, Event, FILE_HEADER_SIZE, INSERTED, Place, Range, Reader, SINGLE,
@@ -27,13 +27,13 @@ pub const DECLARED: crate::Declared = &[
     ("je.reader.Event.DONE", DONE as i64),
 ];
 
-/// Offsets from Python beyond this are no offsets.
+/// Bound of the offsets that are accepted from Python.
 const OFFSET_MAX: i64 = 1 << 40;
 
-/// The fewest bytes that are loaded besides a window: those of a header.
+/// Smallest `slack`: the bytes of a header with VLSN.
 const SLACK_MIN: i64 = 22;
 
-/// `reader.Place`.
+/// Python's `reader.Place`.
 #[derive(FromPyObject)]
 pub struct PyPlace {
     at: i64,
@@ -55,7 +55,7 @@ impl PyPlace {
     }
 }
 
-/// `reader.Asked`.
+/// Python's `reader.Asked`.
 #[derive(FromPyObject)]
 pub struct PyAsked<'py> {
     types: PyReadonlyArray1<'py, bool>,
@@ -72,7 +72,7 @@ impl PyAsked<'_> {
     }
 }
 
-/// `reader.ReadOptions`.
+/// Python's `reader.ReadOptions`.
 #[derive(FromPyObject)]
 pub struct PyOptions<'py> {
     start: i64,
@@ -101,7 +101,7 @@ impl PyOptions<'_> {
 
 type Ints<'py> = Bound<'py, PyArray1<i64>>;
 
-/// `reader.Survey`: counts by type, how many are bad, flags, offsets of the first and the last.
+/// Fields of `reader.Survey`: counts by type, damaged entries, flags, first and last offset.
 type Surveyed<'py> = (Ints<'py>, i64, u8, i64, i64);
 
 fn surveyed<'py>(py: Python<'py>, survey: &Survey) -> Surveyed<'py> {
@@ -110,7 +110,7 @@ fn surveyed<'py>(py: Python<'py>, survey: &Survey) -> Surveyed<'py> {
     (survey.counts.to_vec().into_pyarray(py), survey.bad, survey.flags, first, last)
 }
 
-/// Reads a range of one file; see `_native.pyi`.
+/// Reader of a range of one file; see `_native.pyi`.
 #[pyclass]
 pub struct RangeReader {
     reader: Reader,

@@ -1,4 +1,4 @@
-//! `formats/je/tally.py`.
+//! Bindings for `formats/je/tally.py`.
 
 use je_tools_core::je::tally::{
     Action, BROKEN, Columns, DATA, KEY, Line, NO_MINIMUM, Programs, Tally, tally_sizes, tally_types,
@@ -23,7 +23,7 @@ pub const DECLARED: crate::Declared = &[
     ("je.steps.Action.BYTES_I32", Action::BytesI32 as i64),
 ];
 
-/// What `steps.programs` gives.
+/// Result of Python's `steps.programs`.
 #[derive(FromPyObject)]
 pub struct PyPrograms<'py>(
     PyReadonlyArray1<'py, i64>,
@@ -38,7 +38,7 @@ impl PyPrograms<'_> {
     }
 }
 
-/// Flat lines of types and of sizes, five numbers each.
+/// Lines of types and of sizes, flattened; five numbers each.
 #[derive(IntoPyObject)]
 pub struct PyTally<'py>(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
@@ -52,7 +52,7 @@ fn flat<'py>(py: Python<'py>, lines: &[Line]) -> Bound<'py, PyArray1<i64>> {
     lines.concat().into_pyarray(py)
 }
 
-/// The columns of `reader.Rows` that are tallied.
+/// Columns of `reader.Rows` that are tallied.
 #[derive(FromPyObject)]
 pub struct PyRows<'py> {
     data: PyReadonlyArray1<'py, u8>,

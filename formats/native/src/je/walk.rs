@@ -1,4 +1,4 @@
-//! `formats/je/walk.py`.
+//! Bindings for `formats/je/walk.py`.
 
 use je_tools_core::je::header::{FILE_HEADER_TYPE, MAX_SIZE, MIN_SIZE, PROVISIONAL_YES, Rules};
 use je_tools_core::je::resync::TYPE_NO_MAX;
@@ -20,7 +20,7 @@ pub const DECLARED: crate::Declared = &[
     ("je.walk.Checksum.UNCHECKED", Checksum::Unchecked as i64),
 ];
 
-/// `walk.HeaderRules`.
+/// Python's `walk.HeaderRules`.
 #[derive(FromPyObject)]
 pub struct PyRules {
     vlsn_mask: u8,
@@ -40,7 +40,7 @@ impl From<PyRules> for Rules {
     }
 }
 
-/// `walk.HeaderColumns`.
+/// Python's `walk.HeaderColumns`.
 #[derive(FromPyObject)]
 pub struct PyHeaderColumns<'py> {
     offset: PyReadwriteArray1<'py, u32>,

@@ -1,4 +1,4 @@
-//! `formats/je/writer.py`.
+//! Bindings for `formats/je/writer.py`.
 
 use crate::arrays::{Ints, PySpans, same_length};
 use crate::detached::detached;
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 pub const DECLARED: crate::Declared = &[("je.header.FILE_HEADER_SIZE", FILE_HEADER_SIZE as i64)];
 
-/// `writer.Tail`.
+/// Python's `writer.Tail`.
 #[derive(FromPyObject)]
 pub struct PyTail {
     file_no: u32,

@@ -1,39 +1,39 @@
-//! Columns to payloads, by the programs that `formats/je/programs.py` makes of the layout.
+//! Payloads from columns, by the programs that `formats/je/programs.py` makes of the layout.
 
 use crate::je::nodes::Joined;
 use crate::packed;
 
-/// The coding of one byte.
+/// Coding of one byte.
 pub const U8: i64 = 0;
-/// The coding of a 64-bit number.
+/// Coding of a 64-bit number.
 pub const I64: i64 = 3;
-/// The coding of a packed number.
+/// Coding of a packed number.
 pub const PACKED: i64 = 4;
-/// The coding of a packed size, -1 for null, and then bytes.
+/// Coding of a packed size, -1 for null, and then bytes.
 pub const BYTES: i64 = 5;
-/// The coding of an LSN as a difference to the node's base file number, and an offset.
+/// Coding of an LSN as a difference to the node's base file number, and an offset.
 pub const COMPACT_LSN: i64 = 10;
-/// The offset of a compact LSN that is none.
+/// Offset of a null compact LSN.
 pub const COMPACT_NULL_OFFSET: i64 = 0xff_ffff;
 
-/// The test that any bit of the operand is set.
+/// Test that any bit of the operand is set.
 pub const SET: i64 = 0;
-/// The test that no bit of the operand is set.
+/// Test that no bit of the operand is set.
 pub const CLEAR: i64 = 1;
 
-/// Numbers of an operation before its tests: coding, column, size, base, tests.
+/// Numbers of an operation before its tests: coding, column, size, base, number of tests.
 pub const OP_HEAD: usize = 5;
-/// Numbers of a test: column, whether it is the parent's, kind, operand.
+/// Numbers per test: column, flag for a column of the parent, kind, operand.
 pub const TEST_WIDTH: usize = 4;
-/// Numbers of an operation.
+/// Numbers per operation.
 pub const OP_WIDTH: usize = OP_HEAD + 2 * TEST_WIDTH;
 
 /// Columns of one length, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a> {
-    /// All numbers.
+    /// Numbers of all columns.
     pub numbers: &'a [i64],
-    /// How many each column has.
+    /// Number of rows of each column.
     pub rows: usize,
 }
 
@@ -51,19 +51,19 @@ impl Table<'_> {
 /// Fields of entries: those before the slots, those of the slots, or those after them.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// Of each type the place in `ops` of its first number.
+    /// Index in `ops` of the first number of each type.
     pub op_start: &'a [i64],
-    /// Of each type the place in `ops` after its last number.
+    /// Index in `ops` after the last number of each type.
     pub op_stop: &'a [i64],
-    /// The operations, [`OP_WIDTH`] numbers each.
+    /// Operations of [`OP_WIDTH`] numbers each.
     pub ops: &'a [i64],
-    /// The bytes of byte strings.
+    /// Bytes of the byte strings.
     pub data: &'a [u8],
-    /// Numbers, and where in `data` byte strings begin.
+    /// Numbers, and offsets in `data` of byte strings.
     pub values: Table<'a>,
-    /// Bytes of byte strings, -1 for null.
+    /// Sizes of byte strings; -1 for null.
     pub sizes: Table<'a>,
-    /// How many items each entry has.
+    /// Number of items of each entry.
     pub counts: &'a [i64],
     /// Row of the first item of each entry.
     pub firsts: &'a [i64],
@@ -75,7 +75,7 @@ impl<'a> Part<'a> {
         self.ops.get(place(self.op_start)?..place(self.op_stop)?)
     }
 
-    /// Append the items of an entry to `out`.
+    /// Appends the items of an entry to `out`.
     #[inline]
     fn write(&self, row: usize, type_no: u8, parents: &Table<'_>, out: &mut Vec<u8>) -> Option<()> {
         let ops = self.ops_of(type_no)?;
@@ -163,9 +163,9 @@ fn push_packed(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(&bytes[..size]);
 }
 
-/// Return the payloads of entries: head, slots and tail of each, behind each other.
+/// Returns the payloads of entries, one after the other: head, slots and tail of each.
 ///
-/// Return `None` if the columns do not have what the programs ask for, or have less rows than items.
+/// Returns `None` if the columns lack a number that the programs need, or have fewer rows than items.
 pub fn encode(types: &[u8], head: Part<'_>, slots: Part<'_>, tail: Part<'_>) -> Option<Joined> {
     let mut out = Joined::with_capacity(types.len(), 0);
     for (row, &type_no) in types.iter().enumerate() {
@@ -235,7 +235,7 @@ mod tests {
             ..NONE
         };
         let found = encode(&[1, 1], head, slots, NONE).unwrap();
-        // The first entry's number forbids the LSN.
+        // The number of the first item excludes its LSN.
         let first = [&[0xff, 0xfe, 0xff, 0xff, 0xff][..], &0x1ff_i64.to_le_bytes(), b"\x78\xb5\0"];
         let second = [4, 7, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0];
         let rows = [&[0xff, 2, b'y', b'z', 0xf9, 9, 0, 0][..], &[5, 0xff, 0, 0xff, 0xff, 0xff]];

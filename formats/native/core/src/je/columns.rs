@@ -1,44 +1,44 @@
 //! Payloads in columns: programs of declared fields, run over many entries.
 //!
-//! Python declares the fields and makes the tables of numbers that a [`Program`] is parsed from
-//! (`formats/je/programs.py`). What is parsed has been checked, so that running it cannot leave
-//! its columns.
+//! Python declares the fields and builds the tables of numbers that a [`Program`] is parsed from
+//! (`formats/je/programs.py`). Parsing checks the numbers, so that a program cannot leave its
+//! columns when it runs.
 
 use crate::{bytes, packed};
 
-/// Numbers of one operation.
+/// Numbers per operation.
 pub const OP_WIDTH: usize = 13;
-/// Index of an operation's coding in its numbers.
+/// Index of the coding in the numbers of an operation.
 pub const OP_CODING: usize = 0;
-/// Index of its column, or -1.
+/// Index of its column, which may be -1.
 pub const OP_COLUMN: usize = 1;
-/// Index of its column of sizes, or -1.
+/// Index of its column of sizes, which may be -1.
 pub const OP_SIZE: usize = 2;
-/// Index of the parent's column with the base of compact LSNs.
+/// Index of the parent's column that has the base of compact LSNs.
 pub const OP_BASE: usize = 3;
 /// Index of the number of tests.
 pub const OP_TESTS: usize = 4;
-/// Numbers before those of the tests.
+/// Numbers of an operation before its tests.
 pub const OP_HEAD: usize = 5;
 
-/// Index of a test's column in its numbers.
+/// Index of the column in the numbers of a test.
 pub const TEST_COLUMN: usize = 0;
-/// Index of whether that is the parent's.
+/// Index of the flag for a column of the parent.
 pub const TEST_PARENT: usize = 1;
-/// Index of its operation.
+/// Index of the operation of a test.
 pub const TEST_OP: usize = 2;
-/// Index of its operand.
+/// Index of the operand of a test.
 pub const TEST_OPERAND: usize = 3;
-/// Numbers of one test.
+/// Numbers per test.
 pub const TEST_WIDTH: usize = 4;
 
-/// The offset of a compact LSN that is null.
+/// Offset of a null compact LSN.
 pub const COMPACT_NULL_OFFSET: u32 = 0x00ff_ffff;
 
-/// Most columns of a program: each has a bit.
+/// Largest number of columns of a program: each has a presence bit.
 const COLUMNS_MAX: usize = 63;
 
-/// How a field is written in bytes; members are those of `layout.Coding`.
+/// Encoding of a field; members are those of `layout.Coding`.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
@@ -52,9 +52,9 @@ pub enum Coding {
     Packed = 4,
     /// A packed size, then bytes; size -1 is null.
     Bytes = 5,
-    /// Every byte up to the end.
+    /// All bytes up to the end.
     Rest = 7,
-    /// A size of four bytes, then bytes.
+    /// A four-byte size, then bytes.
     BytesI32 = 9,
     /// A byte to add to the base file number, and three bytes of offset.
     CompactLsn = 10,
@@ -77,7 +77,7 @@ impl Coding {
     }
 }
 
-/// What a test asks of a value; members are those of `layout.Op`.
+/// Operation of a test; members are those of `layout.Op`.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
@@ -85,7 +85,7 @@ pub enum Ask {
     Set = 0,
     /// No bit of the operand is set.
     Clear = 1,
-    /// It differs from the operand.
+    /// The value differs from the operand.
     Not = 2,
 }
 
@@ -115,17 +115,17 @@ struct Op {
     column: Option<usize>,
     size: Option<usize>,
     base: usize,
-    /// Tests of columns of its own item.
+    /// Tests of columns of the same item.
     own: Vec<Test>,
     /// Tests of columns of the parent.
     of_parent: Vec<Test>,
 }
 
-/// Tables of numbers that are no program: a bug of the caller.
+/// Error for numbers that are not a program: a bug in the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAProgram(pub &'static str);
 
-/// The fields of each type of a family in one log version.
+/// Fields of each type of a family in one log version.
 #[derive(Debug)]
 pub struct Program {
     ops: Vec<Op>,
@@ -136,10 +136,10 @@ pub struct Program {
 }
 
 impl Program {
-    /// Parse and check a program.
+    /// Parses and checks a program.
     ///
-    /// `starts` and `stops` have an element for each of 256 types: where its operations lie in
-    /// `numbers`. There are `columns` columns of numbers and `sized` columns of sizes.
+    /// `starts` and `stops` have an element for each of the 256 types: the bounds of its operations
+    /// in `numbers`. The program fills `columns` columns of numbers and `sized` columns of sizes.
     pub fn parse(
         starts: &[i64],
         stops: &[i64],
@@ -208,7 +208,7 @@ impl Program {
         Ok(Test { column, ask, operand: numbers[TEST_OPERAND] })
     }
 
-    /// Return how many columns of numbers it fills.
+    /// Returns the number of columns of numbers that the program fills.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -219,7 +219,7 @@ impl Program {
     }
 }
 
-/// Return an index; `None` for -1.
+/// Returns a number below `most` as an index; `None` for -1.
 fn below(number: i64, most: usize) -> Result<Option<usize>, NotAProgram> {
     match usize::try_from(number) {
         Ok(index) if index < most => Ok(Some(index)),
@@ -228,14 +228,14 @@ fn below(number: i64, most: usize) -> Result<Option<usize>, NotAProgram> {
     }
 }
 
-/// The programs of a family whose entries hold a list: what is before it, an item, what is after.
+/// Programs of a family of entries: the fields before a list, its items, and the fields after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Family<'a> {
     head: &'a Program,
     list: Option<List<'a>>,
 }
 
-/// The list of a [`Family`].
+/// List of a [`Family`].
 #[derive(Clone, Copy, Debug)]
 struct List<'a> {
     item: &'a Program,
@@ -245,7 +245,7 @@ struct List<'a> {
 }
 
 impl<'a> Family<'a> {
-    /// Return a family without a list.
+    /// Returns a family without a list.
     pub fn new(head: &'a Program) -> Result<Self, NotAProgram> {
         if head.parents > 0 {
             return Err(NotAProgram("a head has no parent"));
@@ -253,7 +253,7 @@ impl<'a> Family<'a> {
         Ok(Self { head, list: None })
     }
 
-    /// Return the family with a list whose length stands in column `count`, at most `most`.
+    /// Returns the family with a list of at most `most` items, whose number is in column `count`.
     pub fn with_list(
         self,
         item: &'a Program,
@@ -272,33 +272,33 @@ impl<'a> Family<'a> {
     }
 }
 
-/// Payloads of entries; slices of one length.
+/// Payloads of entries; the columns have one length.
 #[derive(Clone, Copy, Debug)]
 pub struct Payloads<'a> {
-    /// The bytes that they lie in.
+    /// Bytes that hold the payloads.
     pub bytes: &'a [u8],
     /// Type of each entry.
     pub types: &'a [u8],
-    /// Where each begins.
+    /// Start of each payload.
     pub starts: &'a [i64],
-    /// Where its entry ends.
+    /// End of each payload.
     pub stops: &'a [i64],
 }
 
-/// Columns one after the other, each of `rows` numbers.
+/// Columns of `rows` numbers each, one after the other.
 #[derive(Debug)]
 pub struct Table {
-    /// Rows of each column.
+    /// Number of rows of each column.
     pub rows: usize,
-    /// Columns of `values`.
+    /// Number of columns in `values`.
     pub columns: usize,
-    /// Columns of `sizes`.
+    /// Number of columns in `sizes`.
     pub sized: usize,
-    /// Numbers, and where in the bytes strings begin.
+    /// Numbers, and offsets of byte strings.
     pub values: Vec<i64>,
-    /// Sizes of strings; -1 is null.
+    /// Sizes of byte strings; -1 for null.
     pub sizes: Vec<i64>,
-    /// A bit for each column that holds a value.
+    /// Presence bits of each row, one per column.
     pub present: Vec<i64>,
 }
 
@@ -315,20 +315,20 @@ impl Table {
     }
 }
 
-/// What [`decode`] makes of entries.
+/// Result of [`decode`].
 #[derive(Debug)]
 pub struct Decoded {
-    /// A row an entry: the columns of the head, then those of the tail.
+    /// One row per entry: the columns of the head, then those of the tail.
     pub fields: Table,
-    /// A row an item of the lists, if the family has any.
+    /// One row per item of the lists, if the family has any.
     pub items: Option<Table>,
-    /// Where the items of each entry begin, and the last ones end.
+    /// Row of the first item of each entry, and the number of all items.
     pub first: Vec<i64>,
-    /// Whether an entry ends inside a field, or bytes are left over.
+    /// True for entries that end inside a field, or have bytes left over.
     pub bad: Vec<bool>,
 }
 
-/// How far the payload of an entry has been read.
+/// Read position in the payload of an entry.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -350,7 +350,7 @@ impl<'a> Cursor<'a> {
         self.bytes.len().saturating_sub(self.at)
     }
 
-    /// Read a field: its number and its size; `None` if the entry ends inside it.
+    /// Reads a field; returns its number and size, or `None` if the entry ends inside it.
     #[inline]
     fn read(&mut self, coding: Coding, base: i64) -> Option<(i64, i64)> {
         let (at, stop) = (self.at, self.bytes.len());
@@ -407,7 +407,7 @@ impl<'a> Cursor<'a> {
         Some(number)
     }
 
-    /// Pass over `size` bytes, and return where they begin.
+    /// Skips `size` bytes; returns the offset of the first.
     #[inline]
     fn take(&mut self, size: i64) -> Option<i64> {
         let start = self.at;
@@ -424,12 +424,12 @@ fn compact_lsn(word: u32, base: i64) -> i64 {
         return -1;
     }
     let step = i64::from((word & 0xff) as u8 as i8);
-    // A wild base must not lead out of 32 bits.
+    // A garbage base must not lead beyond 32 bits.
     let file_no = base.wrapping_add(step) as i32;
     i64::from(file_no) << 32 | i64::from(offset)
 }
 
-/// The columns of a [`Table`] that a program fills, and those of the entries that it belongs to.
+/// A program, and the columns of a [`Table`] that it fills.
 struct Run<'a> {
     program: &'a Program,
     rows: usize,
@@ -440,7 +440,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Read one item into `row`; the operations are those whose tests of parents hold.
+    /// Reads one item into `row`, by the operations whose parent tests hold.
     #[inline]
     fn item<'o>(
         &mut self,
@@ -478,14 +478,14 @@ impl Run<'_> {
     }
 }
 
-/// Rows ahead of which a byte is loaded, so that the waits for memory overlap: entries that are
-/// read in the order of keys lie anywhere.
+/// Number of rows that are loaded ahead, a byte each, so that cache misses overlap: entries in the
+/// order of keys lie anywhere.
 const ROWS_AHEAD: usize = 8;
 
-/// Decode entries that are all of one family.
+/// Decodes entries that are all of one family.
 ///
-/// With `is_whole` bytes that are left over make an entry bad; a list is read to its end always.
-/// Columns of `payloads` that differ in length are cut to the shortest.
+/// With `is_whole`, or if the family has a list, bytes left over make an entry bad. Columns of
+/// `payloads` that differ in length are cut to the shortest.
 pub fn decode(payloads: &Payloads<'_>, family: &Family<'_>, is_whole: bool) -> Decoded {
     let n = payloads.types.len().min(payloads.starts.len()).min(payloads.stops.len());
     let (tail_columns, tail_sized) =
@@ -527,7 +527,7 @@ pub fn decode(payloads: &Payloads<'_>, family: &Family<'_>, is_whole: bool) -> D
     Decoded { fields, items, first, bad }
 }
 
-/// Load a byte of each of the next entries.
+/// Loads a byte of each of the next entries.
 #[inline]
 fn touch(bytes: &[u8], starts: &[i64]) {
     let first = |&start: &i64| usize::try_from(start).ok().and_then(|at| bytes.get(at));
@@ -535,7 +535,7 @@ fn touch(bytes: &[u8], starts: &[i64]) {
     std::hint::black_box(sum);
 }
 
-/// Decode the lists of entries, and what is after them.
+/// Decodes the lists of entries, and the fields after them.
 fn decode_lists(
     types: &[u8],
     list: &List<'_>,
@@ -596,16 +596,16 @@ fn decode_lists(
     (items, first)
 }
 
-/// Return how many items to read; an entry that has another number of them is cut.
+/// Returns the number of items to read; 0, with the entry marked as cut, if it cannot hold them.
 ///
-/// An item takes at least two bytes, so a wild number cannot size anything by itself.
+/// An item takes at least two bytes, so a garbage number cannot size an allocation by itself.
 fn length_of(count: i64, most: usize, cursor: &mut Cursor<'_>) -> usize {
     let fits = usize::try_from(count).ok().filter(|&count| count <= most.min(cursor.left() / 2));
     cursor.is_cut |= fits.is_none();
     if cursor.is_cut { 0 } else { fits.unwrap_or(0) }
 }
 
-/// Return the operations of a type whose tests of the parent hold: they hold for all its items.
+/// Returns the operations of a type whose parent tests hold; they are the same for all its items.
 fn active_ops(program: &Program, type_no: u8, parent: impl Fn(usize) -> i64) -> Vec<&Op> {
     let holds = |op: &&Op| op.of_parent.iter().all(|test| test.holds(parent(test.column)));
     program.of_type(type_no).iter().filter(holds).collect()
@@ -632,13 +632,13 @@ mod tests {
         Program::parse(&[0; 256], &stops, &numbers, columns, sized).unwrap()
     }
 
-    /// Flags, a base, and a number of items.
+    /// Returns the steps of flags, a base, and a number of items.
     fn head_ops() -> [Vec<i64>; 3] {
         [op(Coding::U8, 0, -1, &[]), op(Coding::I32, 1, -1, &[]), op(Coding::Packed, 2, -1, &[])]
     }
 
-    /// A state, a key, an LSN where the state has bit 1, a number where the flags of the parent
-    /// have not.
+    /// Returns the steps of a state, a key, an LSN if the state has bit 1, and a number if the
+    /// state is not 9 and the parent's flags do not have bit 1.
     fn item_ops() -> [Vec<i64>; 4] {
         [
             op(Coding::U8, 0, -1, &[]),
@@ -670,7 +670,7 @@ mod tests {
         if flags & 1 == 0 {
             out.extend((-7_i64).to_le_bytes());
         }
-        // A null key and a null LSN; this state has no number.
+        // A null key and a null LSN; an item of this state has no number.
         out.extend([9, 0xff, 0xff, 0xff, 0xff, 0xff]);
         out.extend([2, 0, 0, 0, b't', b't', b'r']);
         out

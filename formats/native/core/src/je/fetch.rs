@@ -5,11 +5,11 @@
 use crate::je::header::{Header, Rules, vlsn_at};
 use crate::je::walk::{Checksum, checksum_of};
 
-/// What there is at an LSN.
+/// Result of looking for an entry at an LSN.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The log has no such file, or it ends before the LSN.
+    /// The log has no such file, or the file ends before the LSN.
     NoFile = 0,
     /// No entry that fits into the file.
     NoEntry = 1,
@@ -17,43 +17,43 @@ pub enum Found {
     Bad = 2,
     /// An entry that the eraser has overwritten.
     Erased = 3,
-    /// An entry, whose checksum is right if it was computed.
+    /// An entry whose checksum is right, if it was computed.
     Good = 4,
 }
 
-/// No position: the file of the LSN is not there, or ends before it.
+/// Position of an LSN whose file does not exist, or ends before it.
 pub const NOWHERE: i64 = -1;
 
-/// The files of a log behind each other; slices of one length but for the bytes.
+/// Files of a log, one after the other; the columns have one element per file.
 #[derive(Clone, Copy, Debug)]
 pub struct Log<'a> {
-    /// The bytes of all files.
+    /// Bytes of all files.
     pub bytes: &'a [u8],
     /// Numbers of the files, ascending.
     pub file_nos: &'a [i64],
-    /// Where in the bytes each begins.
+    /// Start of each file in the bytes.
     pub starts: &'a [i64],
-    /// Where in the bytes each ends.
+    /// End of each file in the bytes.
     pub stops: &'a [i64],
-    /// Log version of each.
+    /// Log version of each file.
     pub versions: &'a [i64],
-    /// How headers are read, by log version; newer ones are as the last.
+    /// Header rules by log version; newer versions use the last.
     pub rules: &'a [Rules],
 }
 
 /// A place in a file of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// Where in the bytes of the log it is.
+    /// Index in the bytes of the log.
     pub at: usize,
-    /// The bytes from there to the end of the file.
+    /// Bytes from there to the end of the file.
     pub bytes: &'a [u8],
-    /// Which file it is in.
+    /// Index of the file.
     pub file: usize,
 }
 
 impl<'a> Log<'a> {
-    /// Return the place of an LSN; `None` if there is no such file, or it ends before it.
+    /// Returns the place of an LSN; `None` if its file does not exist, or ends before it.
     #[inline]
     pub fn place(&self, lsn: i64) -> Option<Place<'a>> {
         let file = self.file(lsn >> 32 & 0xffff_ffff)?;
@@ -63,10 +63,10 @@ impl<'a> Log<'a> {
         (at < stop).then_some(Place { at, bytes, file })
     }
 
-    /// Return which file has this number.
+    /// Returns the index of the file with this number.
     #[inline]
     pub fn file(&self, file_no: i64) -> Option<usize> {
-        // Mostly none is missing, and then the number tells the place.
+        // Usually no file is missing, and the number gives the index.
         let guess = usize::try_from(file_no.checked_sub(*self.file_nos.first()?)?).ok()?;
         if self.file_nos.get(guess) == Some(&file_no) {
             return Some(guess);
@@ -81,39 +81,39 @@ impl<'a> Log<'a> {
     }
 }
 
-/// Entries in columns, one element for each LSN.
+/// Entries in columns, one element per LSN.
 #[derive(Debug, Default)]
 pub struct Entries {
-    /// Where in the bytes, or in `room`, each begins; [`NOWHERE`] where there is no such place.
+    /// Start of each entry in the bytes, or in `room`; [`NOWHERE`] if there is none.
     pub position: Vec<i64>,
-    /// Log version of the file; 0 where there is none.
+    /// Log version of the file; 0 if there is none.
     pub version: Vec<i64>,
-    /// Number of the type.
+    /// Type number.
     pub type_no: Vec<u8>,
     /// Flags.
     pub flags: Vec<u8>,
-    /// Bytes of the header.
+    /// Number of bytes of the header.
     pub header_size: Vec<u8>,
-    /// Bytes of the whole entry.
+    /// Number of bytes of the whole entry.
     pub size: Vec<i64>,
-    /// VLSN, or -1 where none is stored.
+    /// VLSN, or -1 if none is stored.
     pub vlsn: Vec<i64>,
-    /// A [`Found`]: the fields above of what is below `Bad` mean nothing.
+    /// A [`Found`]; below `Bad`, the fields of the entry mean nothing.
     pub found: Vec<u8>,
-    /// Copies of the good entries, behind each other, if all had room.
+    /// Copies of the good entries, one after the other, if all had room.
     pub room: Option<Vec<u8>>,
 }
 
-/// Entries that are looked at together, so that the core waits for many places of memory at once.
+/// Number of entries handled together, so that cache misses overlap.
 const AT_ONCE: usize = 16;
 
-/// Bytes that come from memory at once.
+/// Number of bytes of a cache line.
 const LINE: usize = 64;
 
-/// Most lines of an entry to ask for: by then the core sees by itself how reading goes on.
+/// Largest number of lines of an entry to load: by then the CPU prefetches the rest by itself.
 const LINES_MAX: usize = 8;
 
-/// A whole entry as its header says.
+/// A whole entry, as long as its header says.
 struct Seen<'a> {
     header: Header,
     rules: &'a Rules,
@@ -127,9 +127,9 @@ fn look<'a>(log: &Log<'a>, place: &Place<'a>, version: i64) -> Option<Seen<'a>> 
     Some(Seen { header, rules, entry })
 }
 
-/// Read the headers of the entries at `lsns`, and with `check` sum the entries.
+/// Reads the headers of the entries at `lsns`, and sums the entries if `check`.
 ///
-/// Good ones are copied as long as they fit into `room_size` bytes.
+/// Copies the good entries if all of them fit into `room_size` bytes.
 pub fn fetch(log: Log<'_>, lsns: &[i64], check: bool, room_size: usize) -> Entries {
     let mut out = Entries::with_rows(lsns.len());
     let mut room = (room_size > 0).then(|| Vec::with_capacity(room_size));
@@ -163,10 +163,10 @@ pub fn fetch(log: Log<'_>, lsns: &[i64], check: bool, room_size: usize) -> Entri
     out
 }
 
-/// Have the lines of entries that are about to be read on their way from memory, all at a time.
+/// Loads the cache lines of entries that are about to be read, so that the misses overlap.
 fn load<'a>(entries: impl Iterator<Item = &'a Seen<'a>>) {
     let lines = entries.flat_map(|seen| seen.entry.iter().step_by(LINE).skip(1).take(LINES_MAX));
-    // A sum that somebody may look at, so that no compiler leaves the loads out.
+    // `black_box` keeps the compiler from removing the loads.
     std::hint::black_box(lines.fold(0_u8, |sum, &byte| sum ^ byte));
 }
 
@@ -196,7 +196,7 @@ impl Entries {
         }
     }
 
-    /// Add a row, of which nothing is known but the header.
+    /// Adds a row with the fields of the header; returns the entry, if there is one.
     #[inline]
     fn push<'a>(&mut self, log: &Log<'a>, lsn: i64) -> Option<Seen<'a>> {
         let place = log.place(lsn);
@@ -219,7 +219,7 @@ impl Entries {
         seen
     }
 
-    /// Say of the good entries where in `copies` they are, and of the others that they are nowhere.
+    /// Sets the positions of good entries to those in `copies`, and all others to [`NOWHERE`].
     fn move_to(&mut self, copies: Vec<u8>) {
         let mut used = 0;
         for ((position, &size), &found) in self.position.iter_mut().zip(&self.size).zip(&self.found)
@@ -258,7 +258,7 @@ mod tests {
         log[start..start + 4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Two files, the second from 128 on; the first is number 3, the second 5.
+    /// Returns two files: number 3, and from byte 128 on number 5.
     fn bytes() -> Vec<u8> {
         let mut bytes = Vec::new();
         push(&mut bytes, 1, 0x10, &[9; 20]);

@@ -1,39 +1,39 @@
-//! The bytes of one file as a reader sees them: a stretch that is loaded, and single looks outside.
+//! The bytes of one file as a reader sees them: a loaded stretch, and single reads outside it.
 //!
-//! A stretch is loaded at once by its bounds and read piece by piece, so that bytes are summed
-//! while they are in the core's cache.
+//! Loading a stretch sets its bounds. It is then read in pieces, so that bytes are summed while
+//! they are in the CPU cache.
 
 use crate::adler;
 use crate::je::header::{Header, MIN_SIZE, SUMMED_FROM};
 
 /// A file to read from.
 pub trait Source {
-    /// Why it cannot be read.
+    /// Error of a failed read.
     type Error;
 
-    /// Fill `into` with the bytes of the file from offset `at` on.
+    /// Fills `into` with the bytes of the file from offset `at` on.
     ///
     /// # Errors
     ///
-    /// The file cannot be read any more. A sector that the device does not deliver is no error, it
-    /// reads as zeros.
+    /// Returns an error if the file can no longer be read. A sector that the device does not
+    /// deliver is not an error: it reads as zeros.
     fn read(&mut self, into: &mut [u8], at: u64) -> Result<(), Self::Error>;
 }
 
-/// Bytes that are read at once: they stay in the core's second cache until they are summed.
+/// Number of bytes to read at once: they stay in the L2 cache until they are summed.
 const PIECE: usize = 256 << 10;
 
-/// Bytes of an entry outside of what is loaded that are summed at once.
+/// Number of bytes to sum at once of an entry outside the stretch.
 const SUM_PIECE: i64 = 1 << 20;
 
-/// Which bytes of a file are loaded.
+/// Bounds of the bytes of a file that are loaded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loaded {
-    /// Offset in the file of the first of them.
+    /// File offset of the first byte.
     pub base: i64,
-    /// How many.
+    /// Number of bytes.
     pub size: usize,
-    /// How many have been read.
+    /// Number of bytes read so far.
     filled: usize,
 }
 
@@ -42,16 +42,16 @@ pub struct Loaded {
 pub struct Stretch<'a, S> {
     /// The file.
     pub source: &'a mut S,
-    /// Where bytes are read to; longer than the stretch.
+    /// Buffer that bytes are read into; at least as long as the stretch.
     pub buffer: &'a mut [u8],
     /// The stretch.
     pub loaded: &'a mut Loaded,
-    /// Bytes of the file that are log.
+    /// Number of bytes of the file that are log.
     pub file_size: i64,
 }
 
 impl Loaded {
-    /// Return the same for a buffer of so many bytes: they are not to be indexed outside of it.
+    /// Returns the bounds, cut to a buffer of `size` bytes so that indexes stay inside it.
     pub fn within(self, size: usize) -> Self {
         let size = self.size.min(size);
         Self { size, filled: self.filled.min(size), ..self }
@@ -59,33 +59,33 @@ impl Loaded {
 }
 
 impl<S: Source> Stretch<'_, S> {
-    /// Load [`at`, `stop`) in place of what is loaded; the buffer is long enough.
+    /// Loads [`at`, `stop`) in place of the current stretch; the buffer must be long enough.
     pub fn load(&mut self, at: i64, stop: i64) {
         let wanted = usize::try_from(stop.saturating_sub(at)).unwrap_or(0);
         *self.loaded = Loaded { base: at, size: wanted.min(self.buffer.len()), filled: 0 };
     }
 
-    /// Return the offset after the last byte that is loaded.
+    /// Returns the offset after the last loaded byte.
     pub fn stop(&self) -> i64 {
-        // A buffer has fewer bytes than an i64 counts.
+        // An i64 holds the length of any buffer.
         self.loaded.base.saturating_add(self.loaded.size as i64)
     }
 
-    /// Return the bytes that have been read.
+    /// Returns the bytes read so far.
     pub fn filled(&self) -> &[u8] {
         &self.buffer[..self.loaded.filled]
     }
 
-    /// Return whether bytes that are loaded have not been read yet.
+    /// Returns true if some loaded bytes have not been read yet.
     pub fn has_more(&self) -> bool {
         self.loaded.filled < self.loaded.size
     }
 
-    /// Read on for a piece, or as far as `wanted` bytes if that is more.
+    /// Reads the next piece, or up to `wanted` bytes if that is more.
     ///
     /// # Errors
     ///
-    /// Those of the source.
+    /// Returns the error of a failed read.
     pub fn fill(&mut self, wanted: usize) -> Result<(), S::Error> {
         let Loaded { base, size, filled } = *self.loaded;
         let stop = wanted.max(filled.saturating_add(PIECE)).min(size);
@@ -96,17 +96,17 @@ impl<S: Source> Stretch<'_, S> {
         Ok(())
     }
 
-    /// Return the index in the buffer of a header at `at`, if it is loaded.
+    /// Returns the index in the buffer of a header at `at`, if it is loaded.
     pub fn index_of(&self, at: i64) -> Option<usize> {
         let index = usize::try_from(at.checked_sub(self.loaded.base)?).ok()?;
         (index.checked_add(MIN_SIZE)? <= self.loaded.size).then_some(index)
     }
 
-    /// Return the fixed fields of the header at `at`; `None` if the file ends before their end.
+    /// Returns the fixed fields of the header at `at`; `None` if the file ends inside them.
     ///
     /// # Errors
     ///
-    /// Those of the source.
+    /// Returns the error of a failed read.
     pub fn header(&mut self, at: i64) -> Result<Option<Header>, S::Error> {
         if let Some(index) = self.index_of(at) {
             if index + MIN_SIZE > self.loaded.filled {
@@ -123,11 +123,11 @@ impl<S: Source> Stretch<'_, S> {
         Ok(Header::read(&raw, 0))
     }
 
-    /// Return the checksum of the entry [`at`, `stop`), which lies in the file.
+    /// Returns the checksum of the entry [`at`, `stop`), which must lie in the file.
     ///
     /// # Errors
     ///
-    /// Those of the source.
+    /// Returns the error of a failed read.
     pub fn sum(&mut self, at: i64, stop: i64, summed_flags: u8) -> Result<u32, S::Error> {
         let index = usize::try_from(at.saturating_sub(self.loaded.base)).ok();
         if let (Some(index), true) = (index, stop <= self.stop()) {
@@ -158,11 +158,11 @@ impl<S: Source> Stretch<'_, S> {
         Ok(state.unwrap_or(1))
     }
 
-    /// Return whether all that is loaded is zero.
+    /// Returns true if all loaded bytes are zero.
     ///
     /// # Errors
     ///
-    /// Those of the source.
+    /// Returns the error of a failed read.
     pub fn is_blank(&mut self) -> Result<bool, S::Error> {
         let mut seen = 0;
         loop {

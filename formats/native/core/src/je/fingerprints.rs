@@ -1,7 +1,7 @@
-//! Fingerprints of records: a number of 62 bits for each, made by a scan and again of each slot.
+//! Fingerprints of records: numbers of 62 bits, made by a scan and again for each slot.
 //!
-//! The number is a polynomial over database, expiration and key, at two places that are chosen at
-//! random for each run, in remainders of a prime.
+//! A fingerprint is a polynomial over database, expiration and key, modulo a prime, evaluated at
+//! two points that are chosen at random for each run.
 //!
 //! Source: BtreeVerifier.verifyLSN, verifyDataRecord, JE 25.3.17.
 
@@ -10,16 +10,16 @@ use crate::je::keys::Keys;
 use crate::je::walk::Checksum;
 use crate::packed;
 
-/// Longer keys have no fingerprint.
+/// Number of bytes of the longest key that has a fingerprint.
 pub const KEY_SIZE_MAX: usize = 1 << 12;
 
-/// What expires later, in hours since 1970, has no fingerprint.
+/// Latest expiration that has a fingerprint, in hours since 1970.
 pub const HOURS_MAX: i64 = 1_000_000;
 
-/// Bytes of a page of a file are these low bits of an offset.
+/// Number of low bits of an offset that select a byte of its page.
 pub const PAGE_SHIFT: u32 = 12;
 
-/// Bit of the state of a slot that holds its record.
+/// Bit of a slot's state: the record is embedded in the slot.
 pub const EMBEDDED: i64 = 0x10;
 
 const IN_PAGE: usize = (1 << PAGE_SHIFT) - 1;
@@ -29,23 +29,23 @@ const ID_MAX: i64 = 1 << 24;
 const HOUR_MS: i64 = 3_600_000;
 const DAY_HOURS: i64 = 24;
 
-/// Where the polynomial is taken: numbers below 1 << 30, so that no step leaves 63 bits.
+/// Points at which the polynomial is evaluated: below 1 << 30, so that no step exceeds 63 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Polynomial {
-    /// One place.
+    /// First point.
     pub one: u64,
-    /// The other.
+    /// Second point.
     pub other: u64,
 }
 
-/// A number of 63 bits, of which 32 are left, by the same remainder: two powers are the same.
+/// Reduces a number of 63 bits to 33 bits with the same remainder, as 2^31 has the remainder 1.
 #[inline]
 fn step(number: u64) -> u64 {
     (number & PRIME) + (number >> PRIME_BITS)
 }
 
 impl Polynomial {
-    /// Return the fingerprint of a record; `None` if it has none.
+    /// Returns the fingerprint of a record; `None` if it has none.
     #[inline]
     pub fn fingerprint(self, key: &[u8], db_id: i64, hours: i64) -> Option<i64> {
         let sound = (-ID_MAX..ID_MAX).contains(&db_id) && (0..=HOURS_MAX).contains(&hours);
@@ -73,7 +73,8 @@ impl Polynomial {
         Some((high << PRIME_BITS | low) as i64)
     }
 
-    /// Return the fingerprint of the record in a payload; `None` for a deletion and what is none.
+    /// Returns the fingerprint of the record in a payload; `None` for a deletion or an invalid
+    /// payload.
     #[inline]
     fn of_payload(self, payload: &[u8], steps: &[[i64; 3]]) -> Option<i64> {
         let (mut flags, mut db_id, mut hours, mut at) = (0_i64, 0, 0, 0);
@@ -103,7 +104,7 @@ impl Polynomial {
                     let size;
                     (size, at) = packed::read(payload, at, payload.len())?;
                     if size == -1 {
-                        // Null: a deletion has such data.
+                        // Null, like the data of a deletion.
                         match role {
                             KEY => key = None,
                             DATA => has_data = false,
@@ -126,23 +127,25 @@ impl Polynomial {
     }
 }
 
-/// Hours of an expiration as logged: days, or negative hours; what is wild is too late.
+/// Returns the hours of an expiration as logged: in days, or in hours if negative.
+///
+/// Garbage is clamped to hours that are too late for a fingerprint.
 #[inline]
 fn hours_of(logged: i64) -> i64 {
     let logged = logged.clamp(-HOURS_MAX - 1, HOURS_MAX);
     if logged < 0 { -logged } else { logged * DAY_HOURS }
 }
 
-/// What a step over a field does; the numbers of other actions mean that there is no fingerprint.
+/// Action of a step over a field; a record with any other action has no fingerprint.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
-    /// One byte more of flags.
+    /// Another byte of flags.
     Flags = 0,
     /// A packed number.
     Packed = 2,
     /// A packed size, then bytes.
     Bytes = 3,
-    /// All other bytes.
+    /// All remaining bytes.
     Rest = 4,
 }
 
@@ -155,40 +158,40 @@ impl Action {
     }
 }
 
-/// The role of a field that is the key.
+/// Role of the key.
 pub const KEY: i64 = 0;
-/// The role of a field that is the data.
+/// Role of the data.
 pub const DATA: i64 = 1;
-/// The role of a field that is the database's id.
+/// Role of the database id.
 pub const DB_ID: i64 = 3;
-/// The role of a field that says when the record expires.
+/// Role of the expiration.
 pub const EXPIRATION: i64 = 4;
 
 /// Entries of a part of a file, in columns of one length.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// The bytes of these entries.
+    /// Bytes of these entries.
     pub data: &'a [u8],
-    /// Offset in the file of the first of them.
+    /// File offset of the first byte.
     pub base: u64,
-    /// Offset in the file of each.
+    /// File offset of each entry.
     pub offset: &'a [u32],
-    /// Numbers of their types.
+    /// Type number of each entry.
     pub type_no: &'a [u8],
-    /// Bytes of their headers.
+    /// Number of bytes of each header.
     pub header_size: &'a [u8],
-    /// Bytes after the header.
+    /// Number of bytes after each header.
     pub item_size: &'a [i32],
-    /// A `Checksum` of each.
+    /// [`Checksum`] of each entry.
     pub checksum: &'a [u8],
 }
 
-/// The steps over the fields of each type: (action, role, flags of which one is set).
+/// Steps over the fields of each type: (action, role, flags of which one is set).
 #[derive(Clone, Copy, Debug)]
 pub struct Steps<'a> {
-    /// Of each type the first step.
+    /// Index of the first step of each type.
     pub firsts: &'a [i64],
-    /// Of each type the step after its last.
+    /// Index after the last step of each type.
     pub lasts: &'a [i64],
     /// All steps.
     pub steps: &'a [[i64; 3]],
@@ -203,16 +206,16 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Fingerprints by where in a file their records begin.
+/// Fingerprints of the records of a file.
 #[derive(Debug, Default)]
 pub struct Prints {
-    /// Offset of each record.
+    /// File offset of each record.
     pub offsets: Vec<u32>,
-    /// Its fingerprint.
+    /// Fingerprint of each record.
     pub prints: Vec<i64>,
 }
 
-/// Return the fingerprints of the records whose checksum is right.
+/// Returns the fingerprints of the records whose checksum is right.
 pub fn of_rows(rows: Rows<'_>, steps: Steps<'_>, polynomial: Polynomial) -> Prints {
     let mut out = Prints::default();
     for (row, &offset) in rows.offset.iter().enumerate() {
@@ -233,17 +236,17 @@ pub fn of_rows(rows: Rows<'_>, steps: Steps<'_>, polynomial: Polynomial) -> Prin
             out.prints.push(print);
         }
     }
-    // They are kept as long as the log is read.
+    // They stay in memory as long as the log is being read.
     out.offsets.shrink_to_fit();
     out.prints.shrink_to_fit();
     out
 }
 
-// Neighbouring LSNs differ in their low bits, which are those of a remainder.
+// Neighbouring LSNs differ in their low bits, and the mask keeps the low bits of the product.
 const SPREAD: i64 = 40503;
 const SPREAD_FILES: i64 = 2_654_435_761;
 
-/// Return the bit of a filter that an LSN has; others have it too.
+/// Returns the place of an LSN's bit in a filter; other LSNs share it.
 #[inline]
 fn bit_of(lsn: i64, bits: &[u8]) -> Option<(usize, u8)> {
     let number = (lsn & 0xffff_ffff)
@@ -254,7 +257,7 @@ fn bit_of(lsn: i64, bits: &[u8]) -> Option<(usize, u8)> {
     Some((bit >> 3, 1 << (bit & 7)))
 }
 
-/// Set the bits of LSNs in a filter, whose size is a power of two.
+/// Sets the bits of LSNs in a filter, whose size must be a power of two.
 pub fn note(lsns: &[i64], bits: &mut [u8]) {
     for &lsn in lsns {
         let Some((byte, bit)) = bit_of(lsn, bits) else { return };
@@ -264,22 +267,22 @@ pub fn note(lsns: &[i64], bits: &mut [u8]) {
     }
 }
 
-/// What slots are compared with.
+/// Records and LSNs that slots are compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// The log.
     pub log: Log<'a>,
-    /// By place in `log`, files whose slots are all in doubt.
+    /// True for files, by index in `log`, whose slots are all in doubt.
     pub reserved: &'a [bool],
-    /// Of each page of the log the first record. Nothing is known of pages after.
+    /// Index of the first record of each page of the log; nothing is known of pages after the last.
     pub page_first: &'a [i32],
-    /// Where in its page each record begins.
+    /// Offset of each record in its page.
     pub low: &'a [u16],
     /// Fingerprint of each record.
     pub prints: &'a [i64],
-    /// Ascending LSNs that are in doubt where the record is not in its slot.
+    /// LSNs that are in doubt unless the record is embedded in its slot, ascending.
     pub noted: &'a [i64],
-    /// Filter of these; see [`note`].
+    /// Filter of `noted`; see [`note`].
     pub noted_bits: &'a [u8],
 }
 
@@ -288,19 +291,19 @@ pub struct Known<'a> {
 pub struct Slots<'a> {
     /// Whole keys.
     pub key: Keys<'a>,
-    /// What each names.
+    /// LSN of each slot.
     pub lsn: &'a [i64],
-    /// Bits of the state.
+    /// State bits of each slot.
     pub state: &'a [i64],
-    /// When it expires, in milliseconds since 1970; 0 for never.
+    /// Expiration in milliseconds since 1970; 0 for never.
     pub expires_ms: &'a [i64],
 }
 
-/// Slots that are looked at together, so that the core waits for many places of memory at once.
+/// Number of slots handled together, so that cache misses overlap.
 const AT_ONCE: usize = 64;
 
 impl Known<'_> {
-    /// Return whether an LSN was noted; most others are told by the filter.
+    /// Returns true if an LSN was noted; the filter excludes most others without a search.
     #[inline]
     fn is_noted(&self, lsn: i64) -> bool {
         bit_of(lsn, self.noted_bits)
@@ -308,7 +311,7 @@ impl Known<'_> {
             && self.noted.binary_search(&lsn).is_ok()
     }
 
-    /// Return where in its page what an LSN names begins, and the records of that page.
+    /// Returns the offset of an LSN in its page, and the bounds of the records of that page.
     #[inline]
     fn page_of(&self, lsn: i64) -> Option<(u16, usize, usize)> {
         let place = self.log.place(lsn)?;
@@ -321,10 +324,10 @@ impl Known<'_> {
         Some(((place.at & IN_PAGE) as u16, first, last))
     }
 
-    /// Fill `found` with the fingerprints of what LSNs name, `None` where there is none.
+    /// Fills `found` with the fingerprints of the records at LSNs; `None` if there is none.
     ///
-    /// Each step is taken for all before the next one; what the second one loads is in the cache
-    /// when the third comes to it.
+    /// Each step runs for all LSNs before the next one, so that the second loads the cache lines
+    /// that the third reads.
     fn find(&self, lsns: impl Iterator<Item = Option<i64>>, found: &mut [Option<i64>; AT_ONCE]) {
         let mut pages = [None; AT_ONCE];
         for (page, lsn) in pages.iter_mut().zip(lsns) {
@@ -344,9 +347,9 @@ impl Known<'_> {
     }
 }
 
-/// Return of which slots it is not certain that they name a record as it should be.
+/// Returns a mask of the slots that are not certain to refer to the right record.
 ///
-/// `rows` says which slots, of a database; with `asks_noted`, LSNs that were noted are in doubt.
+/// `rows` selects slots of a database. With `asks_noted`, noted LSNs are in doubt.
 pub fn doubtful(
     slots: Slots<'_>,
     rows: &[i64],
@@ -385,10 +388,10 @@ mod tests {
 
     const POLYNOMIAL: Polynomial = Polynomial { one: (1 << 30) - 1, other: (1 << 30) - 3 };
 
-    /// In place of the fingerprint of key k of database 7.
+    /// A value in place of the fingerprint of key k of database 7.
     const PRINT: i64 = -7;
 
-    /// A byte of flags, database, key, data, and an expiration if a flag says so.
+    /// A byte of flags, database, key, an expiration if a flag says so, and data.
     const STEPS: [[i64; 3]; 5] =
         [[0, 0, 0], [2, DB_ID, 0], [3, KEY, 0], [2, EXPIRATION, 0x80], [3, DATA, 0]];
 

@@ -2,51 +2,51 @@
 
 use crate::bytes::{array_at, i32_at, i64_at, u32_at};
 
-/// Bytes of a header without VLSN.
+/// Number of bytes of a header without VLSN.
 pub const MIN_SIZE: usize = 14;
 
-/// Bytes of a header with VLSN.
+/// Number of bytes of a header with VLSN.
 pub const MAX_SIZE: usize = 22;
 
 /// Type number of the entry at the start of every file.
 pub const FILE_HEADER_TYPE: u8 = 25;
 
-/// The flag of an entry that counts only once the node above it is written.
+/// Flag of an entry that counts only once the node above it is written.
 pub const PROVISIONAL_YES: u8 = 0x80;
 
-/// Where in an entry the bytes begin that its checksum covers.
+/// Offset in an entry of the first byte that its checksum covers.
 pub const SUMMED_FROM: usize = 4;
 
-/// What decides how the headers of one file are read; Python derives it from the log version.
+/// Rules for reading the headers of one file; Python derives them from the log version.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Flags of which any means that a VLSN follows.
+    /// Flags of which any announces a VLSN.
     pub vlsn_mask: u8,
-    /// The flags that the checksum covers.
+    /// Flags that the checksum covers.
     pub summed_flags: u8,
-    /// The type whose checksum means nothing, if the version has it.
+    /// Type of erased entries, whose checksum means nothing; `None` if the version has none.
     pub erased_type: Option<u8>,
-    /// Bytes of the file: no entry ends after them.
+    /// Number of bytes of the file: no entry ends after them.
     pub file_size: u64,
 }
 
-/// The fixed fields of a header.
+/// Fixed fields of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Adler-32 of the entry.
+    /// Adler-32 of the entry, as stored.
     pub stored_checksum: u32,
-    /// Number of the entry's type.
+    /// Type number.
     pub type_no: u8,
     /// Flags.
     pub flags: u8,
     /// Offset in the file of the entry before it.
     pub prev_offset: u32,
-    /// Bytes after the header, as stored: may be negative.
+    /// Number of bytes after the header, as stored: may be negative.
     pub item_size: i32,
 }
 
 impl Header {
-    /// Read the header at `at`; `None` if its fixed fields do not end inside `bytes`.
+    /// Reads the header at `at`; returns `None` if its fixed fields do not end inside `bytes`.
     #[inline]
     pub fn read(bytes: &[u8], at: usize) -> Option<Self> {
         let raw: &[u8; MIN_SIZE] = array_at(bytes, at)?;
@@ -59,19 +59,19 @@ impl Header {
         })
     }
 
-    /// Return whether a VLSN follows the fixed fields.
+    /// Returns true if a VLSN follows the fixed fields.
     #[inline]
     pub fn has_vlsn(&self, rules: &Rules) -> bool {
         self.flags & rules.vlsn_mask != 0 && self.type_no != FILE_HEADER_TYPE
     }
 
-    /// Return the number of bytes of the header.
+    /// Returns the number of bytes of the header.
     #[inline]
     pub fn size(&self, rules: &Rules) -> usize {
         if self.has_vlsn(rules) { MAX_SIZE } else { MIN_SIZE }
     }
 
-    /// Return the number of bytes of the entry; `None` if no entry has such a header.
+    /// Returns the number of bytes of the entry; `None` if the type is 0 or the size is negative.
     #[inline]
     pub fn entry_size(&self, rules: &Rules) -> Option<usize> {
         let item_size = usize::try_from(self.item_size).ok()?;
@@ -79,7 +79,7 @@ impl Header {
     }
 }
 
-/// Return the VLSN of the entry at `at`, whose header has one.
+/// Returns the VLSN of the entry at `at`, whose header must have one.
 #[inline]
 pub fn vlsn_at(bytes: &[u8], at: usize) -> Option<i64> {
     i64_at(bytes.get(at..)?, MIN_SIZE)

@@ -1,13 +1,13 @@
-//! Which records are the same: keyed digests of (database, key), and the newest row of each.
+//! Identity of records: keyed digests of (database, key), and the newest row of each.
 //!
 //! Source: SipHash: a fast short-input PRF, Aumasson and Bernstein, 2012; HalfSipHash-1-3.
 
 use crate::spans::{Outside, Spans};
 
-/// Words of a secret.
+/// Number of words of a seed.
 pub const SEED_SIZE: usize = 8;
 
-/// The state of HalfSipHash.
+/// State of HalfSipHash.
 struct State([u32; 4]);
 
 impl State {
@@ -46,7 +46,7 @@ impl State {
     }
 }
 
-/// Return 63 bits of the digest of a database and a key.
+/// Returns a digest of 63 bits of a database and a key.
 fn digest(key: &[u8], db_id: i64, secret: [u32; 2]) -> i64 {
     let mut state = State::new(secret);
     let db_id = db_id as u64;
@@ -67,7 +67,7 @@ fn digest(key: &[u8], db_id: i64, secret: [u32; 2]) -> i64 {
     i64::from(high) << 32 | i64::from(low)
 }
 
-/// Return two digests of each key; 0 where it is null.
+/// Returns two digests of each key; 0 for null.
 pub fn identify(
     keys: &Spans<'_>,
     db_ids: &[i64],
@@ -87,9 +87,9 @@ pub fn identify(
     Ok((first, second))
 }
 
-/// Return which wanted rows are the last of their identity; columns of one length.
+/// Returns a mask of the wanted rows that are the last of their identity; columns have one length.
 ///
-/// So many `threads` look at it, each at identities of its own.
+/// Splits the identities among `threads` threads, rounded up to a power of two, at most 64.
 pub fn newest(first: &[i64], second: &[i64], wanted: &[bool], threads: usize) -> Vec<bool> {
     let parts = threads.clamp(1, 64).next_power_of_two();
     let work = |part| newest_of_part(first, second, wanted, part, parts);
@@ -106,7 +106,7 @@ pub fn newest(first: &[i64], second: &[i64], wanted: &[bool], threads: usize) ->
     };
     let mut newest = vec![false; first.len()];
     for row in tables.into_iter().flatten() {
-        // NO_ROW is none of them.
+        // `NO_ROW` is not a row of the mask.
         if let Some(place) = newest.get_mut(row as usize) {
             *place = true;
         }
@@ -116,10 +116,10 @@ pub fn newest(first: &[i64], second: &[i64], wanted: &[bool], threads: usize) ->
 
 const NO_ROW: u32 = u32::MAX;
 
-/// Return a table of the last wanted row of each identity whose second number is in one part.
+/// Returns a hash table of the last wanted row of each identity whose second digest is in `part`.
 ///
-/// Digests are spread evenly, so that the place of a row is the lowest bits of its own. Rows that
-/// 32 bits do not count are left out: their columns would not fit into memory.
+/// Digests are spread evenly, so the low bits of the first one are the slot. Rows beyond 32 bits
+/// are left out: their columns would not fit into memory.
 fn newest_of_part(
     first: &[i64],
     second: &[i64],

@@ -1,9 +1,9 @@
-//! Keys in columns: compared, sorted, searched.
+//! Keys in columns: comparison, sorting and search.
 //!
-//! Bytes are unsigned, and of two keys of which one begins the other the shorter is the lesser.
-//! Keys of a database with duplicates are two-part arrays: key parts come first, then data; an
-//! array to search by, which has no data, comes before all data of its key. Bytes that are no
-//! two-part array count as a key without data.
+//! Bytes compare as unsigned numbers, and a key sorts before longer keys that start with it. Keys
+//! of a database with duplicates are two-part arrays: key parts compare first, then data. An array
+//! to search by has no data and sorts before all data of its key. Bytes that are not a two-part
+//! array count as a key without data.
 //!
 //! Source: Key.compareUnsignedBytes, DupKeyData.compareMainKey, JE 7.5.11.
 
@@ -11,30 +11,30 @@ use crate::packed::SINGLE_BYTE_MAX;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Byte strings as a column; slices of one length.
+/// Byte strings as a column; `starts` and `sizes` have one length.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<'a> {
-    /// The bytes that they lie in.
+    /// Bytes that hold the strings.
     pub data: &'a [u8],
-    /// Where each begins.
+    /// Offset of each string.
     pub starts: &'a [i64],
-    /// Bytes of each; below 0 is null.
+    /// Size of each string; negative for null.
     pub sizes: &'a [i64],
 }
 
 impl<'a> Keys<'a> {
-    /// Return how many there are.
+    /// Returns the number of keys.
     #[inline]
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Return whether there is none.
+    /// Returns true if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// Return the key in `row`; `None` if it is null, or does not lie in the bytes.
+    /// Returns the key in `row`; `None` if it is null or outside the bytes.
     #[inline]
     pub fn find(&self, row: usize) -> Option<&'a [u8]> {
         let start = usize::try_from(*self.starts.get(row)?).ok()?;
@@ -42,14 +42,14 @@ impl<'a> Keys<'a> {
         self.data.get(start..start.checked_add(size)?)
     }
 
-    /// Return the key in `row`; null is empty.
+    /// Returns the key in `row`; empty if it is null or outside the bytes.
     #[inline]
     pub fn get(&self, row: usize) -> &'a [u8] {
         self.find(row).unwrap_or_default()
     }
 }
 
-/// Return the rows of `group`, when those of group i are `first[i]..first[i + 1]`, up to `limit`.
+/// Returns the rows `first[group]..first[group + 1]`, cut to `limit`.
 #[inline]
 pub fn rows_of(first: &[i64], group: usize, limit: usize) -> Range<usize> {
     match first.get(group..group.saturating_add(2)) {
@@ -58,20 +58,20 @@ pub fn rows_of(first: &[i64], group: usize, limit: usize) -> Range<usize> {
     }
 }
 
-/// Return the rows from `start` to `stop`, which both are cut at 0 and at `limit`.
+/// Returns the rows from `start` to `stop`, both cut to 0 and `limit`.
 #[inline]
 pub fn range_of(start: i64, stop: i64, limit: usize) -> Range<usize> {
     let stop = usize::try_from(stop).unwrap_or(0).min(limit);
     usize::try_from(start).unwrap_or(0).min(stop)..stop
 }
 
-/// Most bytes that the length of a key part takes after its first one.
+/// Largest number of bytes of a key part's length, after the first.
 const LENGTH_MAX: usize = 4;
 
-/// What the last byte of a two-part key is that has no data.
+/// Last byte of a two-part key without data.
 const NO_DATA: u8 = 0xff;
 
-/// Return the key part and the data of a two-part key; data is `None` where it has none.
+/// Returns the key part and the data of a two-part key; `None` if it has no data.
 #[inline]
 pub fn split_parts(key: &[u8]) -> (&[u8], Option<&[u8]>) {
     match split_two_part(key) {
@@ -81,7 +81,7 @@ pub fn split_parts(key: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// The length of the key part is a packed number at the end, whose bytes run backwards.
+/// Splits a two-part key by the length at its end: a packed number whose bytes run backwards.
 #[inline]
 fn split_two_part(key: &[u8]) -> Option<(&[u8], &[u8])> {
     const SINGLE: u8 = SINGLE_BYTE_MAX as u8;
@@ -99,7 +99,7 @@ fn split_two_part(key: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(length).ok()?)
 }
 
-/// Return how `one` is to `other`.
+/// Returns the ordering of `one` relative to `other`.
 #[inline]
 pub fn compare(one: &[u8], other: &[u8], two_part: bool) -> Ordering {
     if !two_part {
@@ -109,9 +109,9 @@ pub fn compare(one: &[u8], other: &[u8], two_part: bool) -> Ordering {
     compare_bytes(key, other_key).then_with(|| data.cmp(&other_data))
 }
 
-/// Return how `one` is to `other` as bytes.
+/// Returns the ordering of `one` relative to `other`, as bytes.
 ///
-/// Keys are short: to call what the standard library compares with takes longer than this.
+/// Keys are short: a call of the standard library's comparison takes longer than this.
 #[inline]
 pub fn compare_bytes(one: &[u8], other: &[u8]) -> Ordering {
     let same = one.len().min(other.len());
@@ -126,7 +126,7 @@ pub fn compare_bytes(one: &[u8], other: &[u8]) -> Ordering {
         }
         left = (rest_a, rest_b);
     }
-    // The last words overlap those before, which are the same.
+    // The last words overlap the ones before, which are equal.
     if let (Some(x), Some(y)) = (a.last_chunk(), b.last_chunk()) {
         return u64::from_be_bytes(*x)
             .cmp(&u64::from_be_bytes(*y))
@@ -135,44 +135,44 @@ pub fn compare_bytes(one: &[u8], other: &[u8]) -> Ordering {
     a.iter().cmp(b).then(one.len().cmp(&other.len()))
 }
 
-/// Bytes of a key that are looked at together.
+/// Number of bytes of a key that are compared together.
 const WORD: usize = 15;
 
-/// Keys that are sorted by whole comparisons: words do not pay for so few.
+/// Largest number of keys to sort by whole comparisons: words do not pay off for so few.
 const FEW: usize = 12;
 
-/// Keys that are asked for what all begin with, before all are.
+/// Number of keys to try for a common prefix, before all keys are tried.
 const SAMPLE: usize = 32;
 
-/// A key to be sorted: what it begins with, and its row.
+/// A key to sort: its next bytes as a number, and its row.
 struct Item {
     word: u128,
     row: usize,
 }
 
-/// Keys of equal words so far: their place among the items, and what tells them apart next.
+/// Keys of equal words so far.
 struct Run {
     items: Range<usize>,
-    /// Bytes that all begin with, of the part that is looked at.
+    /// Number of bytes of the compared part that all keys share.
     known: usize,
-    /// Whether that part is the data.
+    /// True if that part is the data.
     in_data: bool,
 }
 
-/// The ascending order of keys.
+/// Ascending order of keys.
 #[derive(Debug)]
 pub struct Groups {
-    /// The rows in that order; equal ones stay in theirs.
+    /// Rows in that order; rows of equal keys stay in order.
     pub order: Vec<i64>,
-    /// Where in it other bytes begin than those before.
+    /// True at places in the order whose bytes differ from those before.
     pub is_new: Vec<bool>,
 }
 
-/// Return the ascending order of keys.
+/// Returns the ascending order of keys.
 ///
-/// It takes time by their number and by the bytes that tell them apart, however many begin alike:
-/// what all keys of a run begin with is skipped, the next bytes are compared as numbers, and runs
-/// of equal ones are sorted by what follows.
+/// The time depends on the number of keys and on the bytes that tell them apart, not on the length
+/// of common prefixes: the prefix of a run of keys is skipped, the next bytes are compared as
+/// numbers, and runs of equal numbers are sorted by the bytes after them.
 pub fn group(keys: Keys<'_>, two_part: bool) -> Groups {
     let mut items: Vec<Item> = (0..keys.len()).map(|row| Item { word: 0, row }).collect();
     let mut is_new = vec![true; items.len()];
@@ -201,7 +201,7 @@ pub fn group(keys: Keys<'_>, two_part: bool) -> Groups {
             } else if !two_part {
                 marks[1..].fill(false);
             } else if run.in_data {
-                // The same parts may be written in two ways.
+                // Equal parts may be encoded in two ways.
                 mark_new(keys, same, marks);
             } else {
                 runs.push(Run { items, known: 0, in_data: true });
@@ -211,14 +211,14 @@ pub fn group(keys: Keys<'_>, two_part: bool) -> Groups {
     Groups { order: items.iter().map(|item| item.row as i64).collect(), is_new }
 }
 
-/// Mark the keys of an order that have other bytes than the one before; the first stays as it is.
+/// Marks keys whose bytes differ from the one before in the order; the first mark stays as it is.
 fn mark_new(keys: Keys<'_>, items: &[Item], is_new: &mut [bool]) {
     for (pair, is_new) in items.windows(2).zip(is_new.iter_mut().skip(1)) {
         *is_new = keys.get(pair[0].row) != keys.get(pair[1].row);
     }
 }
 
-/// Return the part of a key that is looked at; `None` where it has no data.
+/// Returns the part of a key that is compared; `None` if the key has no data.
 #[inline]
 fn part_of(key: &[u8], two_part: bool, in_data: bool) -> Option<&[u8]> {
     if !two_part {
@@ -228,10 +228,10 @@ fn part_of(key: &[u8], two_part: bool, in_data: bool) -> Option<&[u8]> {
     if in_data { data } else { Some(main) }
 }
 
-/// Load the words of a run, and return how many bytes all its keys begin with.
+/// Loads the words of a run; returns the length of the prefix that all its keys share.
 ///
-/// What some of them begin with is tried first: keys lie anywhere, and to get at each of them twice
-/// takes longer than the rest.
+/// The prefix of a sample is tried first: keys lie anywhere, and reading each of them twice takes
+/// longer than the rest.
 fn load_words(keys: Keys<'_>, two_part: bool, run: &Run, items: &mut [Item]) -> usize {
     let part = |item: &Item| part_of(keys.get(item.row), two_part, run.in_data);
     let sample = items.iter().step_by(items.len().div_ceil(SAMPLE));
@@ -244,11 +244,11 @@ fn load_words(keys: Keys<'_>, two_part: bool, run: &Run, items: &mut [Item]) -> 
     common.len()
 }
 
-/// Return what parts begin with, of which `known` bytes are known to be the same.
+/// Returns the common prefix of parts, of which `known` bytes are known to be equal.
 fn common_part<'a>(parts: impl Iterator<Item = Option<&'a [u8]>>, known: usize) -> &'a [u8] {
     let mut common: Option<&[u8]> = None;
     for part in parts {
-        // Where there is no data nothing is known of it.
+        // A missing part shares no bytes.
         let Some(part) = part else { return &[] };
         let before = *common.get_or_insert(part);
         let same = if part.starts_with(before) {
@@ -264,10 +264,10 @@ fn common_part<'a>(parts: impl Iterator<Item = Option<&'a [u8]>>, known: usize) 
     common.unwrap_or_default()
 }
 
-/// Load the bytes of each key after `common`, as a number that is in the order of keys.
+/// Loads the bytes of each key after `common`, as a number that sorts like the key.
 ///
-/// Its last byte is 0 where there is no such part, else one more than the bytes that there are.
-/// Return whether all keys begin with `common`.
+/// Its last byte is 0 if the part is missing, else one more than the number of bytes loaded.
+/// Returns false if a key does not start with `common`.
 fn try_words<'a>(
     items: &mut [Item],
     part: impl Fn(&Item) -> Option<&'a [u8]>,
@@ -285,7 +285,7 @@ fn try_words<'a>(
         let mut word = [0; WORD + 1];
         let size = rest.len().min(WORD);
         if let Some(first) = rest.first_chunk() {
-            // Of a size that is known when this is compiled, which is faster to copy.
+            // A copy whose size is known at compile time is faster.
             word = *first;
         } else {
             word[..size].copy_from_slice(&rest[..size]);
@@ -296,15 +296,15 @@ fn try_words<'a>(
     true
 }
 
-/// Return where two columns have the same bytes; null is only the same as null.
+/// Returns a mask of the rows where both columns have the same bytes; null equals only null.
 pub fn equal(ones: Keys<'_>, others: Keys<'_>) -> Vec<bool> {
     (0..ones.len().min(others.len())).map(|row| ones.find(row) == others.find(row)).collect()
 }
 
-/// Return for each needle how many of the ascending `keys` are less.
+/// Returns for each needle the number of ascending `keys` that are less.
 ///
-/// Each is looked for from where the last one was found on, by steps that double: that is fastest
-/// where needles ascend too.
+/// Each search starts from the previous result, in steps that double: this is fastest if the
+/// needles ascend too.
 pub fn search(keys: Keys<'_>, needles: Keys<'_>, two_part: bool) -> Vec<i64> {
     let mut at = 0;
     let of_needle = |row| {
@@ -317,7 +317,7 @@ pub fn search(keys: Keys<'_>, needles: Keys<'_>, two_part: bool) -> Vec<i64> {
     (0..needles.len()).map(of_needle).collect()
 }
 
-/// Return the first of `n` rows that is not less, looking near `at` first.
+/// Returns the first of `n` rows that is not less, looking near `at` first.
 fn search_from(n: usize, at: usize, is_less: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, n);
     if at > 0 && is_less(at - 1) {
@@ -350,7 +350,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Keys behind each other, a byte in front so that no position is 0.
+    /// Keys, one after the other, with a byte in front so that no offset is 0.
     pub(crate) struct Owned {
         data: Vec<u8>,
         starts: Vec<i64>,

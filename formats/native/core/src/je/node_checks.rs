@@ -1,11 +1,11 @@
-//! What must hold between the slots of a node.
+//! Checks of the slots of a node.
 //!
 //! Source: BtreeVerifier.verifyOrderedKeys, verifyIdentifierKey, JE 25.3.17.
 
 use crate::je::keys::{Keys, compare, rows_of};
 use std::cmp::Ordering;
 
-/// Return which slots have a key that is not greater than that of the slot before, in their node.
+/// Returns a mask of the slots whose key is not greater than the one before it in the node.
 ///
 /// The slots of node i are `first[i]..first[i + 1]`.
 pub fn descents(keys: Keys<'_>, first: &[i64], two_part: bool) -> Vec<bool> {
@@ -22,7 +22,7 @@ pub fn descents(keys: Keys<'_>, first: &[i64], two_part: bool) -> Vec<bool> {
     out
 }
 
-/// Return which nodes have a slot with the bytes of the key that is wanted in them.
+/// Returns a mask of the nodes with a slot that has the bytes of the node's wanted key.
 pub fn holders(keys: Keys<'_>, first: &[i64], wanted: Keys<'_>) -> Vec<bool> {
     let holds = |node| {
         wanted.find(node).is_some_and(|key| {

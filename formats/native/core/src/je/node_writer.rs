@@ -1,4 +1,4 @@
-//! B-tree nodes out of columns: prefixes, and what slots have for their keys.
+//! B-tree nodes from columns: prefixes, and the bytes that slots hold for their keys.
 //!
 //! Source: IN.computeKeyPrefix, DupKeyData.combine, JE 7.5.11.
 
@@ -6,7 +6,7 @@ use crate::je::keys::{Keys, rows_of};
 use crate::je::nodes::Joined;
 use crate::packed;
 
-/// Return how many bytes all keys of each node begin with, -1 where there are less than two.
+/// Returns the size of the prefix that the keys of each node share; -1 for less than two keys.
 pub fn prefix_sizes(keys: Keys<'_>, first: &[i64]) -> Vec<i64> {
     let of_node = |node| {
         let mut slots = rows_of(first, node, keys.len());
@@ -23,9 +23,9 @@ pub fn prefix_sizes(keys: Keys<'_>, first: &[i64]) -> Vec<i64> {
     (0..first.len().saturating_sub(1)).map(of_node).collect()
 }
 
-/// Return what slots have of their keys after the prefix, and the data that is embedded with them.
+/// Returns the bytes that slots hold: the key after the prefix, and the data embedded with it.
 ///
-/// Behind data comes the length of the key, a packed number whose bytes run backwards.
+/// Data is followed by the length of the key before it, a packed number whose bytes run backwards.
 pub fn join_rests(keys: Keys<'_>, data: Keys<'_>, first: &[i64], prefixes: &[i64]) -> Joined {
     let mut out = Joined::with_capacity(keys.len(), 0);
     for (node, &prefix) in prefixes.iter().enumerate() {

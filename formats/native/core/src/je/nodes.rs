@@ -10,19 +10,19 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
-/// Byte strings behind each other.
+/// Byte strings, one after the other.
 #[derive(Debug, Default)]
 pub struct Joined {
     /// The bytes.
     pub data: Vec<u8>,
-    /// Where each begins.
+    /// Offset of each string.
     pub starts: Vec<i64>,
-    /// Bytes of each.
+    /// Size of each string.
     pub sizes: Vec<i64>,
 }
 
 impl Joined {
-    /// Return none, with room for some.
+    /// Returns an empty column with room for `rows` strings of `size` bytes in total.
     pub fn with_capacity(rows: usize, size: usize) -> Self {
         Self {
             data: Vec::with_capacity(size),
@@ -31,16 +31,16 @@ impl Joined {
         }
     }
 
-    /// Note that what was appended from `start` on is a byte string.
+    /// Ends a byte string, which was appended from `start` on.
     pub fn end_row(&mut self, start: usize) {
         self.starts.push(start as i64);
         self.sizes.push((self.data.len() - start) as i64);
     }
 }
 
-/// Return the prefix of each slot's node and the rest of its key, behind each other.
+/// Returns the whole keys of slots, one after the other: the node's prefix and the slot's rest.
 ///
-/// A slot that is in no node is left out; they follow each other.
+/// Slots outside all nodes are left out.
 pub fn join_keys(first: &[i64], prefixes: Keys<'_>, rests: Keys<'_>) -> Joined {
     let nodes = || (0..prefixes.len()).map(|node| (node, rows_of(first, node, rests.len())));
     let size = nodes()
@@ -62,16 +62,16 @@ pub fn join_keys(first: &[i64], prefixes: Keys<'_>, rests: Keys<'_>) -> Joined {
     out
 }
 
-/// Slots of nodes, and those of the full version of each.
+/// Slots of nodes, and those of the full version of each node.
 #[derive(Clone, Copy, Debug)]
 pub struct Deltas<'a> {
-    /// The keys of all slots.
+    /// Keys of all slots.
     pub keys: Keys<'a>,
-    /// Slots of the nodes.
+    /// Bounds of the slots of each node.
     pub first: &'a [i64],
-    /// First slot of the full version of each node.
+    /// First slot of each full version.
     pub full_first: &'a [i64],
-    /// The slot after the last one of each full version.
+    /// Slot after the last one of each full version.
     pub full_last: &'a [i64],
 }
 
@@ -85,16 +85,17 @@ impl Deltas<'_> {
     }
 }
 
-/// Slots of nodes that were merged.
+/// Slots of merged nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// The slots, in their order.
+    /// The slots, in order.
     pub slots: Vec<i64>,
-    /// How many each node has.
+    /// Number of slots of each node.
     pub counts: Vec<i64>,
 }
 
-/// Return the slots of nodes, with those of their full versions that they do not have themselves.
+/// Returns the slots of nodes and of their full versions in key order; of equal keys, the node's
+/// own.
 pub fn merge(deltas: Deltas<'_>, two_part: bool) -> Merged {
     let mut out = Merged::default();
     for (mut own, mut full) in deltas.nodes() {
@@ -114,14 +115,14 @@ pub fn merge(deltas: Deltas<'_>, two_part: bool) -> Merged {
     out
 }
 
-/// As [`merge`], where keys are in an order that is not known.
+/// Merges nodes like [`merge`], for keys whose order is not known.
 ///
-/// A slot of a delta takes the place of the first one with the same bytes, or a place after the
-/// delta's slot before it.
+/// A slot of a delta replaces the first one with the same bytes, or follows the delta's slot before
+/// it.
 pub fn merge_by_bytes(deltas: Deltas<'_>) -> Merged {
     let mut out = Merged::default();
     let mut place_of: HashMap<&[u8], usize> = HashMap::new();
-    // A list: the slot in each place, and the place after it, 0 for none. It begins after place 0.
+    // A linked list: the slot in each place, and the next place, 0 for none. Place 0 is its head.
     let (mut held, mut after) = (vec![0], vec![0]);
     for (own, full) in deltas.nodes() {
         let begin = out.slots.len();
@@ -161,23 +162,23 @@ pub fn merge_by_bytes(deltas: Deltas<'_>) -> Merged {
     out
 }
 
-/// Full nodes whose keys are not put together.
+/// Full nodes, with keys as prefixes and rests.
 #[derive(Clone, Copy, Debug)]
 pub struct Fulls<'a> {
-    /// Their slots.
+    /// Bounds of the slots of each node.
     pub first: &'a [i64],
-    /// What the keys of each node begin with.
+    /// Prefix of the keys of each node.
     pub prefix: Keys<'a>,
-    /// The rest of each slot's key.
+    /// Rest of the key of each slot.
     pub rest: Keys<'a>,
-    /// Which slots are counted.
+    /// True for slots to count.
     pub alive: &'a [bool],
 }
 
-/// Return how many slots of full nodes are alive, and replaced by one of their deltas.
+/// Returns the number of slots of full nodes that are alive and replaced by one of their deltas.
 ///
-/// `rows` is the place in `fulls` of the full version of each delta. Where keys are `ascending`,
-/// none is looked at twice.
+/// `rows` has the index in `fulls` of the full version of each delta. If keys are `ascending`, no
+/// slot is compared twice.
 pub fn count_replaced(
     keys: Keys<'_>,
     first: &[i64],
@@ -198,7 +199,7 @@ pub fn count_replaced(
                     total += u64::from(fulls.alive.get(other) == Some(&true));
                 }
                 if ascending && way != Ordering::Less {
-                    // Nor is it the slot of any of the keys that follow.
+                    // Nor does it match any of the next keys.
                     left.start = other + 1;
                 }
                 if way == Ordering::Equal || (ascending && way == Ordering::Less) {
@@ -210,9 +211,9 @@ pub fn count_replaced(
     total
 }
 
-/// Return which slots have a key from their node's lower bound on and below its upper one.
+/// Returns a mask of the slots whose key is in the bounds [low, high) of their node.
 ///
-/// A bound that is null is open.
+/// A null bound is open.
 pub fn within(
     keys: Keys<'_>,
     first: &[i64],
@@ -274,7 +275,7 @@ mod tests {
         }
     }
 
-    /// A slot of the delta after the other, each looked for among all.
+    /// Merges the slots of a delta one after the other, with a search of all slots for each.
     fn one_by_one(full: Range<usize>, delta: Range<usize>, keys: &[Vec<u8>]) -> Vec<i64> {
         let mut found: Vec<usize> = full.collect();
         let mut place = 0;
@@ -323,7 +324,7 @@ mod tests {
             };
             check(&keys, merge_by_bytes(of(owned.lend())), false);
             for range in ends.windows(2) {
-                // Keys of one node are different.
+                // Keys of one node differ.
                 let mut some: Vec<Vec<u8>> = keys[range[0]..range[1]].to_vec();
                 some.sort();
                 for (i, key) in some.iter_mut().enumerate() {

@@ -1,11 +1,10 @@
-//! A range of a log file as rows, and the way on after damage.
+//! Reading a range of a log file as rows, and resynchronizing after damage.
 //!
-//! Entries are trusted in this order: the checksum is right; else the entry after it names this
-//! one as the one before it (a damaged entry, still a row); else what follows is a gap, up to an
-//! entry with a plausible header, a right checksum, a prevOffset that leads into the gap, and an
-//! entry after it that names it. Where bytes were inserted or are missing, prevOffsets are wrong
-//! by the same number from there on (`shift`), which is one break of the chain and not one an
-//! entry.
+//! An entry is trusted if its checksum is right, or else if the entry after it points back to it
+//! with its prevOffset (a damaged entry, still a row). Other bytes are a gap, up to an entry with a
+//! plausible header, a right checksum, a prevOffset that leads into the gap, and an entry after it
+//! that points back to it. If bytes were inserted or are missing, all prevOffsets from there on are
+//! wrong by the same number (`shift`): one break of the chain, not one per entry.
 
 use crate::je::file::{Loaded, Source, Stretch};
 use crate::je::header::{FILE_HEADER_TYPE, MIN_SIZE, Rules};
@@ -16,89 +15,90 @@ use crate::je::walk::{
     Checksum, HeaderColumns, NO_OFFSET, Stop, Survey, Walk, Window, checksum_of_entry,
 };
 
-/// Bytes of the entry at the start of a file.
+/// Number of bytes of the entry at the start of a file.
 pub const FILE_HEADER_SIZE: i64 = 38;
 
-/// How many candidates are weighed where nothing is known of the bytes before a range.
+/// Number of candidates to try if nothing is known of the bytes before a range.
 const LONE_TRIES: u32 = 256;
 
-/// How many ranges of damaged rows are told.
+/// Largest number of damaged rows to report.
 pub const BAD_KEPT: usize = 1000;
 
 const HEADER: i64 = MIN_SIZE as i64;
 
-/// Where reading a file stands between two entries; `reader.Place` says more.
+/// Position between two entries of a file; see `reader.Place`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where the next entry begins; [`NO_OFFSET`] when that is lost.
+    /// Offset of the next entry; [`NO_OFFSET`] if it is lost.
     pub at: i64,
     /// Offset of the last entry taken; [`NO_OFFSET`] before the first.
     pub last: i64,
-    /// By how much entries name the ones before them too low.
+    /// Number of bytes by which prevOffsets are too low.
     pub shift: i64,
-    /// Where the entry should begin after which nothing was found; else [`NO_OFFSET`].
+    /// Start of a gap whose end has not been found; else [`NO_OFFSET`].
     pub lost_from: i64,
-    /// Any good entry is taken that has a good one after it.
+    /// True if any good entry is accepted that has a good one after it.
     pub relaxed: bool,
 }
 
-/// What is read of a file, and how.
+/// Range of a file to read, and options.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// Where entries may begin.
+    /// Offset from which entries may begin.
     pub start: i64,
-    /// Where they no longer may.
+    /// Offset before which entries must begin.
     pub stop: i64,
-    /// Bytes of the file that are log.
+    /// Number of bytes of the file that are log.
     pub size: i64,
-    /// What is known of the bytes before; `None` to begin at the first certain entry.
+    /// Known position at the start; `None` to begin at the first certain entry.
     pub place: Option<Place>,
-    /// Whether entries are summed.
+    /// True to verify checksums.
     pub check: bool,
-    /// Bytes to load at once.
+    /// Number of bytes to load at once.
     pub window: i64,
-    /// Bytes that may be summed in vain.
+    /// Number of bytes of long candidates that may be summed.
     pub budget: i64,
-    /// Bytes to load besides, and what a look at a header elsewhere takes from the budget.
+    /// Number of bytes to load beyond the window; also charged to the budget for each header read
+    /// elsewhere.
     pub slack: i64,
 }
 
-/// Bytes [start, stop) that hold no entry that can be trusted.
+/// Bytes [start, stop) without an entry that can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Where an entry should begin.
+    /// Offset at which an entry should begin.
     pub start: i64,
-    /// Where the next one does.
+    /// Offset of the next entry.
     pub stop: i64,
     /// [`SINGLE`], [`INSERTED`], both or neither.
     pub kind: i64,
 }
 
-/// The gap is one entry: the entry after it names its start as the one before it.
+/// Kind of a gap that is one entry: the entry after it points back to the start of the gap.
 pub const SINGLE: i64 = 1;
 
-/// The gap never was an entry: the entry after it names the one in front of the gap.
+/// Kind of a gap that never was an entry: the entry after it points back to the one before the gap.
 pub const INSERTED: i64 = 2;
 
-/// A good entry that does not name the one before it.
+/// A good entry that does not point back to the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainBreak {
-    /// Where it begins.
+    /// Offset of the entry.
     pub offset: i64,
-    /// What it should name.
+    /// Expected prevOffset.
     pub expected: i64,
-    /// What it names.
+    /// Stored prevOffset.
     pub found: i64,
-    /// By how much the entries after it name those before them too low.
+    /// Number of bytes by which the prevOffsets after it are too low.
     pub shift: i64,
 }
 
-/// Why [`Reader::step`] returned.
+/// Reason why [`Reader::step`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The first rows of the columns are filled; their bytes are in the buffer.
+    /// This many rows of the columns are filled; their bytes are in the buffer.
     Rows(usize),
-    /// The buffer must have so many bytes.
+    /// The buffer must have this many bytes.
     Grow(usize),
     /// The range has been read.
     Done,
@@ -108,25 +108,25 @@ pub enum Event {
 enum Phase {
     Start,
     Begun,
-    /// Looking for the first certain entry, for so many tries.
+    /// Looking for the first certain entry, with this many tries left.
     Alone(u32),
     Find,
     Walk,
     Done,
 }
 
-/// Bytes that are to be loaded before reading goes on.
+/// Bytes to load before reading continues.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     at: i64,
     size: i64,
-    /// Bytes of an entry at `at` that are wanted in any case.
+    /// Number of bytes of the entry at `at`, to be loaded even beyond the range.
     whole: i64,
-    /// Whether a search goes on there, after bytes that are all zero.
+    /// True if a search continues there, past bytes that are all zero.
     searches: bool,
 }
 
-/// Reads the entries that begin in a range of one file.
+/// Reader of the entries that begin in a range of one file.
 #[derive(Debug)]
 pub struct Reader {
     range: Range,
@@ -138,31 +138,32 @@ pub struct Reader {
     lost: i64,
     expected: i64,
     n: usize,
-    /// Offset of the first entry and its prevOffset; [`NO_OFFSET`] where the range begins none.
+    /// Offset and prevOffset of the first entry; [`NO_OFFSET`] if none begins in the range.
     pub first: (i64, i64),
-    /// The gaps that were closed inside the range.
+    /// Gaps that were closed inside the range.
     pub gaps: Vec<Gap>,
-    /// Where the chain of prevOffsets was broken.
+    /// Breaks in the chain of prevOffsets.
     pub breaks: Vec<ChainBreak>,
-    /// Half-open ranges of rows whose checksum is wrong, the first [`BAD_KEPT`] of them.
+    /// Offsets [start, stop) of rows whose checksum is wrong, the first [`BAD_KEPT`] of them.
     pub bad: Vec<(i64, i64)>,
-    /// Whether nothing but zeros was seen from the start of the range.
+    /// True if a search loaded the whole range at once and found only zeros.
     pub blank: bool,
-    /// What the rows are that were returned last.
+    /// Summary of the rows returned last.
     pub survey: Survey,
-    /// What the rows are that were not returned, as nobody asked for them.
+    /// Summary of the rows that were not returned, as no one asked for them.
     pub quiet: Box<Quiet>,
     asked: Option<Asked>,
 }
 
-/// Which rows are wanted; of others, some megabytes of log at a time, only the survey is.
+/// Selection of rows. A batch of some megabytes of log is returned in full if it has a selected or
+/// a damaged row; otherwise only its summary is kept.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The types of which a single entry makes the rows around it wanted.
+    /// Types of which a single entry selects the batch.
     pub types: [bool; 256],
-    /// Flags of which any does.
+    /// Flags of which any selects the batch.
     pub flags: u8,
-    /// How keys and values are found, to tally rows that are not wanted.
+    /// Programs that find keys and values, to tally the rows that are not returned.
     pub programs: Option<Programs>,
 }
 
@@ -173,19 +174,19 @@ impl Asked {
     }
 }
 
-/// Rows that are not wanted, all taken together.
+/// Summary of all rows that were not returned.
 #[derive(Clone, Debug, Default)]
 pub struct Quiet {
-    /// What they are.
+    /// Counts, flags and offsets of the rows.
     pub survey: Survey,
-    /// Their bytes, if these are asked for.
+    /// Tally of the rows, if [`Asked`] has programs.
     pub tally: Tally,
 }
 
 type Stepped<S> = Result<(), <S as Source>::Error>;
 
 impl Reader {
-    /// Return a reader that has read nothing.
+    /// Returns a reader that has read nothing.
     pub fn new(range: Range, rules: Rules, asked: Option<Asked>) -> Self {
         let known = range.place.unwrap_or(Place {
             at: NO_OFFSET,
@@ -219,7 +220,7 @@ impl Reader {
         }
     }
 
-    /// Return where reading goes on.
+    /// Returns the position at which reading continues.
     pub fn place(&self) -> Place {
         Place {
             at: self.at,
@@ -230,18 +231,18 @@ impl Reader {
         }
     }
 
-    /// Return the offset of the first byte in the buffer, and how many bytes are there.
+    /// Returns the file offset of the first byte in the buffer, and the number of bytes loaded.
     pub fn window(&self) -> (i64, usize) {
         (self.loaded.base, self.loaded.size)
     }
 
-    /// Read on until rows must be taken, a longer buffer is needed, or the range ends.
+    /// Reads until rows must be taken, a longer buffer is needed, or the range ends.
     ///
-    /// The buffer keeps its bytes from call to call, the columns do not.
+    /// The buffer must keep its bytes between calls; the columns need not.
     ///
     /// # Errors
     ///
-    /// Those of the source.
+    /// Returns the error of a failed read.
     pub fn step<S: Source>(
         &mut self,
         source: &mut S,
@@ -301,7 +302,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Add rows to those of which only the survey is told; return false if they are asked for.
+    /// Adds rows that no one asked for to their summary; returns false if they are asked for.
     fn keep_quiet<S: Source>(
         &mut self,
         file: &Stretch<'_, S>,
@@ -322,7 +323,7 @@ impl Reader {
         true
     }
 
-    /// Note what the rows show that are about to be returned.
+    /// Records the summary of the rows that are about to be returned.
     fn describe(&mut self, columns: &HeaderColumns<'_>, n: usize) {
         self.survey = Survey::of(columns, n);
         if self.first.0 == NO_OFFSET {
@@ -374,7 +375,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Go on with a search behind the bytes that are loaded, if these are all zero.
+    /// Continues a search after the loaded bytes, if these are all zero.
     fn pass_zeros<S: Source>(&mut self, file: &mut Stretch<'_, S>) -> Stepped<S> {
         if file.is_blank()? {
             let stop = file.stop();
@@ -388,7 +389,7 @@ impl Reader {
         file.loaded.base
     }
 
-    /// Look at the next place where an entry may begin; return whether there is a good one.
+    /// Finds the next offset at which an entry may begin, and judges it.
     fn find<S: Source>(&mut self, file: &mut Stretch<'_, S>, lost: i64) -> Result<Found, S::Error> {
         let (low, high) = self.search.prev_bounds(lost);
         let wanted = Wanted { limit: self.range.stop, low, high };
@@ -409,7 +410,7 @@ impl Reader {
         }
     }
 
-    /// Return whether a search goes on in what is loaded; else load, or give up.
+    /// Returns true if a search continues in the loaded bytes; else schedules a load, or gives up.
     fn can_search<S>(&mut self, file: &Stretch<'_, S>) -> bool
     where
         S: Source,
@@ -434,7 +435,7 @@ impl Reader {
         self.phase = Phase::Done;
     }
 
-    /// Look for the first good entry where nothing is known of the bytes before it.
+    /// Looks for the first good entry when nothing is known of the bytes before it.
     fn find_alone<S: Source>(&mut self, file: &mut Stretch<'_, S>, tries: u32) -> Stepped<S> {
         if tries == 0 {
             self.give_up();
@@ -447,7 +448,7 @@ impl Reader {
         if !matches!(found, Found::Entry | Found::Ask) {
             return Ok(());
         }
-        // Its place is told at once, but its sum may take megabytes.
+        // The place is checked first: it is cheap, while the checksum may take megabytes.
         if self.search.is_placed(file, self.at, NO_OFFSET)?
             && (found == Found::Entry || self.search.begins_chain(file, self.at)?)
         {
@@ -459,7 +460,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Look for the end of the gap, and close it.
+    /// Looks for the end of the gap, and closes it.
     fn find_on<S: Source>(&mut self, file: &mut Stretch<'_, S>) -> Stepped<S> {
         if !self.can_search(file) {
             return Ok(());
@@ -485,14 +486,14 @@ impl Reader {
         Ok(())
     }
 
-    /// Walk as far as the chain can be trusted.
+    /// Walks as far as the chain can be trusted.
     fn walk_on<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,
         columns: &mut HeaderColumns<'_>,
     ) -> Result<Option<Event>, S::Error> {
         if self.at < file.loaded.base || self.at >= file.stop() {
-            // What lies at the limit or after it is not loaded.
+            // An entry at or after the limit is not loaded.
             if self.at < self.range.stop {
                 self.load(self.at, false);
                 return Ok(None);
@@ -504,7 +505,7 @@ impl Reader {
         let (after, stop) = self.walk(file, columns)?;
         let has_grown = self.n > before;
         self.lost = self.lost_from(file, columns, before, after, stop)?;
-        // Where none was taken, the last one may not be what the next one has to name.
+        // If none was added, the last row may not be the entry that the next must point back to.
         if has_grown && self.n > 0 {
             self.search.last = columns.offset[self.n - 1].into();
             self.expected = self.search.expected();
@@ -528,7 +529,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Walk into the free rows, and sum; return where it stopped, and why.
+    /// Walks into the free rows, and sums; returns the offset where it stopped, and the reason.
     fn walk<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,
@@ -554,8 +555,8 @@ impl Reader {
         let after = i64::try_from(walk.at).unwrap_or(i64::MAX);
         if walk.row > self.n {
             self.n = walk.row;
-            // An entry that the one after it does not name is summed by `is_confirmed`, on a
-            // budget: its size may be wild.
+            // An entry that the one after it does not point back to is summed by `is_confirmed`, on
+            // a budget: its size may be garbage.
             if self.range.check {
                 self.sum_last(file, columns, after)?;
             }
@@ -581,10 +582,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Return where the trusted chain ends, or [`NO_OFFSET`] when `after` is a good place to go on.
+    /// Returns the offset where the trusted chain ends, or [`NO_OFFSET`] if it goes on at `after`.
     ///
-    /// Of the new rows the last is taken back when it is not good and the entry after it does not
-    /// name it.
+    /// Removes the last new row if it is not good and the entry after it does not point back to it.
     fn lost_from<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,
@@ -616,7 +616,8 @@ impl Reader {
         Ok(if is_lost { after } else { NO_OFFSET })
     }
 
-    /// Return whether the last row is an entry: by its checksum, or by the entry after it.
+    /// Returns true if the checksum of the last row, or the entry after it, confirms it as an
+    /// entry.
     fn is_confirmed<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,
@@ -643,8 +644,8 @@ impl Reader {
         Ok(true)
     }
 
-    /// Return whether an entry that ends after what is loaded is sound: a wild size costs no
-    /// reading.
+    /// Returns true if an entry that ends after the loaded bytes looks sound: a garbage size must
+    /// not cause a load.
     fn is_worth_loading<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,
@@ -656,15 +657,14 @@ impl Reader {
             || self.search.sum_is_right(file, at)?)
     }
 
-    /// Note that the good entry here does not name the last one, unless it does again.
+    /// Records a break at the good entry here, unless it points back to the last entry after all.
     fn break_chain<S: Source>(&mut self, file: &mut Stretch<'_, S>) -> Stepped<S> {
         let prev = self.search.prev_at(file, self.at)?;
         let after = self.search.end_of(file, self.at)?;
         let last = self.search.last;
         self.search.shift = last.wrapping_sub(prev);
         if prev != last {
-            // Whole entries may be missing, so only the one after it tells by how much it is
-            // moved.
+            // Whole entries may be missing, so only the entry after it shows the shift.
             if self.search.sum_is_right(file, after)? {
                 self.search.shift = self.at - self.search.prev_at(file, after)?;
             }
@@ -676,7 +676,7 @@ impl Reader {
     }
 }
 
-/// Return whether the first entry looks like a file header, so that the next one is after it.
+/// Returns true if the first entry looks like a file header, or if the file is too short for one.
 fn begins_file<S: Source>(file: &mut Stretch<'_, S>) -> Result<bool, S::Error> {
     let Some(header) = file.header(0)? else { return Ok(true) };
     let size = HEADER.saturating_add(header.item_size.into());
@@ -689,7 +689,7 @@ mod tests {
     use crate::je::testing::{self, FLAGS, Memory, Owned, RULES, random_log};
     use proptest::prelude::*;
 
-    /// What a range has shown.
+    /// Result of reading a range.
     #[derive(Debug, PartialEq, Eq)]
     struct Read {
         /// Start, stop and checksum of each row.
@@ -753,7 +753,7 @@ mod tests {
         }
     }
 
-    /// Assert that every byte lies in one row, one gap, or the tail.
+    /// Asserts that every byte lies in one row, one gap, or the tail.
     fn assert_covered(log: &[u8], read: &Read) {
         let mut spans: Vec<_> = read.rows.iter().map(|&(start, stop, _)| (start, stop)).collect();
         spans.extend(read.gaps.iter().map(|gap| (gap.start, gap.stop)));
@@ -798,7 +798,7 @@ mod tests {
         let at = whole.rows[20].0;
         let (front, rest) = log.split_at(usize::try_from(at).unwrap());
         let log = [front, &[0x55; 9], rest].concat();
-        // Nothing after the gap fits its place, so that it takes weaker evidence.
+        // No entry after the gap fits its place, so weaker evidence is needed.
         let range = range_of(&log, 1 << 20, 65536);
         assert_eq!(read(&log, range, 100, None).place.lost_from, at);
         let place = Some(Place { relaxed: true, ..AT_START });

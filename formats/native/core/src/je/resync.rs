@@ -1,59 +1,59 @@
-//! The search for entries in bytes of which nothing is known.
+//! Resynchronization: the search for entries in bytes of which nothing is known.
 
 use crate::adler;
 use crate::bytes::{i32_at, u32_at};
 use crate::je::header::{FILE_HEADER_TYPE, MAX_SIZE, MIN_SIZE, Rules, SUMMED_FROM};
 
-/// What [`find_entry`] found at the offset that it returns.
+/// Result of [`find_entry`] for the offset that it returns.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// No entry begins before it.
+    /// No entry begins before the offset.
     Nothing,
-    /// A plausible header, and the checksum is right.
+    /// A plausible header, and a right checksum.
     Entry,
-    /// A plausible header; the sum cannot be told here: it is erased, or ends outside.
+    /// A plausible header whose checksum is undecided: the entry is erased, or ends outside the
+    /// bytes.
     Ask,
-    /// The header there does not end inside the bytes.
+    /// The header does not end inside the bytes.
     NeedMore,
-    /// So many of the bytes have to be read to tell.
+    /// This many of the bytes must be read to decide.
     Unread(usize),
 }
 
-/// The largest type number of any log version.
+/// Largest type number of any log version.
 pub const TYPE_NO_MAX: u8 = 45;
 
-/// Bytes up to which a candidate is summed when the budget for the search is used up.
+/// Number of bytes up to which a candidate is summed even if the budget is used up.
 pub const ALWAYS_SUMMED: i64 = 4096;
 
 /// Bytes of a file, of which the first ones have been read.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a> {
-    /// Those that have been read.
+    /// The bytes read so far.
     pub read: &'a [u8],
-    /// How many there are.
+    /// Number of all bytes.
     pub size: usize,
-    /// Offset in the file of the first of them.
+    /// File offset of the first byte.
     pub base: i64,
 }
 
-/// Where an entry may begin, and what its header may say.
+/// Bounds for the offset and the prevOffset of an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// First offset at which none is looked for.
+    /// Offset at which the search ends.
     pub limit: i64,
-    /// The smallest prevOffset.
+    /// Smallest prevOffset.
     pub low: i64,
-    /// A prevOffset is less than the entry's own offset and this.
+    /// A prevOffset must be less than the entry's own offset plus this.
     pub high: i64,
 }
 
-/// Return the first offset from `at` on where a good entry begins, or one may.
+/// Returns the first offset from `at` on at which a good entry begins, or may begin.
 ///
-/// Plausible is a header with a known type, a size that fits the file, and a prevOffset that is
-/// wanted. Its checksum must be right. `budget` is how many bytes of candidates longer than
-/// [`ALWAYS_SUMMED`] may still be summed, so that bytes made to look like headers cannot stall
-/// the search.
+/// A plausible header has a known type, a size that fits the file, and a prevOffset within bounds.
+/// The checksum must be right. `budget` is the number of bytes of candidates longer than
+/// [`ALWAYS_SUMMED`] that may still be summed, so that crafted headers cannot stall the search.
 pub fn find_entry(
     bytes: Bytes<'_>,
     mut at: i64,
@@ -80,7 +80,7 @@ pub fn find_entry(
     (at, Found::Nothing)
 }
 
-/// Return the bytes of the entry that a header claims; `None` if it is not plausible at `at`.
+/// Returns the size of the entry that a header claims; `None` if it is not plausible at `at`.
 #[inline]
 fn plausible_size(raw: &[u8], at: i64, wanted: Wanted, rules: &Rules) -> Option<usize> {
     let type_no = *raw.get(4)?;
@@ -91,7 +91,7 @@ fn plausible_size(raw: &[u8], at: i64, wanted: Wanted, rules: &Rules) -> Option<
     let is_long = raw.get(5)? & rules.vlsn_mask != 0;
     let size = item_size + if is_long { MAX_SIZE } else { MIN_SIZE };
     let prev = i64::from(u32_at(raw, 6)?);
-    // Both are below 2^33.
+    // Both terms are below 2^33.
     let after = u64::try_from(at).ok()? + size as u64;
     let is_chained = wanted.low <= prev && prev < at.saturating_add(wanted.high);
     (is_chained && after <= rules.file_size).then_some(size)

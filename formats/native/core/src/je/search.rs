@@ -1,7 +1,7 @@
-//! What tells a good entry from bytes that look like one, anywhere in a file.
+//! Judging candidates: telling good entries from bytes that look like one, anywhere in a file.
 //!
-//! It is weighed by the bytes that are loaded and, where these do not tell, by others of the file.
-//! Numbers from a log have 32 bits here, and those that are derived from them fit 64.
+//! The loaded bytes are used first; if they do not decide, others of the file are read. Numbers
+//! from a log have 32 bits here, and numbers derived from them fit 64.
 
 use std::collections::HashSet;
 
@@ -10,26 +10,26 @@ use crate::je::header::{Header, MIN_SIZE, Rules};
 use crate::je::resync::ALWAYS_SUMMED;
 use crate::je::walk::NO_OFFSET;
 
-/// Long entries whose sums are remembered: the last one is asked about twice.
+/// Number of long entries whose checksum results are kept: the last one is asked about twice.
 const SUMS_KEPT: usize = 64;
 
-/// How many erased entries, which have no sum, must agree to be believed.
+/// Length of a chain of erased entries, which have no checksum, that needs no more evidence.
 const ERASED_STEPS: usize = 4096;
 
-/// Judges entries anywhere in a file.
+/// Judge of candidates anywhere in a file.
 #[derive(Debug)]
 pub struct Searcher {
-    /// Bytes of the file that are log.
+    /// Number of bytes of the file that are log.
     pub size: i64,
-    /// How its headers are read.
+    /// Rules of its headers.
     pub rules: Rules,
     /// Offset of the last entry taken.
     pub last: i64,
-    /// By how much entries name the ones before them too low.
+    /// Number of bytes by which prevOffsets are too low.
     pub shift: i64,
-    /// Whether any entry is taken that is good and has a good one after it.
+    /// True if any good entry is accepted that has a good one after it.
     pub relaxed: bool,
-    /// Bytes that may still be summed in vain.
+    /// Number of bytes of long candidates that may still be summed.
     pub budget: i64,
     look_cost: i64,
     sums: [(i64, bool); SUMS_KEPT],
@@ -37,7 +37,7 @@ pub struct Searcher {
     marks: Marks,
 }
 
-/// Offsets in the stretch that is loaded at which chains begin that failed, a bit each.
+/// Bitmap of the offsets in the loaded stretch at which failed chains begin.
 #[derive(Debug, Default)]
 struct Marks {
     base: i64,
@@ -57,7 +57,7 @@ impl Marks {
             .unwrap_or(false)
     }
 
-    /// Mark an offset; return whether it lies in the stretch.
+    /// Marks an offset; returns false if it is outside the stretch.
     fn set(&mut self, at: i64) -> bool {
         let Some((byte, bit)) = self.place_of(at) else { return false };
         if self.bits.is_empty() {
@@ -71,10 +71,10 @@ impl Marks {
 }
 
 impl Searcher {
-    /// Return a searcher that has seen nothing.
+    /// Returns a searcher that has seen nothing.
     ///
-    /// `look_cost` is what a look at a header elsewhere takes from the budget for sums: headers
-    /// may be made so that each claims another end, and each look is a read.
+    /// `look_cost` is charged to the budget for each header read elsewhere: crafted headers may
+    /// each claim another end, and each costs a read.
     pub fn new(size: i64, rules: Rules, budget: i64, look_cost: i64) -> Self {
         Self {
             size,
@@ -90,18 +90,18 @@ impl Searcher {
         }
     }
 
-    /// Forget the chains that failed in the stretch before the one that is loaded now.
+    /// Forgets the failed chains of the previous stretch, and begins a new one.
     pub fn begin_stretch(&mut self, base: i64, size: usize) {
         self.marks.bits.clear();
         (self.marks.base, self.marks.size) = (base, size);
     }
 
-    /// Return what the entry after the last one must name; [`NO_OFFSET`] for anything.
+    /// Returns the prevOffset that the next entry must have; [`NO_OFFSET`] for any.
     pub fn expected(&self) -> i64 {
         if self.last == NO_OFFSET { NO_OFFSET } else { self.last.wrapping_sub(self.shift) }
     }
 
-    /// Return what the first entry after a gap may name: as `low` and `high` of `find_entry`.
+    /// Returns `low` and `high` of `find_entry` for the first entry after a gap.
     pub fn prev_bounds(&self, lost: i64) -> (i64, i64) {
         if self.relaxed {
             return (0, 1 << 32);
@@ -118,27 +118,30 @@ impl Searcher {
             .unwrap_or(NO_OFFSET)
     }
 
-    /// Return where the entry at `at` ends, as its header says; [`NO_OFFSET`] if it cannot.
+    /// Returns the end of the entry at `at`, as its header says; [`NO_OFFSET`] if there is no such
+    /// entry.
     ///
     /// # Errors
     ///
-    /// Those of the source, as for all that follow.
+    /// Returns the error of a failed read, like all methods below.
     pub fn end_of<S: Source>(&self, file: &mut Stretch<'_, S>, at: i64) -> Result<i64, S::Error> {
         Ok(self.end_by(at, file.header(at)?))
     }
 
-    /// Return the bytes of the entry at `at`, or those of a header where there is none.
+    /// Returns the number of bytes of the entry at `at`, or of a header if there is no entry.
     pub fn size_at<S: Source>(&self, file: &mut Stretch<'_, S>, at: i64) -> Result<i64, S::Error> {
         let end = self.end_of(file, at)?;
         Ok(if end == NO_OFFSET { MIN_SIZE as i64 } else { end - at })
     }
 
-    /// Return the prevOffset of the header at `at`; [`NO_OFFSET`] if there is none.
+    /// Returns the prevOffset of the header at `at`; [`NO_OFFSET`] if there is none.
     pub fn prev_at<S: Source>(&self, file: &mut Stretch<'_, S>, at: i64) -> Result<i64, S::Error> {
         Ok(file.header(at)?.map_or(NO_OFFSET, |header| header.prev_offset.into()))
     }
 
-    /// Return whether the entry at `after` names the one at `at` as the one before it.
+    /// Returns true if the entry at `after` points back to the one at `at`.
+    ///
+    /// Returns false, too, if its header is not loaded and the budget is used up.
     pub fn leads_on<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,
@@ -163,9 +166,9 @@ impl Searcher {
         Ok(prev == at || prev == at.wrapping_sub(self.shift))
     }
 
-    /// Return whether a whole entry begins at `at` and its checksum is right, or cannot be told.
+    /// Returns true if a whole entry begins at `at` whose checksum is right, or means nothing.
     ///
-    /// It is false, too, when it is long and too many bytes have been summed in vain before.
+    /// Returns false, too, if the entry is long and exceeds the budget.
     pub fn sum_is_right<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,
@@ -182,7 +185,7 @@ impl Searcher {
         if size <= ALWAYS_SUMMED {
             return Ok(file.sum(at, stop, flags)? == header.stored_checksum);
         }
-        // A long last entry is asked about twice, and must not use up the budget by that.
+        // A long last entry is asked about twice, and is charged to the budget once.
         let slot = slot_of(at);
         if self.sums[slot].0 != at {
             if size > self.budget {
@@ -194,21 +197,22 @@ impl Searcher {
         Ok(self.sums[slot].1)
     }
 
-    /// Remember that the sum of the entry at `at` is right: it may be asked about once more.
+    /// Remembers that the checksum of the entry at `at` is right: it may be asked about again.
     pub fn note_sum(&mut self, at: i64) {
         self.sums[slot_of(at)] = (at, true);
     }
 
-    /// Return whether the checksum of such an entry means nothing.
+    /// Returns true if the entry is erased, so that its checksum means nothing.
     pub fn is_erased(&self, header: &Header) -> bool {
         self.rules.erased_type == Some(header.type_no)
     }
 
-    /// Return whether a good entry at `at` may follow what is known of the bytes before it.
+    /// Returns true if a good entry at `at` may follow what is known of the bytes before it.
     ///
-    /// Where nothing is known, it must name an entry that ends at it: after a gap that one may be
-    /// damaged. There the entry after it must not contradict, as it does in a copy of a log inside
-    /// a record, and where bytes are missing; relaxed, it need only be good.
+    /// If nothing is known, it must point back to an entry that ends at it. After a gap that entry
+    /// may be damaged; there, the entry after it must not contradict it. In a copy of a log inside
+    /// a record, or if bytes are missing, it does. If relaxed, the entry after it need only be
+    /// good.
     pub fn is_placed<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,
@@ -229,10 +233,10 @@ impl Searcher {
         Ok(self.leads_on(file, at, after)? || !self.sum_is_right(file, after)?)
     }
 
-    /// Return whether a good entry is at `at`; an erased one has no sum, so those after it must
-    /// agree.
+    /// Returns true if a good entry begins at `first`. An erased one has no checksum, so the
+    /// entries after it must agree.
     ///
-    /// No entry has two before it, so the chains that failed are remembered to no great cost.
+    /// Failed chains are cheap to remember, as no entry belongs to two of them.
     pub fn begins_chain<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,
@@ -258,7 +262,7 @@ impl Searcher {
         Ok(true)
     }
 
-    /// Remember a chain that failed; return false.
+    /// Remembers a failed chain; returns false.
     fn fail(&mut self, chain: &[i64]) -> bool {
         for &at in chain {
             if !self.marks.set(at) {

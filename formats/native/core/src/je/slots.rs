@@ -1,4 +1,4 @@
-//! Slots of B-tree nodes: keys apart from the data that is embedded with them.
+//! Slots of B-tree nodes: keys separated from the data embedded with them.
 //!
 //! Source: DupKeyData, IN.getEmbeddedData, JE 7.5.11.
 
@@ -7,15 +7,15 @@ use crate::spans::{Outside, Spans};
 
 /// Bit of a slot's state: the record is embedded in the slot.
 pub const EMBEDDED: i64 = 0x10;
-/// Bit of a slot's state: and has no data.
+/// Bit of a slot's state: the embedded record has no data.
 pub const NO_DATA: i64 = 0x20;
 
-/// Most bytes of a key's length beside the first.
+/// Largest number of bytes of a key's length, after the first.
 const LENGTH_MAX: usize = 4;
 
-/// Return the sizes of each key and of its data, which is -1 where the record is not embedded.
+/// Returns the size of each key, and of its data, which is -1 if none is embedded.
 ///
-/// A key that should have two parts and has not keeps all its bytes. Without `states` all keys
+/// A key that should have two parts but does not keeps all its bytes. Without `states`, all keys
 /// have two parts.
 pub fn split(keys: &Spans<'_>, states: Option<&[i64]>) -> Result<(Vec<i64>, Vec<i64>), Outside> {
     if states.is_some_and(|states| states.len() != keys.len()) {
@@ -40,7 +40,7 @@ pub fn split(keys: &Spans<'_>, states: Option<&[i64]>) -> Result<(Vec<i64>, Vec<
     Ok((key_sizes, data_sizes))
 }
 
-/// Return the sizes of the key and of the data of a two-part key; `None` if it is none.
+/// Returns the sizes of the key and of the data of a two-part key; `None` if it is not one.
 ///
 /// It ends with the key's length, a packed number whose bytes run backwards.
 fn two_parts(bytes: &[u8]) -> Option<(usize, usize)> {

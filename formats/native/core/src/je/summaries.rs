@@ -1,40 +1,40 @@
-//! Utilization summaries of files: their totals, and the offsets of obsolete entries.
+//! Utilization summaries of files: totals, and offsets of obsolete entries.
 //!
 //! Source: FileSummaryLN, FileSummary, PackedOffsets, JE 7.5.11.
 
 use crate::bytes;
 use crate::packed;
 
-/// Most shorts of one difference of offsets.
+/// Largest number of shorts of one difference of offsets.
 const GROUPS_MAX: usize = 4;
-/// Bytes of a key; the first four are the number of the file.
+/// Number of bytes of a key; the first four are the file number.
 const KEY_SIZE: usize = 8;
 
-/// How the summaries of one log version are written.
+/// Format of the summaries of one log version.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
-    /// Packed numbers that come first.
+    /// Number of packed numbers before the totals.
     pub skipped: usize,
-    /// Totals.
+    /// Number of totals.
     pub width: usize,
 }
 
-/// Summaries that hold nothing but what every summary does.
+/// Decoded summaries; invalid ones, and those with more fields, are left out.
 #[derive(Debug, Default)]
 pub struct Summaries {
-    /// Which of those that were given.
+    /// Index of each summary among those given.
     pub rows: Vec<i64>,
-    /// Of which file each is.
+    /// File number of each summary.
     pub file_nos: Vec<i64>,
-    /// The totals of each, one after the other.
+    /// Totals of each summary, one after the other.
     pub totals: Vec<i64>,
-    /// LSNs of obsolete entries, of all of them.
+    /// LSNs of the obsolete entries of all summaries.
     pub obsolete: Vec<i64>,
 }
 
-/// Read summaries that begin at `starts` and whose entries end at `stops`.
+/// Reads summaries that begin at `starts` and whose entries end at `stops`.
 ///
-/// Their keys are at `keys`; without these they are the last bytes of the entries.
+/// Their keys are at `keys`; if `None`, a key is the last bytes of its entry.
 pub fn read(
     data: &[u8],
     starts: &[i64],
@@ -57,7 +57,7 @@ pub fn read(
     found
 }
 
-/// Append the totals of one summary; return its file, and its offsets as they are packed.
+/// Appends the totals of one summary; returns its file number and its packed offsets.
 fn read_one<'a>(
     data: &'a [u8],
     start: i64,
@@ -90,7 +90,7 @@ fn read_one<'a>(
     Some((u32::from_be_bytes(*key).into(), shorts))
 }
 
-/// Return how many offsets there are; `None` if one is cut short or has too many shorts.
+/// Returns the number of offsets; `None` if one is truncated or has too many shorts.
 fn lengths_of(shorts: &[u8]) -> Option<i64> {
     let mut found = 0;
     let mut groups = 0;
@@ -107,10 +107,10 @@ fn lengths_of(shorts: &[u8]) -> Option<i64> {
     (groups == 0).then_some(found)
 }
 
-/// Append the LSNs of offsets.
+/// Appends the LSNs of packed offsets.
 ///
-/// They are differences in groups of 15 bits, the low one first; one that another follows is
-/// stored as -1 less it.
+/// Offsets are stored as differences, in groups of 15 bits, the lowest first. A group that is
+/// followed by another one is stored as -1 minus its value.
 fn unpack(file_no: i64, shorts: &[u8], out: &mut Vec<i64>) {
     let mut offset = 0_i64;
     let mut shift = 0;

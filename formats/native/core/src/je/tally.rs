@@ -1,44 +1,44 @@
-//! Counts and bytes of entries by type, and of the keys and values of user records.
+//! Counts and sizes of entries by type, and of the keys and values of user records.
 
 use crate::bytes::i32_at;
 use crate::je::header::PROVISIONAL_YES;
 use crate::je::walk::{Checksum, Window};
 use crate::packed;
 
-/// Columns of a line: how many, their bytes, the smallest, the largest, how many provisional.
+/// Number of columns of a line: count, bytes, smallest, largest, number of provisional entries.
 pub const WIDTH: usize = 5;
 
-/// One line: see [`WIDTH`].
+/// One line of [`WIDTH`] numbers.
 pub type Line = [i64; WIDTH];
 
-/// The smallest of nothing.
+/// Smallest size of a line that counts nothing.
 pub const NO_MINIMUM: i64 = 1 << 62;
 
-/// Lines of the tally of sizes: keys, values, and records that end inside a field.
+/// Index of the line of keys in a tally of sizes.
 pub const KEY: usize = 0;
-/// See [`KEY`].
+/// Index of the line of values.
 pub const DATA: usize = 1;
-/// See [`KEY`].
+/// Index of the line of records that end inside a field.
 pub const BROKEN: usize = 2;
 
-/// A line of nothing.
+/// Line that counts nothing.
 pub const EMPTY: Line = [0, 0, NO_MINIMUM, 0, 0];
 
-/// What a step over a field does.
+/// Action of a step over a field.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// One byte more of flags, shifted by the operand.
+    /// Another byte of flags, shifted by the operand.
     Flags = 0,
-    /// As many bytes as the operand says.
+    /// As many bytes as the operand.
     Fixed = 1,
     /// A packed number.
     Packed = 2,
     /// A packed size, then bytes.
     Bytes = 3,
-    /// All bytes that are left.
+    /// All remaining bytes.
     Rest = 4,
-    /// A size of four bytes, then bytes.
+    /// A four-byte size, then bytes.
     BytesI32 = 5,
 }
 
@@ -54,19 +54,19 @@ impl Action {
 struct Step {
     action: Action,
     operand: u32,
-    /// Flags of which one must be set, 0 for a field that is always there.
+    /// Flags of which one must be set; 0 for a field that is always present.
     mask: u64,
 }
 
-/// The steps of each type up to key and value; none for what is not a user record.
+/// Steps of each type up to key and value; none for types that are not user records.
 #[derive(Clone, Debug)]
 pub struct Programs(Vec<Vec<Step>>);
 
 impl Programs {
-    /// Return the programs that Python declares; `None` if they are none.
+    /// Returns the programs that Python declares; `None` if the numbers are not programs.
     ///
-    /// `firsts` and `lasts` have the first step of each type and the one after its last; `steps`
-    /// has an action, an operand and a mask each.
+    /// `firsts` and `lasts` have the index of the first step of each type, and the index after its
+    /// last; `steps` has an action, an operand and a mask for each step.
     pub fn new(firsts: &[i64], lasts: &[i64], steps: &[i64]) -> Option<Self> {
         let parsed: Option<Vec<Step>> = steps
             .chunks(3)
@@ -89,25 +89,25 @@ impl Programs {
     }
 }
 
-/// Entries in columns, slices of one length; see `walk::HeaderColumns`.
+/// Entries in columns of one length; see `walk::HeaderColumns`.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
     /// Offset of the entry in its file.
     pub offset: &'a [u32],
-    /// Bytes after the header.
+    /// Number of bytes after the header.
     pub item_size: &'a [i32],
-    /// Number of the type.
+    /// Type number.
     pub type_no: &'a [u8],
     /// Flags.
     pub flags: &'a [u8],
-    /// Bytes of the header.
+    /// Number of bytes of the header.
     pub header_size: &'a [u8],
     /// A [`Checksum`].
     pub checksum: &'a [u8],
 }
 
 impl Columns<'_> {
-    /// Return how many rows there are; `None` if the columns differ in length.
+    /// Returns the number of rows; `None` if the columns differ in length.
     pub fn rows(&self) -> Option<usize> {
         let n = self.offset.len();
         let lengths = [
@@ -125,12 +125,12 @@ impl Columns<'_> {
     }
 }
 
-/// Counts and bytes, of types and of sizes.
+/// Counts and sizes, by type and of keys and values.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// By entry type.
+    /// Lines by entry type.
     pub types: [Line; 256],
-    /// Keys, values and broken records.
+    /// Lines of keys, values and broken records.
     pub sizes: [Line; 3],
 }
 
@@ -147,7 +147,7 @@ fn count(line: &mut Line, size: i64) {
     line[3] = line[3].max(size);
 }
 
-/// Add entries by type; damaged ones do not count.
+/// Adds entries by type; damaged entries do not count.
 pub fn tally_types(columns: Columns<'_>, types: &mut [Line; 256]) {
     for row in 0..columns.rows().unwrap_or(0) {
         if columns.is_bad(row) {
@@ -159,7 +159,7 @@ pub fn tally_types(columns: Columns<'_>, types: &mut [Line; 256]) {
     }
 }
 
-/// Add the sizes of keys and values of entries that lie in the window; damaged ones do not count.
+/// Adds the sizes of keys and values of entries in the window; damaged entries do not count.
 pub fn tally_sizes(
     window: Window<'_>,
     columns: Columns<'_>,
@@ -193,9 +193,9 @@ fn item_of<'a>(window: Window<'a>, columns: Columns<'_>, row: usize) -> Option<&
     window.bytes.get(start..start.checked_add(size)?)
 }
 
-/// Return the sizes of key and value, `None` for one that is null or not there.
+/// Returns the sizes of key and value; `None` for one that is null or missing.
 ///
-/// Return `None` if the item ends inside a field.
+/// Returns `None` for both if the item ends inside a field.
 #[inline]
 fn measure(item: &[u8], steps: &[Step]) -> Option<[Option<i64>; 2]> {
     let mut found = [None; 2];

@@ -6,10 +6,10 @@ use crate::je::header::{MAX_SIZE, MIN_SIZE, Rules};
 use crate::je::tally::Programs;
 use crate::je::walk::HeaderColumns;
 
-/// Flags that say that a VLSN follows.
+/// Flags that announce a VLSN.
 pub const FLAGS: u8 = 0x28;
 
-/// The rules of log version 17.
+/// Rules of log version 17.
 pub const RULES: Rules =
     Rules { vlsn_mask: FLAGS, summed_flags: 0xef, erased_type: Some(43), file_size: 1 << 32 };
 
@@ -27,7 +27,7 @@ impl Source for Memory<'_> {
     }
 }
 
-/// Columns that are owned, as Python owns them.
+/// Owned columns, as Python has them.
 #[derive(Debug)]
 pub struct Owned {
     words: [Vec<u32>; 3],
@@ -63,7 +63,7 @@ impl Owned {
     }
 }
 
-/// Append an entry whose item repeats `fill`.
+/// Appends an entry whose item repeats `fill`.
 pub fn push(log: &mut Vec<u8>, prev: u32, type_no: u8, flags: u8, size: usize, fill: u8) {
     let start = log.len();
     let vlsn = if flags & FLAGS != 0 { MAX_SIZE - MIN_SIZE } else { 0 };
@@ -75,7 +75,7 @@ pub fn push(log: &mut Vec<u8>, prev: u32, type_no: u8, flags: u8, size: usize, f
     log[start..start + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// A file header and so many entries of some types and sizes.
+/// Returns a file header and `entries` entries of some types and sizes.
 pub fn random_log(entries: usize, seed: u32) -> Vec<u8> {
     let mut log = Vec::new();
     push(&mut log, 0, 25, 0, 24, 0);
@@ -91,12 +91,12 @@ pub fn random_log(entries: usize, seed: u32) -> Vec<u8> {
     log
 }
 
-/// No type at all.
+/// Returns a selection of no types.
 pub fn no_types() -> [bool; 256] {
     [false; 256]
 }
 
-/// Type 1 has flags, a packed number, a key and the value as what is left.
+/// Returns programs in which type 1 has flags, a packed number, a key, and the rest as value.
 pub fn programs() -> Programs {
     let (firsts, mut lasts) = ([0; 256], [0; 256]);
     lasts[1] = 4;

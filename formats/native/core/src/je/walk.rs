@@ -1,4 +1,4 @@
-//! Steps from entry to entry, and checksums.
+//! Walking from entry to entry, and checksums.
 //!
 //! Source: FileReader.readNextEntry, ChecksumValidator, JE 7.5.11 and 25.3.
 
@@ -6,37 +6,37 @@ use crate::adler;
 use crate::je::header::{self, Header, Rules, SUMMED_FROM};
 use crate::je::tally::Columns;
 
-/// What is known of an entry's checksum.
+/// State of an entry's checksum.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// It differs from the stored one.
     Bad = 0,
-    /// It is right.
+    /// It equals the stored one.
     Ok = 1,
-    /// An erased entry: the stored value is that of the bytes before.
+    /// The entry is erased: the stored value is that of the bytes before.
     None = 2,
     /// It has not been computed.
     Unchecked = 3,
 }
 
-/// Why [`walk`] stopped.
+/// Reason why [`Walk::run`] stopped.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The next entry begins at the limit or after it.
+    /// The next entry begins at or after the limit.
     Limit = 0,
     /// The next header or entry does not end inside the buffer.
     NeedMore = 1,
     /// Type 0, a negative size, or a size that the file cannot hold.
     BadHeader = 2,
-    /// The next header's prevOffset is not the offset of the entry before it.
+    /// The prevOffset of the next header is not the offset of the entry before it.
     Chain = 3,
     /// The columns are full.
     Rows = 4,
 }
 
-/// No offset: nothing is known of the entry before.
+/// Value for an offset that is not known or does not exist.
 pub const NO_OFFSET: i64 = -1;
 
 /// Bytes of a file, from offset `base` on.
@@ -44,12 +44,12 @@ pub const NO_OFFSET: i64 = -1;
 pub struct Window<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Offset in the file of the first of them.
+    /// File offset of the first byte.
     pub base: u64,
 }
 
 impl Window<'_> {
-    /// Return the index in the bytes of offset `at` of the file.
+    /// Returns the index in the bytes of the file offset `at`.
     #[inline]
     pub fn index_of(&self, at: u64) -> Option<usize> {
         at.checked_sub(self.base).and_then(|index| usize::try_from(index).ok())
@@ -57,7 +57,7 @@ impl Window<'_> {
 }
 
 impl Window<'_> {
-    /// Return how many bytes the window must have for a step over the entry at `at`.
+    /// Returns the number of bytes that the window needs for a step over the entry at `at`.
     pub fn needed(&self, at: u64, rules: &Rules) -> usize {
         let Some(i) = self.index_of(at) else { return usize::MAX };
         Header::read(self.bytes, i)
@@ -66,31 +66,31 @@ impl Window<'_> {
     }
 }
 
-/// Headers in columns, one element an entry; slices of one length.
+/// Headers in columns of one length, one element per entry.
 #[derive(Debug)]
 pub struct HeaderColumns<'a> {
     /// Offset of the entry in its file.
     pub offset: &'a mut [u32],
-    /// Offset of the entry before it, as stored.
+    /// prevOffset, as stored.
     pub prev_offset: &'a mut [u32],
     /// Adler-32, as stored.
     pub stored_checksum: &'a mut [u32],
-    /// Bytes after the header.
+    /// Number of bytes after the header.
     pub item_size: &'a mut [i32],
-    /// VLSN, or -1 where none is stored.
+    /// VLSN, or -1 if none is stored.
     pub vlsn: &'a mut [i64],
-    /// Number of the type.
+    /// Type number.
     pub type_no: &'a mut [u8],
     /// Flags.
     pub flags: &'a mut [u8],
-    /// Bytes of the header.
+    /// Number of bytes of the header.
     pub header_size: &'a mut [u8],
     /// A [`Checksum`].
     pub checksum: &'a mut [u8],
 }
 
 impl HeaderColumns<'_> {
-    /// Return how many rows there is room for; `None` if the columns differ in length.
+    /// Returns the number of rows that fit; `None` if the columns differ in length.
     pub fn rows(&self) -> Option<usize> {
         let n = self.offset.len();
         let lengths = [
@@ -106,7 +106,7 @@ impl HeaderColumns<'_> {
         lengths.iter().all(|&length| length == n).then_some(n)
     }
 
-    /// Return the first `n` rows, as far as they are tallied.
+    /// Returns those columns of the first `n` rows that a tally needs.
     pub fn tallied(&self, n: usize) -> Columns<'_> {
         let n = n.min(self.offset.len());
         Columns {
@@ -133,16 +133,16 @@ impl HeaderColumns<'_> {
     }
 }
 
-/// What some entries are, all taken together.
+/// Summary of a set of entries.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// How many there are of each type, damaged ones too.
+    /// Number of entries of each type, including damaged ones.
     pub counts: [i64; 256],
-    /// How many are damaged.
+    /// Number of damaged entries.
     pub bad: i64,
-    /// Flags that any of them has.
+    /// Flags that any entry has.
     pub flags: u8,
-    /// Offset of the first good one, and of the last.
+    /// Offsets of the first and the last good entry.
     pub ends: Option<(u32, u32)>,
 }
 
@@ -153,7 +153,7 @@ impl Default for Survey {
 }
 
 impl Survey {
-    /// Return the survey of the first `n` rows.
+    /// Returns the summary of the first `n` rows.
     pub fn of(columns: &HeaderColumns<'_>, n: usize) -> Self {
         let mut all = Self::default();
         let rows = columns.type_no.iter().zip(&*columns.flags).zip(&*columns.checksum).take(n);
@@ -171,7 +171,7 @@ impl Survey {
         all
     }
 
-    /// Add entries that come after these.
+    /// Adds the summary of entries that come after these.
     pub fn add(&mut self, other: &Self) {
         for (mine, others) in self.counts.iter_mut().zip(&other.counts) {
             *mine += others;
@@ -185,31 +185,31 @@ impl Survey {
     }
 }
 
-/// A walk from entry to entry; where bytes run out it goes on when there are more.
+/// A walk from entry to entry, which can continue when more bytes are loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
-    /// Offset in the file of the next entry.
+    /// File offset of the next entry.
     pub at: u64,
-    /// What its prevOffset must be; [`NO_OFFSET`] for anything.
+    /// Expected prevOffset of the next entry; [`NO_OFFSET`] for any.
     pub expected_prev: i64,
-    /// How much further back than they are entries name the ones before them: not 0 where bytes
-    /// were inserted or are missing.
+    /// Number of bytes by which prevOffsets are too low: not 0 if bytes were inserted or are
+    /// missing.
     pub shift: i64,
-    /// The row of the next entry.
+    /// Row of the next entry.
     pub row: usize,
     last: Option<(u64, Header)>,
 }
 
 impl Walk {
-    /// Return a walk that begins at an entry.
+    /// Returns a walk that begins at an entry.
     pub fn new(at: u64, expected_prev: i64, shift: i64, row: usize) -> Self {
         Self { at, expected_prev, shift, row, last: None }
     }
 
-    /// Step over entries while they begin before `limit`, filling rows.
+    /// Steps over the entries that begin before `limit`, and fills rows.
     ///
-    /// With `check`, each entry but the last is summed when the one after it has been taken, as
-    /// its bytes are in the core's cache then; before that its size may be wild. The others are
+    /// With `check`, each entry but the last is summed when the one after it has been accepted: its
+    /// bytes are in the CPU cache then, and its size is no longer in doubt. The others are
     /// [`Checksum::Unchecked`].
     pub fn run(
         &mut self,
@@ -256,12 +256,12 @@ impl Walk {
     }
 }
 
-/// Return the [`Checksum`] of the entry that begins and ends with `entry`.
+/// Returns the [`Checksum`] of the entry that takes all of `entry`.
 pub fn checksum_of_entry(entry: &[u8], rules: &Rules) -> Checksum {
     Header::read(entry, 0).map_or(Checksum::Bad, |header| checksum_of(entry, &header, rules))
 }
 
-/// Return what there is to know of the checksum of a whole entry.
+/// Returns the [`Checksum`] of a whole entry with this header.
 #[inline]
 pub fn checksum_of(entry: &[u8], header: &Header, rules: &Rules) -> Checksum {
     if rules.erased_type == Some(header.type_no) {

@@ -1,4 +1,4 @@
-//! The end of a log that grows: entries behind each other, as the engine puts them there.
+//! The tail of a growing log: entries one after the other, placed as the engine places them.
 //!
 //! Source: LogManager.serialLogWork, FileManager.shouldFlipFile and advanceLsn, JE 7.5.11.
 
@@ -6,45 +6,45 @@ use crate::adler;
 use crate::je::header::{MIN_SIZE, SUMMED_FROM};
 use crate::je::keys::Keys;
 
-/// Bytes of the entry at the start of every file.
+/// Number of bytes of the entry at the start of every file.
 pub const FILE_HEADER_SIZE: u64 = 38;
 
 /// Entries of one type, without VLSNs.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {
-    /// What comes behind the header of each.
+    /// Bytes after the header of each entry.
     pub items: Keys<'a>,
-    /// Flags of each.
+    /// Flags of each entry.
     pub flags: &'a [i64],
-    /// Number of the type of all.
+    /// Type number of all entries.
     pub type_no: u8,
 }
 
-/// Where a log ends.
+/// End of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// Number of its last file.
     pub file_no: u32,
-    /// Where in it the next entry comes.
+    /// Offset of the next entry in that file.
     pub next_offset: u64,
-    /// Offset of the last entry of this file.
+    /// Offset of the last entry in that file.
     pub last_offset: u64,
 }
 
-/// What entries are put into.
+/// Buffer for entries.
 #[derive(Debug)]
 pub struct Piece<'a> {
     /// The bytes.
     pub bytes: &'a mut [u8],
-    /// How many of them are taken.
+    /// Number of bytes in use.
     pub used: usize,
 }
 
-/// Put entries from `row` on behind each other, as far as they fit into their file and the piece.
+/// Appends entries from `row` on while they fit into their file and the piece; returns the next
+/// row.
 ///
-/// Say in `lsns` where they are, and return the first row that did not fit. A file has `file_max`
-/// bytes at most, if it is to have more than one entry. `summed_flags` are those that the checksum
-/// covers.
+/// Fills `lsns` with their LSNs. A file has at most `file_max` bytes, unless it has only one entry.
+/// `summed_flags` are the flags that the checksum covers.
 pub fn append(
     items: Items<'_>,
     mut row: usize,
