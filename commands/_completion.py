@@ -54,8 +54,8 @@ def complete_databases(
 
 
 def _names(context: click.Context) -> Mapping[int, str]:
-    from je_tools.environment import open_environment
-    from je_tools.names import names_within
+    from je_tools.log.environment import open_environment
+    from je_tools.log.names import names_within
 
     # An option still without its value prevents click from assigning arguments to parameters.
     own = [*(context.params.get("paths") or ()), context.params.get("path")]
@@ -69,7 +69,7 @@ def _names(context: click.Context) -> Mapping[int, str]:
 
 def _spelled(names: Mapping[int, str]) -> Iterator[tuple[str, str]]:
     """Yield databases as `--db` takes them, with their ids; by id if the name needs quoting."""
-    from je_tools.plain import printable
+    from je_tools.core.escaping import printable
 
     known = set(names.values())
     offered: dict[str, str] = {}

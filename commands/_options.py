@@ -12,8 +12,8 @@ from typing import Any, TextIO, TypeVar
 import click
 from msgspec import Struct
 
-from je_tools.masking import DataMode, Masking
-from je_tools.plain import printable
+from je_tools.core.escaping import printable
+from je_tools.core.masking import DataMode, Masking
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Settings of every command."""

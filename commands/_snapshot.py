@@ -24,10 +24,10 @@ from je_tools.commands._options import (
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from je_tools.environment import Environment
     from je_tools.findings import Finding
-    from je_tools.sinks.sections import Section
-    from je_tools.snapshot import Database, Snapshot
+    from je_tools.log.environment import Environment
+    from je_tools.output.views.sections import Section
+    from je_tools.recovery.snapshot import Database, Snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,8 +104,8 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
         InputError: it is not a whole environment, or nothing in it leads to records.
         StoppedError: a file became shorter while it was read, which may show only at the end.
     """
-    from je_tools.scan import Scanner
-    from je_tools.snapshot import held_snapshot
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import held_snapshot
 
     environment = open_home(options["path"])
     now_ms = chosen_now(options["now"])
@@ -122,7 +122,7 @@ def open_results(path: Path | None, *snapshots: Snapshot) -> Iterator[BinaryIO]:
 
     It gets its name only if the files of the log are unchanged; see `Snapshot.check_files`.
     """
-    from je_tools.sinks.output import open_output
+    from je_tools.output.files.outputs import open_output
 
     with open_output(path, snapshots[0].environment) as out:
         yield out
@@ -142,7 +142,7 @@ def open_home(path: Path, *, keep_going: bool = False) -> Environment:
         UsageError: the path is a file.
         InputError: there is no environment.
     """
-    from je_tools.environment import open_environment
+    from je_tools.log.environment import open_environment
 
     if path.is_file():
         raise UsageError(f"{path}: a file; name the environment's home, the directory it lies in")
@@ -153,7 +153,7 @@ def chosen_now(text: str | None) -> int:
     """Return the time of `--now` in ms since 1970; the current time without it."""
     if text is None:
         return time.time_ns() // 1_000_000
-    from je_tools.times import parse_time
+    from je_tools.log.time_filter import parse_time
 
     return parse_time(text)
 
@@ -177,9 +177,9 @@ def chosen_end(environment: Environment, scanner: Any, options: EndOptions) -> i
     named = named_ends(options)
     if not named:
         return None
-    from je_tools.recovery.cut import lsn_of_time, lsn_of_vlsn
-    from je_tools.selection import parse_lsn
-    from je_tools.times import parse_time
+    from je_tools.log.selection import parse_lsn
+    from je_tools.log.time_filter import parse_time
+    from je_tools.recovery.earlier_ends import lsn_of_time, lsn_of_vlsn
 
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)}: a log has one end; give one of them")
@@ -240,7 +240,7 @@ def choose_databases(
 
 def write_section(section: Section, out: BinaryIO, form: str, output: Path | None) -> None:
     """Write a small result table in the format of `--format`."""
-    from je_tools.sinks import sections as sink
+    from je_tools.output.views import sections as sink
 
     if form == "csv":
         sink.write_csv([section], out)
@@ -258,7 +258,7 @@ def report(snapshot: Snapshot, options: SnapshotOptions, *more: Finding) -> int:
         options: options of the command line.
         more: findings in addition to those of the snapshot.
     """
-    from je_tools.snapshot_findings import snapshot_findings
+    from je_tools.recovery.findings import snapshot_findings
 
     found = snapshot_findings(snapshot, chosen_masking(options["data_mode"]))
     return report_findings([*found, *more], options)

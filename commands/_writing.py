@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict
 import click
 
 from je_tools.commands._options import say, terminal_width
+from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, RefusedError, UsageError
-from je_tools.plain import quoted
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.apply import Orders, Outcome, Tell
-    from je_tools.environment import Environment
-    from je_tools.scan import Scanner
-    from je_tools.snapshot import Snapshot
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import Snapshot
     from je_tools.writing.lock import Holder
 
 
@@ -124,7 +124,7 @@ def tell_of_work(
     Raises:
         RefusedError: standard output cannot be written; a closed pipe is no error.
     """
-    from je_tools.sinks.output import ClosedPipeError, drop_standard_output, open_output
+    from je_tools.output.files.outputs import ClosedPipeError, drop_standard_output, open_output
 
     done = _done_text(environment, outcome, options)
     try:
@@ -212,12 +212,12 @@ def write_outcome(
     path: Path | None = None,
 ) -> None:
     """Write what was written to the log, or would be, to `out`, the output named `path`."""
-    from je_tools.sinks.checkpoint_tables import (
+    from je_tools.output.views.checkpoint_tables import (
         checkpoint_lists,
         checkpoint_rows,
         checkpoint_sections,
     )
-    from je_tools.sinks.sections import write_jsonl, write_table
+    from je_tools.output.views.sections import write_jsonl, write_table
 
     if options["format_"] == "jsonl":
         for row in checkpoint_rows(snapshot, outcome, applied=options["apply"]):

@@ -14,8 +14,8 @@ import click
 
 from je_tools import __version__
 from je_tools.commands._options import CONTEXT, format_option, is_terminal, say, terminal_width
+from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
-from je_tools.plain import counted
 
 if TYPE_CHECKING:
     from je_tools.audit.fleet import FleetSummary
@@ -147,8 +147,8 @@ def _steps(name: str) -> Iterator[Callable[[int, int], None]]:
 def _write(summary: FleetSummary, options: Options) -> None:
     from je_tools.audit.metrics import metrics_text
     from je_tools.audit.summary_json import json_lines
-    from je_tools.sinks.fleet_tables import fleet_section
-    from je_tools.sinks.sections import write_table
+    from je_tools.output.views.fleet_tables import fleet_section
+    from je_tools.output.views.sections import write_table
 
     if options["format_"] == "table":
         rows = summary.environments[:SHOWN]

@@ -55,9 +55,9 @@ def command(**options: Unpack[WritingOptions]) -> int:
       je-tools checkpoint meta/bdb --apply --output /backup/bdb
     """
     from je_tools.checkpoint.apply import Orders, plan_checkpoint
-    from je_tools.scan import Scanner
-    from je_tools.sinks.output import check_output, open_output
-    from je_tools.snapshot import held_snapshot
+    from je_tools.log.scan import Scanner
+    from je_tools.output.files.outputs import check_output, open_output
+    from je_tools.recovery.snapshot import held_snapshot
 
     output = results_path(options)
     environment = open_home(options["path"])

@@ -53,9 +53,9 @@ def command(**options: Unpack[Options]) -> int:
       je-tools count meta/bdb --internal
       je-tools count meta/bdb --to-time 2026-11-20T10:00:00
     """
-    from je_tools.memory import keep_freed_memory
-    from je_tools.sinks.database_tables import count_section
-    from je_tools.snapshot_findings import missing_findings
+    from je_tools.core.memory import keep_freed_memory
+    from je_tools.output.views.database_tables import count_section
+    from je_tools.recovery.findings import missing_findings
 
     keep_freed_memory()
     with open_snapshot(options, "count") as snapshot:

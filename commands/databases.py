@@ -47,9 +47,9 @@ def command(**options: Unpack[Options]) -> int:
       je-tools databases meta/bdb --internal --format jsonl
       je-tools databases meta/bdb --to-lsn 0x3/0x1a2f
     """
-    from je_tools.databases import list_databases
-    from je_tools.sinks.database_tables import database_section
-    from je_tools.snapshot_findings import missing_findings
+    from je_tools.output.views.database_tables import database_section
+    from je_tools.records.databases import list_databases
+    from je_tools.recovery.findings import missing_findings
 
     with (
         open_snapshot(options, "databases") as snapshot,

@@ -33,18 +33,18 @@ from je_tools.commands._snapshot import (
     open_results,
     say_findings,
 )
+from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
-from je_tools.plain import counted
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from je_tools.core.masking import Masking
     from je_tools.diff.environments import Pair, Tally
     from je_tools.diff.files import FilePair
     from je_tools.diff.records import Changes
-    from je_tools.masking import Masking
-    from je_tools.sinks.sections import Section
-    from je_tools.snapshot import Snapshot
+    from je_tools.output.views.sections import Section
+    from je_tools.recovery.snapshot import Snapshot
 
 WHAT = ("databases", "records", "blocks", "files")
 
@@ -108,7 +108,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools diff env env --to-time 2026-11-20T10:00:00
     """
     _check(options)
-    from je_tools.sinks.output import check_outside
+    from je_tools.output.files.outputs import check_outside
 
     environments = [open_home(options["a"]), open_home(options["b"])]
     if options["output"] is not None:
@@ -135,8 +135,8 @@ def _check(options: Options) -> None:
 def _files(options: Options) -> bool:
     """Compare the files, and return True if any are not as in a complete copy."""
     from je_tools.diff.files import WRONG, compare_files
-    from je_tools.sinks.diff_tables import file_section
-    from je_tools.sinks.output import open_output
+    from je_tools.output.files.outputs import open_output
+    from je_tools.output.views.diff_tables import file_section
 
     environment, copy = open_home(options["a"]), open_home(options["b"])
     pairs = list(compare_files(environment, copy))
@@ -193,8 +193,8 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
 
 
 def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
-    from je_tools.scan import Scanner
-    from je_tools.snapshot import held_snapshot
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import held_snapshot
 
     now_ms = chosen_now(options["now"])
     scanner = Scanner(threads=options["threads"], wide=True)
@@ -213,7 +213,7 @@ def _write_records(
 ) -> None:
     from je_tools.diff.environments import differences
     from je_tools.diff.records import blocks
-    from je_tools.sinks.diff_tables import block_section, database_section, record_section
+    from je_tools.output.views.diff_tables import block_section, database_section, record_section
 
     is_table = options["format_"] == "table"
 
@@ -256,9 +256,11 @@ def _stream_records(
     from typing import cast
 
     from je_tools.diff.records import Change, Changes
-    from je_tools.export import named
-    from je_tools.sinks.record_lines import Marks
-    from je_tools.sinks.records import RecordFormat, Source, open_record_sink, write_stream
+    from je_tools.output.encoders.record_files import write_stream
+    from je_tools.output.encoders.record_lines import Marks
+    from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
+    from je_tools.output.encoders.record_sources import Source
+    from je_tools.records.export import named
 
     labels = tuple(change.label for change in Change)
     marks = Marks("change", labels, lambda records: cast(Changes, records).change)
@@ -269,7 +271,7 @@ def _stream_records(
 
 
 def _write_section(section: Section, out: BinaryIO, options: Options) -> None:
-    from je_tools.sinks.sections import write_csv, write_jsonl, write_table
+    from je_tools.output.views.sections import write_csv, write_jsonl, write_table
 
     if options["format_"] == "jsonl":
         write_jsonl([section], out)
@@ -282,7 +284,7 @@ def _write_section(section: Section, out: BinaryIO, options: Options) -> None:
 def _say_findings(snapshot: Snapshot, masking: Masking) -> bool:
     """Report findings of one side, and return True if damage may hide differences."""
     from je_tools.findings import Severity
-    from je_tools.snapshot_findings import snapshot_findings
+    from je_tools.recovery.findings import snapshot_findings
 
     findings = snapshot_findings(snapshot, masking)
     say_findings(findings, snapshot.environment.name)

@@ -25,18 +25,18 @@ from je_tools.commands._options import (
     progress_bar,
     say,
 )
+from je_tools.core.masking import DataMode
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
-from je_tools.masking import DataMode
 
 if TYPE_CHECKING:
-    from je_tools.dump import Dump, Encoded
-    from je_tools.entries import EntryTable
-    from je_tools.environment import Environment
+    from je_tools.dump.entries import Dump, Encoded
+    from je_tools.dump.tail import Reading
     from je_tools.findings import Finding
-    from je_tools.following import Reading
-    from je_tools.scan import Progress, Scanner
-    from je_tools.selection import Selection
-    from je_tools.sinks.entries import EntrySink
+    from je_tools.log.entry_table import EntryTable
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Progress, Scanner
+    from je_tools.log.selection import Selection
+    from je_tools.output.encoders.entry_sinks import EntrySink
 
 Decorator = Callable[[Callable[..., int]], Callable[..., int]]
 
@@ -186,12 +186,12 @@ def execute(options: Options) -> int:
     if options["parts"]:
         _expect_workers(0, options)
     selection = _selection(options)
-    from je_tools.environment import open_environment
+    from je_tools.log.environment import open_environment
 
     environment = open_environment(options["paths"])
     _expect_workers(environment.size, options)
-    from je_tools.following import Reading
-    from je_tools.scan import Scanner
+    from je_tools.dump.tail import Reading
+    from je_tools.log.scan import Scanner
 
     scanner = Scanner(check=not options["ignore_checksum"], threads=options["threads"])
     reading = Reading(options["paths"], environment)
@@ -218,10 +218,10 @@ def _prepare(
     If that is the whole log, it is judged at the same time. A dump that is limited, goes backward,
     follows, or leaves out files judges only what it reads.
     """
-    from je_tools.dump import read_names_and_times
-    from je_tools.name_search import NameSearch
-    from je_tools.selection import database_ids
-    from je_tools.verify import Judge, Totals
+    from je_tools.dump.entries import read_names_and_times
+    from je_tools.log.name_search import NameSearch
+    from je_tools.log.selection import database_ids
+    from je_tools.verify.judge import Judge, Totals
 
     environment = reading.environment
     judge, totals = None, Totals(environment.name)
@@ -247,14 +247,14 @@ def _prepare(
 
 def _expect_workers(size: int, options: Options) -> None:
     """Start to load workers, if there will be some, while this process has other work."""
-    from je_tools.workers import expect_workers
+    from je_tools.core.worker_processes import expect_workers
 
     if options["parts"] or _suits_workers(size, options):
         expect_workers()
 
 
 def _suits_workers(size: int, options: Options) -> bool:
-    from je_tools.workers import PROCESSES_FROM
+    from je_tools.core.worker_processes import PROCESSES_FROM
 
     ships = options["format_"] in _SHIPPED and not (options["limit"] or options["backward"])
     # 0 is a valid VLSN.
@@ -279,8 +279,8 @@ def _write(
     options: Options,
 ) -> None:
     """Write one output, in log order."""
-    from je_tools.dump import contents
-    from je_tools.sinks.output import open_output
+    from je_tools.dump.entries import contents
+    from je_tools.output.files.outputs import open_output
 
     environment = reading.environment
     with (
@@ -299,8 +299,8 @@ def _joined(
     dump: Dump[object], sink: EntrySink, environment: Environment, options: Options
 ) -> Iterator[tuple[Dump[object], EntrySink]]:
     """Yield dump and sink, changed to use processes for one Parquet file of a long log."""
-    from je_tools.sinks.entries import JOINED_FILE_SIZE, ParquetSink, joined
-    from je_tools.sinks.output import PartPath, is_stream, open_scratch
+    from je_tools.output.encoders.entry_sinks import JOINED_FILE_SIZE, ParquetSink, joined
+    from je_tools.output.files.outputs import PartPath, is_stream, open_scratch
 
     output, wanted = options["output"], dump.wanted_files(environment)
     suits = isinstance(sink, ParquetSink) and _suits_workers(wanted.size, options)
@@ -318,8 +318,8 @@ def _write_parts(
     dump: Dump[object], sink: EntrySink, reading: Reading, output: Path, options: Options
 ) -> None:
     """Write a directory of files in parallel."""
-    from je_tools.parts import PartDump, write_parts
-    from je_tools.sinks.output import open_directory
+    from je_tools.dump.part_files import PartDump, write_parts
+    from je_tools.output.files.outputs import open_directory
 
     threads = replace(dump.scanner, processes=True).thread_count()
     alone = replace(dump, scanner=replace(dump.scanner, threads=1))
@@ -351,8 +351,8 @@ def _check_combination(options: Options) -> None:
 
 
 def _selection(options: Options) -> Selection:
-    from je_tools import selection as s
-    from je_tools.times import Window, parse_time
+    from je_tools.log import selection as s
+    from je_tools.log.time_filter import Window, parse_time
 
     from_lsn = _bound("--from-lsn", s.parse_lsn, options["from_lsn"])
     to_lsn = _bound("--to-lsn", s.parse_lsn, options["to_lsn"])
@@ -391,9 +391,9 @@ def _check_order(first: str, low: int | None, last: str, high: int | None) -> No
 def _sink(
     names: dict[int, str], options: Options, scanner: Scanner, environment: Environment
 ) -> EntrySink:
-    from je_tools.masking import Masking
-    from je_tools.memory import keep_little_memory
-    from je_tools.sinks.entries import EntryFormat, open_sink
+    from je_tools.core.masking import Masking
+    from je_tools.core.memory import keep_little_memory
+    from je_tools.output.encoders.entry_sinks import EntryFormat, open_sink
 
     width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
     masking = Masking(DataMode(options["data_mode"]))
@@ -411,7 +411,7 @@ def _sink(
 def _dump(
     prepared: _Prepared, sink: EntrySink, scanner: Scanner, options: Options, reading: Reading
 ) -> Dump[object]:
-    from je_tools.dump import Dump
+    from je_tools.dump.entries import Dump
 
     return Dump(
         selection=prepared.selection,
@@ -429,7 +429,7 @@ def _all(
     dump: Dump[object], reading: Reading, names: dict[int, str], options: Options
 ) -> Generator[Encoded[object], None, None]:
     """Yield the entries of the log, and with `--follow` those that are appended."""
-    from je_tools.following import Databases, follow
+    from je_tools.dump.tail import Databases, follow
 
     left, count = dump.limit, 0
     for encoded in dump.run(reading.environment, reading.ended, reading.take):
@@ -456,7 +456,7 @@ def _exit_code(reading: Reading, exit_zero: bool) -> int:
 
 def _tell(errors: list[Finding], count: int | None = None, *, is_end: bool = False) -> None:
     """Report the first of `count` errors, and the command that reports the others."""
-    from je_tools.verify import FIRST
+    from je_tools.verify.judge import FIRST
 
     for finding in errors[:FIRST]:
         say(f"je-tools: {replace(finding, hint='').text()}")

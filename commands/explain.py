@@ -11,8 +11,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from je_tools.commands._options import exit_zero_option, format_option
+from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
-from je_tools.masking import DataMode, Masking
 
 
 def _complete_topic(
@@ -30,7 +30,7 @@ def _complete_topic(
 
 
 def _topics() -> Iterator[tuple[str, str]]:
-    from je_tools import explain
+    from je_tools.explain import topics as explain
 
     for each in explain.explain_types(""):
         yield f"type:{each.entry_type.name}", each.entry_type.meaning
@@ -100,7 +100,7 @@ def command(
       je-tools explain 0x0/0x26 --env meta/bdb
       je-tools explain 0x0/0x26 --env 00000000.jdb --format jsonl
     """
-    from je_tools.sinks.output import encoding_of, open_output
+    from je_tools.output.files.outputs import encoding_of, open_output
 
     _check(topics, paths, version)
     damaged = False
@@ -117,7 +117,7 @@ def command(
 
 def _check(topics: tuple[str, ...], paths: tuple[Path, ...], version: int | None) -> None:
     """Refuse wrong combinations before anything is printed."""
-    from je_tools import explain
+    from je_tools.explain import topics as explain
 
     found = {topic: explain.topic_of(topic) for topic in topics}
     for topic, kind_and_name in found.items():
@@ -138,8 +138,8 @@ def _explain(
     format_: str,
 ) -> bool:
     """Explain one topic, and return True if it is a damaged entry."""
-    from je_tools import explain
-    from je_tools.sinks import explanations as sink
+    from je_tools.explain import topics as explain
+    from je_tools.output.views import explanations as sink
 
     as_lines = format_ == "jsonl"
     console = sink.make_console(out)
@@ -177,9 +177,9 @@ def _explain_entry(
     as_lines: bool,
 ) -> bool:
     """Explain the entry at an LSN, and return True if it is damaged."""
-    from je_tools.environment import open_environment
-    from je_tools.explain_entry import explain_lsn
-    from je_tools.sinks import explanations as sink
+    from je_tools.explain.entry import explain_lsn
+    from je_tools.log.environment import open_environment
+    from je_tools.output.views import explanations as sink
 
     entry = explain_lsn(open_environment(paths), lsn, masking)
     if as_lines:

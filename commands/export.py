@@ -24,9 +24,9 @@ from je_tools.commands._snapshot import (
 from je_tools.errors import UsageError
 
 if TYPE_CHECKING:
-    from je_tools.export import Export
-    from je_tools.sinks.records import RecordSink
-    from je_tools.snapshot import Database
+    from je_tools.output.encoders.record_sources import RecordSink
+    from je_tools.records.export import Export
+    from je_tools.recovery.snapshot import Database
 
 
 class Options(SnapshotOptions):
@@ -78,13 +78,13 @@ def command(**options: Unpack[Options]) -> int:
     """
     inside = None
     if options["key_range"] is not None:
-        from je_tools.key_ranges import parse_key_range
+        from je_tools.btree.key_ranges import parse_key_range
 
         inside = parse_key_range("--key-range", options["key_range"])
     _check(options)
-    from je_tools.export import Export
-    from je_tools.memory import use_memory_again
-    from je_tools.sinks.output import check_output
+    from je_tools.core.memory import use_memory_again
+    from je_tools.output.files.outputs import check_output
+    from je_tools.records.export import Export
 
     use_memory_again()
     _load_ahead(options["format_"])
@@ -100,7 +100,7 @@ def command(**options: Unpack[Options]) -> int:
 def _load_ahead(form: str) -> None:
     """Start to import slow modules while the end of the log is read."""
     if form == "parquet":
-        name = "je_tools.sinks.record_tables"
+        name = "je_tools.output.encoders.record_parquet"
         threading.Thread(target=importlib.import_module, args=(name,)).start()
 
 
@@ -118,7 +118,7 @@ def _check(options: Options) -> None:
 
 
 def _sink(export: Export, options: Options) -> RecordSink:
-    from je_tools.sinks.records import RecordFormat, open_record_sink
+    from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 
     return open_record_sink(
         RecordFormat(options["format_"]),
@@ -129,9 +129,9 @@ def _sink(export: Export, options: Options) -> RecordSink:
 
 
 def _write(export: Export, sink: RecordSink, chosen: list[Database], options: Options) -> None:
-    from je_tools.export import named
-    from je_tools.sinks.output import open_directory
-    from je_tools.sinks.records import stems_of, write_files, write_stream
+    from je_tools.output.encoders.record_files import stems_of, write_files, write_stream
+    from je_tools.output.files.outputs import open_directory
+    from je_tools.records.export import named
 
     environment, output = export.snapshot.environment, options["output"]
     sources = export.sources(chosen)

@@ -20,7 +20,7 @@ from je_tools.commands._options import (
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
 if TYPE_CHECKING:
-    from je_tools.files import FileRow
+    from je_tools.files.listing import FileRow
 
 
 class Options(TypedDict):
@@ -54,10 +54,10 @@ def command(**options: Unpack[Options]) -> int:
       je-tools files /var/lib/app/env --format csv --output files.csv
       je-tools files 00000002.jdb 00000003.jdb
     """
-    from je_tools.environment import open_environment
-    from je_tools.files import list_files
-    from je_tools.scan import Scanner
-    from je_tools.sinks.output import open_output
+    from je_tools.files.listing import list_files
+    from je_tools.log.environment import open_environment
+    from je_tools.log.scan import Scanner
+    from je_tools.output.files.outputs import open_output
 
     environment = open_environment(options["paths"])
     with (
@@ -71,8 +71,8 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _write(rows: list[FileRow], out: BinaryIO, options: Options) -> None:
-    from je_tools.sinks import sections as sink
-    from je_tools.sinks.file_tables import file_section
+    from je_tools.output.views import sections as sink
+    from je_tools.output.views.file_tables import file_section
 
     section = file_section(rows)
     if options["format_"] == "csv":

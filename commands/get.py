@@ -20,13 +20,13 @@ from je_tools.commands._snapshot import (
     snapshot_options,
     write_section,
 )
+from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, UsageError
-from je_tools.plain import counted
 
 if TYPE_CHECKING:
-    from je_tools.masking import Masking
-    from je_tools.selection import KeyPattern
-    from je_tools.snapshot import Database, Snapshot
+    from je_tools.core.masking import Masking
+    from je_tools.log.selection import KeyPattern
+    from je_tools.recovery.snapshot import Database, Snapshot
 
 
 KEY_KINDS = ("long", "int", "str", "hex")
@@ -74,7 +74,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools get meta/bdb --db 5213 long:5485 --format jsonl
       je-tools get env --db id:7 str:name --data length
     """
-    from je_tools.selection import parse_key
+    from je_tools.log.selection import parse_key
 
     if options["history"] and options["show_expired"]:
         raise UsageError("--history shows what has expired too; leave --show-expired out")
@@ -100,8 +100,8 @@ def command(**options: Unpack[Options]) -> int:
 
 def _hint(snapshot: Snapshot, database: Database, pattern: KeyPattern, options: Options) -> str:
     """Return a hint to a record that was not found: expired, or under another kind of key."""
-    from je_tools.history import records_of_key
-    from je_tools.selection import parse_key
+    from je_tools.log.selection import parse_key
+    from je_tools.records.history import records_of_key
 
     def count(chosen: KeyPattern) -> int:
         return sum(map(len, records_of_key(snapshot, database, chosen, show_expired=True)))
@@ -124,10 +124,11 @@ def _show_records(
     options: Options,
     out: BinaryIO,
 ) -> tuple[int, int]:
-    from je_tools.export import named
-    from je_tools.history import records_of_key
-    from je_tools.sinks.key_tables import record_section
-    from je_tools.sinks.records import RecordFormat, Source, open_record_sink
+    from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
+    from je_tools.output.encoders.record_sources import Source
+    from je_tools.output.views.key_tables import record_section
+    from je_tools.records.export import named
+    from je_tools.records.history import records_of_key
 
     found = records_of_key(snapshot, database, pattern, show_expired=options["show_expired"])
     if options["format_"] == "table":
@@ -148,8 +149,8 @@ def _show_history(
     options: Options,
     out: BinaryIO,
 ) -> tuple[int, int]:
-    from je_tools.history import history_of_key
-    from je_tools.sinks.key_tables import version_section
+    from je_tools.output.views.key_tables import version_section
+    from je_tools.records.history import history_of_key
 
     history = history_of_key(snapshot, database, pattern)
     found = history.versions

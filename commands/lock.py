@@ -35,9 +35,9 @@ def command(**options: Unpack[Options]) -> None:
       je-tools lock meta/bdb
       je-tools lock meta/bdb --format jsonl
     """
-    from je_tools.sinks.output import open_output
-    from je_tools.sinks.sections import write_jsonl, write_table
-    from je_tools.sinks.writing_tables import lock_rows, lock_sections
+    from je_tools.output.files.outputs import open_output
+    from je_tools.output.views.sections import write_jsonl, write_table
+    from je_tools.output.views.writing_tables import lock_rows, lock_sections
     from je_tools.writing.lock import find_holders
 
     environment = open_home(options["path"], keep_going=True)

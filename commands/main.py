@@ -15,6 +15,7 @@ import click
 
 from je_tools import __version__
 from je_tools.commands._options import CONTEXT, say
+from je_tools.core.escaping import printable
 from je_tools.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -22,7 +23,6 @@ from je_tools.errors import (
     EXIT_TERMINATED,
     JeToolsError,
 )
-from je_tools.plain import printable
 
 COMMANDS: dict[str, str] = {
     "dump": "Print the entries of a log, filtered, as table, JSON lines, CSV or Parquet.",
@@ -160,7 +160,7 @@ def _output_failed(error: OSError) -> int:
     Raises:
         OSError: the error itself, if it does not come from standard output.
     """
-    from je_tools.sinks.output import ClosedPipeError, drop_standard_output, is_closed_pipe
+    from je_tools.output.files.outputs import ClosedPipeError, drop_standard_output, is_closed_pipe
 
     is_closed = is_closed_pipe(sys.stdout)
     is_broken = drop_standard_output()

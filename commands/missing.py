@@ -23,12 +23,12 @@ from je_tools.commands._snapshot import (
     open_home,
     snapshot_options,
 )
+from je_tools.core.escaping import counted, printable
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
-from je_tools.plain import counted, printable
 
 if TYPE_CHECKING:
-    from je_tools.environment import Environment
-    from je_tools.missing import Loss, Report
+    from je_tools.log.environment import Environment
+    from je_tools.missing.losses import Loss, Report
 
 
 NAMED = 5
@@ -68,11 +68,11 @@ def command(**options: Unpack[Options]) -> int:
       je-tools missing meta/bdb --without 00000003.jdb
       je-tools missing meta/bdb --format jsonl --output lost.jsonl
     """
-    from je_tools.missing import Wanted, report_missing
-    from je_tools.scan import Scanner
-    from je_tools.sinks.missing_tables import LISTED, missing_sections
-    from je_tools.sinks.output import check_output, open_output
-    from je_tools.sinks.sections import write_jsonl, write_table
+    from je_tools.log.scan import Scanner
+    from je_tools.missing.losses import Wanted, report_missing
+    from je_tools.output.files.outputs import check_output, open_output
+    from je_tools.output.views.missing_tables import LISTED, missing_sections
+    from je_tools.output.views.sections import write_jsonl, write_table
 
     environment = open_home(options["path"], keep_going=True)
     without = _numbers(environment, options["without"])

@@ -38,12 +38,12 @@ from je_tools.commands._writing import (
     tell_of_work,
     write_outcome,
 )
+from je_tools.core.escaping import quoted
 from je_tools.errors import JeToolsError, UsageError
-from je_tools.plain import quoted
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
-    from je_tools.snapshot import Snapshot
+    from je_tools.recovery.snapshot import Snapshot
 
 
 class Options(SnapshotOptions):
@@ -111,9 +111,9 @@ def execute(options: Options) -> int:
 
 def _apply(options: Options) -> int:
     from je_tools.checkpoint.apply import Orders
-    from je_tools.scan import Scanner
-    from je_tools.sinks.output import held_output
-    from je_tools.snapshot_findings import snapshot_findings
+    from je_tools.log.scan import Scanner
+    from je_tools.output.files.outputs import held_output
+    from je_tools.recovery.findings import snapshot_findings
 
     if options["now"] is not None:
         raise UsageError("--now is for reading: what is written does not depend on it")
@@ -148,7 +148,7 @@ def _apply(options: Options) -> int:
 
 
 def _tell(options: Options, output: Path | None) -> int:
-    from je_tools.sinks.output import check_output
+    from je_tools.output.files.outputs import check_output
 
     with open_snapshot(options, "recover") as snapshot:
         if output is not None:
@@ -162,7 +162,7 @@ def _tell(options: Options, output: Path | None) -> int:
 def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
     """Report what `--apply` would refuse, and for an earlier end the command to reach it."""
     from je_tools.checkpoint.apply import Orders, has_work
-    from je_tools.checkpoint.cutting import group_refusal
+    from je_tools.checkpoint.truncation import group_refusal
 
     to_lsn = snapshot.to_lsn
     if to_lsn is not None:
@@ -187,14 +187,14 @@ def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
 
 
 def _write_plan(snapshot: Snapshot, form: str, out: BinaryIO, width: int | None) -> None:
-    from je_tools.recovery_plan import plan_recovery
-    from je_tools.sinks.recovery_tables import (
+    from je_tools.output.views.recovery_tables import (
         lost_key_rows,
         recovery_lists,
         recovery_rows,
         recovery_sections,
     )
-    from je_tools.sinks.sections import write_jsonl, write_table
+    from je_tools.output.views.sections import write_jsonl, write_table
+    from je_tools.recovery.plan import plan_recovery
 
     plan = plan_recovery(snapshot)
     if form == "jsonl":

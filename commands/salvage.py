@@ -18,17 +18,17 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.commands._snapshot import chosen_now
+from je_tools.core.escaping import counted
+from je_tools.core.masking import DataMode
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
-from je_tools.masking import DataMode
-from je_tools.plain import counted
 
 if TYPE_CHECKING:
-    from je_tools.environment import Environment
-    from je_tools.masking import Masking
-    from je_tools.salvage.ledger import Losses
+    from je_tools.core.masking import Masking
+    from je_tools.log.environment import Environment
+    from je_tools.output.encoders.record_sources import RecordSink
     from je_tools.salvage.lost import Hole
+    from je_tools.salvage.report import Losses
     from je_tools.salvage.run import Salvage
-    from je_tools.sinks.records import RecordSink
 
 
 class Options(TypedDict):
@@ -88,13 +88,13 @@ def command(**options: Unpack[Options]) -> int:
       je-tools salvage env --mode everything --output all --format parquet
       java -cp je.jar com.sleepycat.je.util.DbLoad -h new -s users -f rescued/users.dump
     """
-    from je_tools.environment import numbered_by_headers, open_environment
-    from je_tools.images import unchanged
-    from je_tools.memory import use_memory_again
+    from je_tools.core.memory import use_memory_again
+    from je_tools.log.environment import numbered_by_headers, open_environment
+    from je_tools.log.images import unchanged
+    from je_tools.log.scan import Scanner
+    from je_tools.output.files.outputs import open_directory
     from je_tools.salvage.choice import Mode
     from je_tools.salvage.run import salvage
-    from je_tools.scan import Scanner
-    from je_tools.sinks.output import open_directory
 
     use_memory_again()
     if options["is_print"] and options["format_"] != "dump":
@@ -121,7 +121,7 @@ def command(**options: Unpack[Options]) -> int:
 
 def _say_files(environment: Environment) -> None:
     """Report misnamed and unreadable files on standard error."""
-    from je_tools.continuity import misnamed_finding, unreadable_findings
+    from je_tools.verify.consistency import misnamed_finding, unreadable_findings
 
     findings = [*unreadable_findings(environment)]
     findings += [
@@ -158,10 +158,10 @@ def _say_losses(losses: Losses) -> None:
 
 def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, Losses]:
     """Write all files of the directory, and return the summary and the losses."""
-    from je_tools.masking import Masking
-    from je_tools.salvage.ledger import losses_of, summary_text, write_ledger
+    from je_tools.core.masking import Masking
+    from je_tools.output.files.outputs import PartPath, open_part
+    from je_tools.salvage.report import losses_of, summary_text, write_ledger
     from je_tools.salvage.run import LEDGER, SUMMARY, write
-    from je_tools.sinks.output import PartPath, open_part
 
     masking = Masking(DataMode(options["data_mode"]))
     databases = salvaged.databases(internal=options["internal"])
@@ -176,8 +176,8 @@ def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, L
 
 
 def _sink(salvaged: Salvage, masking: Masking, options: Options) -> RecordSink:
+    from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
     from je_tools.salvage.run import confidence_marks
-    from je_tools.sinks.records import RecordFormat, open_record_sink
 
     return open_record_sink(
         RecordFormat(options["format_"]),

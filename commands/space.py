@@ -19,7 +19,7 @@ from je_tools.commands._snapshot import (
 from je_tools.errors import EXIT_DAMAGE
 
 if TYPE_CHECKING:
-    from je_tools.space import Space
+    from je_tools.space.usage import Space
 
 
 class Options(SnapshotOptions):
@@ -61,16 +61,16 @@ def command(**options: Unpack[Options]) -> int:
       je-tools space meta/bdb --recount
       je-tools space meta/bdb --free 500 --format jsonl
     """
-    from je_tools.recount import recount
-    from je_tools.sinks import sections as sink
-    from je_tools.sinks.output import check_output
-    from je_tools.sinks.space_tables import (
+    from je_tools.output.files.outputs import check_output
+    from je_tools.output.views import sections as sink
+    from je_tools.output.views.space_tables import (
         deletable_section,
         file_section,
         space_row,
         space_sections,
     )
-    from je_tools.space import deletable, measure_space
+    from je_tools.space.recount import recount
+    from je_tools.space.usage import deletable, measure_space
 
     with open_snapshot(options, "space") as snapshot:
         if options["output"] is not None:

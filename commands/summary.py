@@ -20,8 +20,8 @@ from je_tools.commands._options import (
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from je_tools.sinks.sections import Section
-    from je_tools.summary import Summary
+    from je_tools.output.views.sections import Section
+    from je_tools.summary.run import Summary
 
 DEFAULT_LARGEST = 10
 
@@ -82,10 +82,10 @@ def command(**options: Unpack[Options]) -> int:
       je-tools summary env --checkpoints --format csv
       je-tools summary env --by-file --vlsn --format jsonl --output summary.jsonl
     """
-    from je_tools.environment import open_environment
-    from je_tools.scan import Scanner
-    from je_tools.sinks.output import open_output
-    from je_tools.summary import Wanted, summarize
+    from je_tools.log.environment import open_environment
+    from je_tools.log.scan import Scanner
+    from je_tools.output.files.outputs import open_output
+    from je_tools.summary.run import Wanted, summarize
 
     _check_combination(options)
     environment = open_environment(options["paths"])
@@ -120,8 +120,8 @@ def _check_combination(options: Options) -> None:
 
 
 def _write(summary: Summary, out: BinaryIO, options: Options) -> None:
-    from je_tools.sinks import sections as sink
-    from je_tools.sinks import summary_tables as tables
+    from je_tools.output.views import sections as sink
+    from je_tools.output.views import summary_tables as tables
 
     chosen: list[Section] = []
     if options["by_file"]:

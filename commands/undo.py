@@ -58,9 +58,9 @@ def command(**options: Unpack[Options]) -> int:
       je-tools undo meta/bdb --apply
       je-tools undo meta/bdb --drop all --apply
     """
-    from je_tools.sinks.output import check_output, open_output
-    from je_tools.sinks.sections import write_jsonl, write_table
-    from je_tools.sinks.writing_tables import undo_sections
+    from je_tools.output.files.outputs import check_output, open_output
+    from je_tools.output.views.sections import write_jsonl, write_table
+    from je_tools.output.views.writing_tables import undo_sections
     from je_tools.writing.undo import list_undos
 
     environment = open_home(options["path"], keep_going=True)

@@ -35,11 +35,11 @@ from je_tools.commands._snapshot import (
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from je_tools.environment import Environment
+    from je_tools.btree.check.findings import Trees
     from je_tools.findings import Finding
-    from je_tools.scan import Scanner
-    from je_tools.treecheck.findings import Trees
-    from je_tools.verify import Totals
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.verify.judge import Totals
 
 
 class Options(EndOptions):
@@ -108,10 +108,10 @@ def command(**options: Unpack[Options]) -> int:
       je-tools verify evidence/env --manifest manifest.json
       je-tools verify /var/lib/app/env --exit-zero
     """
-    from je_tools.environment import open_environment
-    from je_tools.scan import Scanner
-    from je_tools.sinks.output import open_output
-    from je_tools.verify import Totals
+    from je_tools.log.environment import open_environment
+    from je_tools.log.scan import Scanner
+    from je_tools.output.files.outputs import open_output
+    from je_tools.verify.judge import Totals
 
     started = datetime.now(UTC)
     environment = open_environment(options["paths"])
@@ -148,7 +148,7 @@ def _findings(
     environment: Environment, scanner: Scanner, totals: Totals, options: Options
 ) -> Iterator[Finding]:
     """Yield all findings, counted, those of the trees last."""
-    from je_tools.verify import verify
+    from je_tools.verify.judge import verify
 
     everything = options["everything"]
     if options["tree"]:
@@ -160,9 +160,9 @@ def _findings(
 def _with_trees(
     environment: Environment, scanner: Scanner, totals: Totals, options: Options
 ) -> Iterator[Finding]:
-    from je_tools.ahead import begin
+    from je_tools.core.background import begin
     from je_tools.formats.je.fingerprints import Fingerprints, Printing
-    from je_tools.verify import verify
+    from je_tools.verify.judge import verify
 
     now_ms = chosen_now(options["now"])
     # The progress bar shows the scan of the log alone.
@@ -170,8 +170,8 @@ def _with_trees(
     to_lsn = chosen_end(environment, quiet, options)
 
     def open_all() -> Trees:
-        from je_tools.memory import keep_freed_memory
-        from je_tools.treecheck.findings import open_trees
+        from je_tools.btree.check.findings import open_trees
+        from je_tools.core.memory import keep_freed_memory
 
         keep_freed_memory()
         return open_trees(environment, quiet, now_ms, to_lsn)
@@ -180,7 +180,7 @@ def _with_trees(
     opened = begin(open_all) if scanner.threads_for(environment.size) > 1 else open_all
     prints = Fingerprints(Printing.at_random())
     yield from verify(environment, scanner, totals, everything=options["everything"], prints=prints)
-    from je_tools.treecheck.findings import tree_findings
+    from je_tools.btree.check.findings import tree_findings
 
     masking = chosen_masking(options["data_mode"])
     utilization = options["utilization"]
@@ -192,7 +192,7 @@ def _with_trees(
 
 def _check_outputs(environment: Environment, options: Options) -> None:
     """Refuse outputs that cannot be written, before anything is read."""
-    from je_tools.sinks.output import check_output, is_stream
+    from je_tools.output.files.outputs import check_output, is_stream
 
     named: dict[Path, str] = {}
     for option in ("output", "stats", "manifest"):
@@ -207,7 +207,7 @@ def _check_outputs(environment: Environment, options: Options) -> None:
 
 
 def _write(findings: Iterator[Finding], out: BinaryIO, options: Options) -> None:
-    from je_tools.sinks.findings import write_jsonl, write_table
+    from je_tools.output.views.findings import write_jsonl, write_table
 
     if options["format_"] == "jsonl":
         write_jsonl(findings, out)
@@ -223,7 +223,7 @@ def _report(
     options: Options,
 ) -> None:
     """Write totals and manifest after everything has been read."""
-    from je_tools.sinks.output import open_output
+    from je_tools.output.files.outputs import open_output
 
     if options["stats"] is None:
         say(f"je-tools: {totals.verdict()}")
@@ -233,7 +233,7 @@ def _report(
         with open_output(options["stats"], environment) as out:
             out.write(json.dumps(totals.row(), indent=2).encode() + b"\n")
     if options["manifest"] is not None:
-        from je_tools.manifest import write_manifest
+        from je_tools.log.manifest import write_manifest
 
         with open_output(options["manifest"], environment) as out:
             write_manifest(out, environment, sys.argv, started, threads=scanner.thread_count())

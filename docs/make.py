@@ -28,7 +28,7 @@ from je_tools import findings
 from je_tools.audit.tables import TABLES
 from je_tools.commands.main import COMMANDS, group
 from je_tools.errors import EXIT_MEANINGS
-from je_tools.explain import layout_versions
+from je_tools.explain.topics import layout_versions
 from je_tools.formats.je.layout import Coding, Field, layout
 from je_tools.formats.je.types import (
     ENTRY_TYPES,
@@ -39,7 +39,7 @@ from je_tools.formats.je.types import (
     Family,
     Group,
 )
-from je_tools.meanings import (
+from je_tools.log.field_descriptions import (
     CODING_MEANINGS,
     CODINGS,
     HEADER_BITS,

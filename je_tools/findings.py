@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from je_tools.core.masking import SHOWN, Masking
 from je_tools.formats.je.header import lsn_of, lsn_text
-from je_tools.masking import SHOWN, Masking
 
 
 class Severity(StrEnum):

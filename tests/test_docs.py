@@ -20,8 +20,8 @@ from je_tools.commands._options import CONTEXT
 from je_tools.commands.main import COMMANDS, group, run
 from je_tools.errors import EXIT_MEANINGS
 from je_tools.formats.je.types import ENTRY_TYPES
-from je_tools.meanings import FIELDS
-from je_tools.sinks.batches import ROW_SCHEMA, UNDECODABLE
+from je_tools.log.field_descriptions import FIELDS
+from je_tools.output.encoders.entry_batches import ROW_SCHEMA, UNDECODABLE
 from tests.corpus import ROOT, environment
 
 MAKE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "make.py"))

@@ -14,18 +14,40 @@ import pytest
 
 from tests.corpus import ROOT, environment
 
-LAYERS = {"formats": 0, "je_tools": 1, "commands": 2}
+LAYERS = (
+    "formats",
+    "errors",
+    "core",
+    "findings",
+    "log",
+    "output.files",
+    "output.encoders",
+    "a capability",
+    "output.views",
+    "commands",
+)
+"""Layers from the bottom up. A module imports its own layer, and those before it."""
+
+CAPABILITY = LAYERS.index("a capability")
+FOLDERS = {"formats": "formats", "je_tools": "", "commands": "commands"}
+"""Folders of modules, and the part of `je_tools` as which each is imported."""
+
 NOT_BELOW_COMMANDS = {"click", "rich_click"}
 NOT_IN_FORMATS = {"click", "rich", "pyspark"}
 SLOW_CLASSES = {"dataclasses": "each takes a millisecond of every start: use msgspec.Struct"}
 
 
-def _layer_of_module(name: str) -> int | None:
-    """The layer of an imported module; None when it is not ours."""
+def _package(name: str) -> str | None:
+    """Return the package of a module, without `je_tools`; None if the module is not ours."""
     parts = name.split(".")
-    if parts[0] != "je_tools":
+    if parts[0] != "je_tools" or len(parts) < 2 or parts[1] == "__version__":
         return None
-    return LAYERS.get(parts[1], 1) if len(parts) > 1 else 1
+    is_deep = parts[1] == "output" or parts[1:3] == ["btree", "check"]
+    return ".".join(parts[1:3]) if is_deep else parts[1]
+
+
+def _layer(package: str) -> int:
+    return LAYERS.index(package) if package in LAYERS else CAPABILITY
 
 
 def _imported(source: str) -> Iterator[str]:
@@ -38,83 +60,90 @@ def _imported(source: str) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def _breaches(source: str, layer: int) -> list[str]:
+def _breaches(source: str, package: str) -> list[str]:
+    layer = _layer(package)
     found = []
     for name in _imported(source):
         top = name.split(".")[0]
-        other = _layer_of_module(name)
+        other = _package(name)
         if name.startswith(".") or top in ("commands", "formats"):
             found.append(f"{name}: not by its full name")
-        elif other is not None and other > layer:
-            # The version is the one fact that stands in je_tools itself.
-            if name != "je_tools.__version__":
-                found.append(f"{name}: upwards")
-        elif top in NOT_BELOW_COMMANDS and layer < LAYERS["commands"]:
+        elif other is not None and _layer(other) > layer:
+            found.append(f"{name}: upwards")
+        elif top in NOT_BELOW_COMMANDS and package != "commands":
             found.append(f"{name}: below commands")
-        elif top in NOT_IN_FORMATS and layer == LAYERS["formats"]:
+        elif top in NOT_IN_FORMATS and package == "formats":
             found.append(f"{name}: in formats")
         elif top in SLOW_CLASSES:
             found.append(f"{name}: {SLOW_CLASSES[top]}")
     return found
 
 
-@pytest.mark.parametrize("folder", sorted(LAYERS))
-def test_imports_go_one_way(folder: str) -> None:
-    files = sorted((ROOT / folder).rglob("*.py"))
-    assert files
+def _modules() -> Iterator[tuple[str, str]]:
+    """Yield the full name and the source of every module."""
+    for folder, part in FOLDERS.items():
+        files = sorted((ROOT / folder).rglob("*.py"))
+        assert files
+        for path in files:
+            inside = path.relative_to(ROOT / folder).with_suffix("").parts
+            parts = ["je_tools", *filter(None, [part]), *inside]
+            name = ".".join(parts).removesuffix(".__init__")
+            yield name, path.read_text(encoding="utf-8")
+
+
+def test_imports_go_one_way() -> None:
     found = {
-        str(path.relative_to(ROOT)): breaches
-        for path in files
-        if (breaches := _breaches(path.read_text(encoding="utf-8"), LAYERS[folder]))
+        name: breaches
+        for name, source in _modules()
+        if (breaches := _breaches(source, _package(name) or "formats"))
     }
     assert found == {}
 
 
 @pytest.mark.parametrize(
-    ("source", "folder"),
+    ("source", "package"),
     [
-        ("from je_tools.commands import main", "je_tools"),
-        ("import je_tools.scan", "formats"),
+        ("from je_tools.commands import main", "verify"),
+        ("import je_tools.log.scan", "formats"),
         ("def f():\n    from je_tools import findings", "formats"),
-        ("from formats.je import walk", "je_tools"),
-        ("from . import scan", "je_tools"),
-        ("import click", "je_tools"),
+        ("from je_tools.verify import judge", "log"),
+        ("from je_tools.output.views import sections", "checkpoint"),
+        ("from je_tools.export import Export", "output.encoders"),
+        ("from formats.je import walk", "verify"),
+        ("from . import scan", "log"),
+        ("import click", "dump"),
         ("from rich.table import Table", "formats"),
         ("from dataclasses import dataclass", "commands"),
     ],
 )
-def test_a_breach_is_seen(source: str, folder: str) -> None:
-    assert _breaches(source, LAYERS[folder])
+def test_a_breach_is_seen(source: str, package: str) -> None:
+    assert _breaches(source, package)
 
 
 def test_downwards_is_allowed() -> None:
-    source = "import numpy\nfrom je_tools.formats.je import walk\nfrom je_tools import scan"
-    assert _breaches(source, LAYERS["commands"]) == []
+    source = "import numpy\nfrom je_tools.formats.je import walk\nfrom je_tools.log import scan"
+    assert _breaches(source, "commands") == []
 
 
-def _package(name: str) -> str | None:
-    """What of `je_tools` a module is, or is a part of; None where it is none, or of `sinks`."""
-    parts = name.split(".")
-    is_ours = parts[0] == "je_tools" and len(parts) > 1 and parts[1] not in (*OWN_RULES, "sinks")
-    return parts[1] if is_ours else None
-
-
-OWN_RULES = ("formats", "commands", "__version__")
-
-
-def test_packages_do_not_import_each_other_in_a_circle() -> None:
-    """`sinks` is left out: it shows results, and libraries that write files use it."""
-    needs: dict[str, set[str]] = {}
-    for path in sorted((ROOT / "je_tools").rglob("*.py")):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+def test_no_circles() -> None:
+    """Neither modules nor packages import each other in a circle, not even inside functions."""
+    sources = dict(_modules())
+    modules: dict[str, set[str]] = {}
+    packages: dict[str, set[str]] = {}
+    for name, source in sources.items():
         package = _package(name)
-        if package is not None:
-            found = map(_package, _imported(path.read_text(encoding="utf-8")))
-            needs.setdefault(package, set()).update(
-                each for each in found if each not in (None, package)
-            )
-    order = list(TopologicalSorter(needs).static_order())
-    for lower, upper in pairwise(("btree", "recovery", "snapshot", "treecheck")):
+        for each in _imported(source):
+            # `from module import name` names something inside of a module.
+            target = each if each in sources else each.rpartition(".")[0]
+            if target not in sources or target == name:
+                continue
+            modules.setdefault(name, set()).add(target)
+            other = _package(target)
+            if package and other and other != package:
+                packages.setdefault(package, set()).add(other)
+    TopologicalSorter(modules).prepare()
+    order = list(TopologicalSorter(packages).static_order())
+    for lower, upper in pairwise(("log", "btree", "recovery", "btree.check", "commands")):
         assert order.index(lower) < order.index(upper)
 
 

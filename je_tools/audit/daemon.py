@@ -14,11 +14,11 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 LOADED = (
     "numpy",
-    "je_tools.files",
+    "je_tools.files.listing",
     "je_tools.formats.je.columns",
     "je_tools.formats.je.entries",
-    "je_tools.summary",
-    "je_tools.verify",
+    "je_tools.summary.run",
+    "je_tools.verify.judge",
 )
 """Modules that are loaded in advance: those that start no threads, so not pyarrow."""
 

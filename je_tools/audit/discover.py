@@ -18,14 +18,14 @@ from msgspec.structs import replace
 
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.shown import distinct
-from je_tools.environment import (
+from je_tools.core.escaping import clean_text
+from je_tools.errors import InputError
+from je_tools.log.environment import (
     Environment,
     is_data_directory_name,
     is_jdb_name,
     open_environment,
 )
-from je_tools.errors import InputError
-from je_tools.plain import clean_text
 
 _OPENERS = 16
 """Number of threads that open environments; each mostly waits for the file system."""

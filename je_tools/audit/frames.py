@@ -7,7 +7,7 @@ from typing import Any
 from je_tools.audit import tables as t
 from je_tools.audit.staging import SIGN
 from je_tools.formats.je.types import COMMIT_NO
-from je_tools.transactions import Outcome
+from je_tools.log.transactions import Outcome
 
 _TXN = ("env_no", "txn_id")
 

@@ -27,20 +27,20 @@ from je_tools.audit.staging import (
     ordered,
 )
 from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage
-from je_tools.checkpoints import CheckpointPart, Interval, intervals
-from je_tools.continuity import unreadable_findings
-from je_tools.environment import Environment, LogFile
+from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError
-from je_tools.files import FileRow, Listing
+from je_tools.files.listing import FileRow, Listing
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import lsn_of
 from je_tools.formats.je.tally import COUNT, MAX, MIN, PROVISIONAL, TOTAL
 from je_tools.formats.je.types import type_name
-from je_tools.plain import clean_text
-from je_tools.scan import Part, join_cuts
-from je_tools.stream import ROLLBACK
-from je_tools.transactions import Rollback
-from je_tools.verify import Look, of_writer
+from je_tools.log.checkpoint_intervals import CheckpointPart, Interval, intervals
+from je_tools.log.environment import Environment, LogFile
+from je_tools.log.scan import Part, join_cuts
+from je_tools.log.transactions import Rollback
+from je_tools.verify.consistency import unreadable_findings
+from je_tools.verify.judge import Look, of_writer
+from je_tools.verify.vlsn_sequence import ROLLBACK
 
 T = TypeVar("T")
 

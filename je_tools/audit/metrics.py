@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from je_tools.audit.fleet import EnvironmentRow, FleetSummary
 from je_tools.audit.shown import distinct
-from je_tools.plain import clean_text, printable
+from je_tools.core.escaping import clean_text, printable
 
 PREFIX = "je_tools_audit_"
 """Prefix of every metric."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from je_tools.core.escaping import quoted
 from je_tools.formats.je.header import lsn_text
-from je_tools.plain import quoted
 
 _OF_VERSIONS = ("version-step", "unsupported-version", "old-delta-in-v8", "old-form-to-replay")
 _OF_VLSNS = ("vlsn-gap", "vlsn-duplicate", "vlsn-backward")

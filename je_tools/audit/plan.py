@@ -8,8 +8,8 @@ from itertools import accumulate, chain, groupby
 from msgspec import Struct
 
 from je_tools.audit.discover import Fleet
-from je_tools.environment import Environment, LogFile
-from je_tools.verify import Look
+from je_tools.log.environment import Environment, LogFile
+from je_tools.verify.judge import Look
 
 CUT_SIZE = 256 << 20
 """Bytes above which a file is cut into ranges, each a piece of its own."""

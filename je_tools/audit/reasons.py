@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from je_tools.core.escaping import clean_text
 from je_tools.errors import JeToolsError
-from je_tools.plain import clean_text
 
 
 def why_unread(error: Exception) -> str:

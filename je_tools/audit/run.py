@@ -29,9 +29,9 @@ from je_tools.audit.session import STAGING, Spark, is_of_spark, open_spark, trac
 from je_tools.audit.staging import FACTS, PARTS, SEGMENTS
 from je_tools.audit.sums import sum_up
 from je_tools.audit.work import scan_task
+from je_tools.core.escaping import clean_text, printable
 from je_tools.errors import InputError, JeToolsError, RefusedError, StoppedError
-from je_tools.plain import clean_text, printable
-from je_tools.sinks.output import check_outside
+from je_tools.output.files.outputs import check_outside
 
 MARK, BEGIN = SUMMARY_NAME, b'{"format": '
 """File in the folder of a finished audit, and the bytes with which it begins."""

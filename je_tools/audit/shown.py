@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from je_tools.plain import clean_text, printable
+from je_tools.core.escaping import clean_text, printable
 
 TEXT_MAX = 500
 """Maximum characters of a text that are shown."""

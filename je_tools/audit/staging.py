@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from je_tools.audit.tables import ENVIRONMENTS, TXNS
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.types import COMMIT_NO
-from je_tools.transactions import Outcome, Segments
+from je_tools.log.transactions import Outcome, Segments
 
 _ROWS = 1 << 16
 """Rows that are buffered before they are written."""

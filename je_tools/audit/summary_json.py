@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from je_tools.audit.fleet import EnvironmentRow, FleetSummary
-from je_tools.plain import clean_text
+from je_tools.core.escaping import clean_text
 
 FORMAT = 1
 """Version of the object; it increases if a key changes its meaning or is removed."""

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 
 from je_tools.audit import tables as t
 from je_tools.audit.fleet import ONE, summed
-from je_tools.transactions import Outcome
+from je_tools.log.transactions import Outcome
 
 _COUNTED = {
     Outcome.COMMITTED: "committed_count",

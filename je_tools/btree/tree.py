@@ -16,6 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from je_tools.btree.key_ranges import KeyRange
 from je_tools.btree.replay import KeyOrder, Replayed, Since, Slot
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image
@@ -35,7 +36,6 @@ from je_tools.formats.je.nodes import (
     within,
 )
 from je_tools.formats.spans import Spans
-from je_tools.key_ranges import KeyRange
 
 LEVELS_MAX = 64
 """Largest number of levels accepted in a tree; ten already hold more records than exist."""

@@ -14,13 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.checkpoint.comparison import Compared, compare_records
-from je_tools.checkpoint.cutting import (
-    check_reached,
-    check_state,
-    files_behind,
-    group_refusal,
-    was_cut_there,
-)
 from je_tools.checkpoint.rollbacks import lacking_marks
 from je_tools.checkpoint.run import (
     Checkpoint,
@@ -33,15 +26,22 @@ from je_tools.checkpoint.run import (
     nowhere,
     write_checkpoint,
 )
-from je_tools.environment import Environment, LogFile, open_environment
+from je_tools.checkpoint.truncation import (
+    check_reached,
+    check_state,
+    files_behind,
+    group_refusal,
+    was_cut_there,
+)
+from je_tools.core.escaping import quoted
+from je_tools.core.properties import BIN_DELTA, FILE_MAX, NUMBERS, read_settings
+from je_tools.core.properties import Settings as Properties
 from je_tools.errors import InputError, RefusedError
 from je_tools.formats.je.header import lsn_text
-from je_tools.plain import quoted
-from je_tools.properties import BIN_DELTA, FILE_MAX, NUMBERS, read_settings
-from je_tools.properties import Settings as Properties
-from je_tools.scan import Scanner
-from je_tools.sinks.output import check_output
-from je_tools.snapshot import Snapshot, held_snapshot
+from je_tools.log.environment import Environment, LogFile, open_environment
+from je_tools.log.scan import Scanner
+from je_tools.output.files.outputs import check_output
+from je_tools.recovery.snapshot import Snapshot, held_snapshot
 from je_tools.writing.copying import copied
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock, Holder

@@ -30,7 +30,7 @@ from je_tools.formats.spans import Spans
 from je_tools.recovery.interval import DELETED, INVISIBLE
 from je_tools.recovery.overlay import Outcome, Overlay, is_open
 from je_tools.recovery.reading import ABORT_FIELDS
-from je_tools.snapshot import Snapshot
+from je_tools.recovery.snapshot import Snapshot
 
 _FAMILIES = (Family.LN, Family.NAME_LN)
 _LN_FIELDS = frozenset({"flags", "flags2", "expiration", "modified_ms", "created_ms", "data"})

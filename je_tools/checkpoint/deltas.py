@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.btree.tree import Leaves, Tree
-from je_tools.checkpoint.mending import expire_far, lack_sizes, mended
+from je_tools.checkpoint.slot_repair import expire_far, lack_sizes, mended
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX
 from je_tools.formats.je.fetch import fetch

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from je_tools.checkpoint.changes import Written
 from je_tools.checkpoint.sequences import Sequences
-from je_tools.checkpoint.survey import share_of_slots
+from je_tools.checkpoint.utilization_tracker import share_of_slots
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import NEVER
 from je_tools.formats.je.header import MIN_HEADER_SIZE, PROVISIONAL_YES
@@ -25,7 +25,7 @@ from je_tools.formats.je.types import BY_NAME, type_name
 from je_tools.formats.je.writer import Appender
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
-from je_tools.utilization import FileSummary
+from je_tools.recovery.utilization import FileSummary
 
 
 class CheckpointLog(Struct):

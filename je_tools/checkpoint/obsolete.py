@@ -36,7 +36,6 @@ from je_tools.formats.je.nodes import DELTA_NO, OLD_DELTA_NOS
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
-from je_tools.recount import Live, of_live
 from je_tools.recovery.interval import (
     DELETED,
     INVISIBLE,
@@ -44,8 +43,9 @@ from je_tools.recovery.interval import (
     Table,
 )
 from je_tools.recovery.overlay import is_open
-from je_tools.snapshot import Database, Snapshot
-from je_tools.utilization import FileSummary
+from je_tools.recovery.snapshot import Database, Snapshot
+from je_tools.recovery.utilization import FileSummary
+from je_tools.space.recount import Live, of_live
 
 _LN_FAMILIES = (Family.LN, Family.NAME_LN, Family.MAP_LN, Family.DEL_DUP_LN)
 _OF_LN_FAMILY = {

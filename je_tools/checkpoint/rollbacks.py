@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from je_tools.formats.je.header import NULL_LSN, invisible_mask
 from je_tools.recovery.interval import INVISIBLE, TRANSACTIONAL
-from je_tools.snapshot import Snapshot
+from je_tools.recovery.snapshot import Snapshot
 
 _FLAGS_AT = 5
 _OFFSET = (1 << 32) - 1

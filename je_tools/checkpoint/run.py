@@ -18,10 +18,8 @@ from msgspec import Struct, field
 
 from je_tools.btree.tree import FaultKind
 from je_tools.checkpoint.changes import Changes, Written
-from je_tools.checkpoint.cutting import INVOKER, files_behind
-from je_tools.checkpoint.layout import check_layout
-from je_tools.checkpoint.log import CheckpointLog
-from je_tools.checkpoint.own_records import (
+from je_tools.checkpoint.directories import check_layout
+from je_tools.checkpoint.internal_records import (
     MAX_ENTRIES,
     NO_LN,
     OWN,
@@ -37,10 +35,14 @@ from je_tools.checkpoint.own_records import (
     write_expirations,
     write_summaries,
 )
+from je_tools.checkpoint.log import CheckpointLog
 from je_tools.checkpoint.rollbacks import lacking_marks
-from je_tools.checkpoint.survey import Survey, look_at_log
 from je_tools.checkpoint.trees import TreeWriter
+from je_tools.checkpoint.truncation import INVOKER, files_behind
+from je_tools.checkpoint.utilization_tracker import Survey, look_at_log
 from je_tools.checkpoint.vlsn_records import check_index, is_behind, write_index
+from je_tools.core.escaping import quoted
+from je_tools.core.properties import BIN_DELTA, FORCE_NEW_FILE, NUMBERS, read_settings
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal import database_key
@@ -54,11 +56,9 @@ from je_tools.formats.je.internal_names import (
 from je_tools.formats.je.node_writer import DELTAS_MIN
 from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Emit, Tail
-from je_tools.plain import quoted
-from je_tools.properties import BIN_DELTA, FORCE_NEW_FILE, NUMBERS, read_settings
 from je_tools.recovery.end import IMMUTABLE_NO, MENDED_REFUSALS, EndReason
 from je_tools.recovery.interval import DELETED
-from je_tools.snapshot import (
+from je_tools.recovery.snapshot import (
     DUPLICATES,
     ID_DB,
     NAME_DB,
@@ -66,7 +66,7 @@ from je_tools.snapshot import (
     Database,
     Snapshot,
 )
-from je_tools.utilization import record_places
+from je_tools.recovery.utilization import record_places
 
 _LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)
 """Databases that the engine's own checkpoints change after the trees of these are written."""

@@ -26,7 +26,7 @@ from je_tools.btree.tree import (
 from je_tools.checkpoint.changes import Changes
 from je_tools.checkpoint.deltas import Deltas, Given, find_deltas, is_dead
 from je_tools.checkpoint.log import CheckpointLog
-from je_tools.checkpoint.mending import mended
+from je_tools.checkpoint.slot_repair import mended
 from je_tools.errors import RefusedError
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.fetch import fetch

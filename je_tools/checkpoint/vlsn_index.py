@@ -19,11 +19,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.checkpoint.survey import Stream
+from je_tools.checkpoint.utilization_tracker import Stream
+from je_tools.core.properties import VLSN_DISTANCE, VLSN_MAPPINGS, VLSN_STRIDE, read_settings
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of
 from je_tools.formats.je.internal import GhostBucket, VlsnBucket, VlsnRange
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, COMMIT_NO
-from je_tools.properties import VLSN_DISTANCE, VLSN_MAPPINGS, VLSN_STRIDE, read_settings
 
 NO_VLSN = -1
 

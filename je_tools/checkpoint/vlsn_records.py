@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from je_tools.checkpoint.changes import Written
+from je_tools.checkpoint.internal_records import NO_LN, Records, own_database
 from je_tools.checkpoint.log import CheckpointLog
-from je_tools.checkpoint.own_records import NO_LN, Records, own_database
-from je_tools.checkpoint.survey import Stream, Survey, look_at_log
+from je_tools.checkpoint.utilization_tracker import Stream, Survey, look_at_log
 from je_tools.checkpoint.vlsn_index import (
     EMPTY_RANGE,
     NO_VLSN,
@@ -38,8 +38,8 @@ from je_tools.formats.je.internal import GhostBucket, Unreadable, VlsnBucket, Vl
 from je_tools.formats.je.internal_names import VLSN_MAP_DB
 from je_tools.formats.je.layout import ABORT_LSN, CREATED_IN_INSERT, PRIOR_FILE, PRIOR_SIZE
 from je_tools.recovery.interval import INVISIBLE, REPLICATED
-from je_tools.snapshot import CONVERTED, REPLICATED_ENV, Snapshot
-from je_tools.utilization import internal_records, record_places, reserved_files
+from je_tools.recovery.snapshot import CONVERTED, REPLICATED_ENV, Snapshot
+from je_tools.recovery.utilization import internal_records, record_places, reserved_files
 
 _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
 """Log versions since which a flag marks an abort LSN, and since which nobody's id is -1, not 0."""

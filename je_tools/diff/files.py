@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from je_tools.environment import Environment, LogFile, check_numbers, reopened
+from je_tools.log.environment import Environment, LogFile, check_numbers, reopened
 
 PIECE = 16 << 20
 

@@ -20,7 +20,7 @@ from je_tools.formats.je.nodes import joined_spans
 from je_tools.formats.packed import encode_packed
 from je_tools.formats.rows import Cell, Form, lines_of
 from je_tools.formats.spans import Spans
-from je_tools.records import Records, no_records
+from je_tools.log.records import Records, no_records
 
 COPIED_BYTES = 8 << 20
 """Approximate number of bytes of keys and data of duplicates that are copied at once."""

@@ -18,11 +18,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.environment import Environment, LogFile
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.header import NULL_LSN, lsn_of
 from je_tools.formats.je.reader import Rows
-from je_tools.scan import Scanner
+from je_tools.log.environment import Environment, LogFile
+from je_tools.log.scan import Scanner
 
 _FILE_END = 1 << 32
 

@@ -17,7 +17,6 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.environment import Environment, LogFile, reopened
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import FILE_HEADER_SIZE, NULL_LSN, lsn_of
 from je_tools.formats.je.reader import Rows
@@ -30,7 +29,8 @@ from je_tools.formats.je.types import (
     RESTORE_REQUIRED_NO,
     mask_of,
 )
-from je_tools.scan import Scanner
+from je_tools.log.environment import Environment, LogFile, reopened
+from je_tools.log.scan import Scanner
 
 DB_TREE_NO, IMMUTABLE_NO = BY_NAME["DbTree"].no, BY_NAME["ImmutableFile"].no
 

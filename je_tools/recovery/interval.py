@@ -16,8 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import asdict, astuple, replace
 
-from je_tools.entries import build_table
-from je_tools.environment import Environment, LogFile
+from je_tools.core.memory import give_back_memory
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image
 from je_tools.formats.je import header as h
@@ -36,9 +35,10 @@ from je_tools.formats.je.types import (
     mask_of,
 )
 from je_tools.formats.je.walk import NO_OFFSET
-from je_tools.memory import give_back_memory
+from je_tools.log.entry_table import build_table
+from je_tools.log.environment import Environment, LogFile
+from je_tools.log.scan import Scanner
 from je_tools.recovery.backward import STRAIGHT, Backward, walk_backward
-from je_tools.scan import Scanner
 
 DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED, SKIPPED = 1, 2, 4, 8, 16, 32
 """Bits of an LN's `flags`.

@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.ahead import ahead
 from je_tools.btree.faults import Faults
 from je_tools.btree.tree import Children, Fault, Tree
+from je_tools.core.background import ahead
+from je_tools.core.memory import give_back_memory
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
@@ -32,7 +33,6 @@ from je_tools.formats.je.layout import ABORT_KNOWN_DELETED, BLIND_DELETION
 from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
-from je_tools.memory import give_back_memory
 from je_tools.recovery.interval import (
     COMMITTED,
     DELETED,

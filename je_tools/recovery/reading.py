@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from je_tools.btree.counting import count_slots
 from je_tools.btree.faults import LACKING, Faults, Lacking
+from je_tools.btree.key_ranges import KeyRange
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask, run_of
@@ -27,8 +28,7 @@ from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
-from je_tools.key_ranges import KeyRange
-from je_tools.records import NO_TIME, NO_VLSN, Records
+from je_tools.log.records import NO_TIME, NO_VLSN, Records
 from je_tools.recovery.overlay import Outcome, Overlay, match
 
 _ROOM_MAX = 16 << 20

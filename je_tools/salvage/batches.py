@@ -20,7 +20,7 @@ from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
-from je_tools.records import NO_TIME, Coming, Note, Records, cuts, no_records
+from je_tools.log.records import NO_TIME, Coming, Note, Records, cuts, no_records
 from je_tools.salvage.choice import Grades
 from je_tools.salvage.content import KEYED_VERSION
 

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
 from je_tools.formats.je.identity import Seed, identities, new_seed
@@ -33,9 +32,10 @@ from je_tools.formats.je.types import (
     Family,
     mask_of,
 )
-from je_tools.names import Database, NamePart, collect_names, resolve_databases
-from je_tools.salvage.solid import Solid, SolidPart, solid_part
-from je_tools.scan import FileState, Scanner
+from je_tools.log.environment import Environment
+from je_tools.log.names import Database, NamePart, collect_names, resolve_databases
+from je_tools.log.scan import FileState, Scanner
+from je_tools.salvage.extents import Solid, SolidPart, solid_part
 
 NO_TXN = 0
 """Transaction of a record that was written outside transactions."""

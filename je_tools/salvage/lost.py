@@ -9,16 +9,16 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.environment import Environment
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.identity import identities, newest_of
 from je_tools.formats.rows import read_only
-from je_tools.names import FIXED_NAMES
+from je_tools.log.environment import Environment
+from je_tools.log.names import FIXED_NAMES
+from je_tools.log.scan import Scanner
 from je_tools.salvage.choice import Choice, Confidence, Mode
 from je_tools.salvage.content import Content
-from je_tools.salvage.named import FindNamed, Named, joined_named, no_named
-from je_tools.salvage.solid import NO_TYPE
-from je_tools.scan import Scanner
+from je_tools.salvage.dangling import FindNamed, Named, joined_named, no_named
+from je_tools.salvage.extents import NO_TYPE
 
 _FILE = 1 << 32
 _LARGEST = (1 << 64) - 1

@@ -11,21 +11,22 @@ from typing import cast
 import numpy as np
 from msgspec import Struct
 
-from je_tools.environment import Environment, check_numbers
+from je_tools.core.memory import give_back_memory
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.slots import split_two_part_keys
-from je_tools.images import check_image, map_files, unchanged
-from je_tools.memory import give_back_memory
-from je_tools.names import FIXED_NAMES
-from je_tools.records import Coming
+from je_tools.log.environment import Environment, check_numbers
+from je_tools.log.images import check_image, map_files, unchanged
+from je_tools.log.names import FIXED_NAMES
+from je_tools.log.records import Coming
+from je_tools.log.scan import FileState, Scanner
+from je_tools.output.encoders.record_files import stems_of, write_files
+from je_tools.output.encoders.record_lines import Marks, Named, Typed
+from je_tools.output.encoders.record_sources import RecordSink, Source, Written
 from je_tools.salvage.batches import Graded, Reading, graded
 from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
 from je_tools.salvage.content import DELETED, Content, read_content
 from je_tools.salvage.lost import INTERNAL, Lost, find_lost
-from je_tools.scan import FileState, Scanner
-from je_tools.sinks.record_lines import Marks, Named, Typed
-from je_tools.sinks.records import RecordSink, Source, Written, stems_of, write_files
 
 APART = ".unfinished"
 """Part of the names of files with records of unfinished transactions, before the suffix."""
@@ -174,7 +175,7 @@ class Salvage(Struct, frozen=True, dict=True):
 
     def _typed(self, db_id: int, name: str | None) -> Typed | None:
         """Return the decoder for the records of an internal database."""
-        from je_tools.sinks.typed_records import typed_of
+        from je_tools.output.encoders.typed_records import typed_of
 
         return typed_of(FIXED_NAMES.get(db_id, name), lambda records, row: self.image)
 

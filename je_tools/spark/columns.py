@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from je_tools.errors import UsageError
-from je_tools.sinks.batches import entry_schema
+from je_tools.output.encoders.entry_batches import entry_schema
 
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
 

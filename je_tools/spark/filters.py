@@ -13,11 +13,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.environment import LogFile
+from je_tools.core.escaping import clean_text
+from je_tools.core.masking import DataMode
 from je_tools.formats.je.types import type_name
-from je_tools.masking import DataMode
-from je_tools.plain import clean_text
-from je_tools.selection import KeyPattern, Selection
+from je_tools.log.environment import LogFile
+from je_tools.log.selection import KeyPattern, Selection
 
 NEVER_NULL = frozenset(
     {

@@ -12,10 +12,10 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
+from je_tools.core.masking import DataMode
 from je_tools.errors import UsageError
-from je_tools.masking import DataMode
-from je_tools.selection import Selection, parse_bytes, parse_key, parse_lsn, parse_types
-from je_tools.times import Window, parse_time
+from je_tools.log.selection import Selection, parse_bytes, parse_key, parse_lsn, parse_types
+from je_tools.log.time_filter import Window, parse_time
 
 T = TypeVar("T")
 

@@ -8,12 +8,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.dump import read_names_and_times
-from je_tools.environment import LogFile, open_environment
+from je_tools.core.masking import Masking
+from je_tools.dump.entries import read_names_and_times
 from je_tools.formats.je.header import lsn_of
-from je_tools.masking import Masking
-from je_tools.scan import Piece, Scanner
-from je_tools.selection import Selection, database_ids
+from je_tools.log.environment import LogFile, open_environment
+from je_tools.log.scan import Piece, Scanner
+from je_tools.log.selection import Selection, database_ids
 from je_tools.spark.columns import spark_schema
 from je_tools.spark.filters import Condition, Narrowed, Pushdown, has_signed_lsns
 from je_tools.spark.options import Options, as_option

@@ -8,12 +8,12 @@ from functools import partial
 import pyarrow as pa
 from msgspec import Struct
 
-from je_tools.dump import Dump
-from je_tools.entries import EntryTable, build_table
+from je_tools.dump.entries import Dump
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
-from je_tools.scan import Scanner
-from je_tools.sinks.batches import UNDECODABLE, entry_batch
+from je_tools.log.entry_table import EntryTable, build_table
+from je_tools.log.scan import Scanner
+from je_tools.output.encoders.entry_batches import UNDECODABLE, entry_batch
 from je_tools.spark.columns import spark_batch, spark_schema, wanted_fields
 from je_tools.spark.plan import Task
 

@@ -11,8 +11,8 @@ from pyspark.sql import datasource as ds
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
+from je_tools.core.masking import Masking
 from je_tools.errors import UsageError
-from je_tools.masking import Masking
 from je_tools.spark.filters import Condition
 from je_tools.spark.options import parse_options
 from je_tools.spark.plan import Planner, Task

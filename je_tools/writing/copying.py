@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from je_tools.environment import Environment, reopened
+from je_tools.core.properties import FILE_NAME
 from je_tools.errors import InputError, StoppedError
-from je_tools.properties import FILE_NAME
-from je_tools.sinks.output import PartPath, open_directory, open_part, settle
+from je_tools.log.environment import Environment, reopened
+from je_tools.output.files.outputs import PartPath, open_directory, open_part, settle
 
 _FICLONE = 0x40049409
 _PIECE = 16 << 20

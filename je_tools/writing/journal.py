@@ -33,9 +33,9 @@ from typing import Any, BinaryIO
 from crc32c import crc32c
 from msgspec import Struct
 
-from je_tools.environment import is_data_directory_name
+from je_tools.core.escaping import counted
 from je_tools.errors import RefusedError
-from je_tools.plain import counted
+from je_tools.log.environment import is_data_directory_name
 from je_tools.writing.disk import SECTOR, Disk
 from je_tools.writing.frames import (
     FOLDER,

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from je_tools.core.escaping import printable, quoted
 from je_tools.errors import InputError, RefusedError
-from je_tools.plain import printable, quoted
 from je_tools.writing.disk import Disk, can_be_like
 
 FILE_NAME = "je.lck"

@@ -22,11 +22,11 @@ from crc32c import crc32c
 from msgspec import Struct
 
 from je_tools import __version__
-from je_tools.environment import Environment, is_jdb_name
+from je_tools.core.escaping import quoted
+from je_tools.core.properties import DATA_DIRECTORIES, read_settings
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import FILE_HEADER_SIZE
-from je_tools.plain import quoted
-from je_tools.properties import DATA_DIRECTORIES, read_settings
+from je_tools.log.environment import Environment, is_jdb_name
 from je_tools.writing.disk import Disk
 from je_tools.writing.journal import (
     BLOB_MAX,

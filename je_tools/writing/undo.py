@@ -20,8 +20,8 @@ from pathlib import Path
 from crc32c import crc32c
 from msgspec.structs import replace
 
+from je_tools.core.escaping import counted
 from je_tools.errors import RefusedError
-from je_tools.plain import counted
 from je_tools.writing.disk import Disk
 from je_tools.writing.frames import FOLDER, Frame, JournalError
 from je_tools.writing.journal import (

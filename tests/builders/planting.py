@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from je_tools.environment import open_environment
 from je_tools.formats.je.entries import Entry, encode_entry
 from je_tools.formats.je.header import lsn_of
-from je_tools.scan import Scanner
-from je_tools.snapshot import Database, Snapshot, take_snapshot
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.recovery.snapshot import Database, Snapshot, take_snapshot
 
 Change = Callable[[dict[str, Any]], None]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.spans import Spans
-from je_tools.records import NO_TIME, NO_VLSN, Records
+from je_tools.log.records import NO_TIME, NO_VLSN, Records
 
 
 class Row(NamedTuple):

@@ -34,8 +34,8 @@ from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import states
 from tests.engine.java import find_java
 from tests.je_tools.audit.auditing import below
+from tests.je_tools.core.test_masking import leaks
 from tests.je_tools.dumped import Done, dump, je_tools, strict_json
-from tests.je_tools.test_masking import leaks
 from tests.spark.session import QUICK_JAVA
 
 TOOL = Path(sys.executable).parent / "je-tools"

@@ -13,7 +13,7 @@ import pytest
 
 from je_tools.formats.je.types import BY_NAME, Group
 from tests.corpus import FIXTURES
-from tests.je_tools.test_formats import HOSTILE, hostile_log
+from tests.je_tools.dump.test_formats import HOSTILE, hostile_log
 
 TOOLS = Path(sys.executable).parent
 PROGRAMS = ("je-tools", "db-dump", "db-recover")

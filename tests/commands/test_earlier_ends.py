@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.snapshot import Snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools, rows_of
 from tests.je_tools.snapshots import contents_of, snapshot_of

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.plain import clean_text, printable, safe_cell
+from je_tools.core.escaping import clean_text, printable, safe_cell
 from tests.builders.logs import write_log
+from tests.je_tools.dump.test_formats import HOSTILE, hostile_log
 from tests.je_tools.dumped import je_tools
-from tests.je_tools.test_formats import HOSTILE, hostile_log
 from tests.test_golden import damaged_log
 
 EVIL = "ev\x1b[31mil\n\u202e" + os.fsdecode(b"\xff")

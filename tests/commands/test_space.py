@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from je_tools.commands.main import group, run
-from je_tools.recount import Recount, recount
-from je_tools.snapshot import Snapshot
+from je_tools.recovery.snapshot import Snapshot
+from je_tools.space.recount import Recount, recount
 from tests.corpus import ROOT, environment
 
 
@@ -92,8 +92,8 @@ def test_a_file_that_is_cut_while_it_is_counted(
         path.write_bytes(path.read_bytes()[:-1])
         return counted
 
-    monkeypatch.setattr("je_tools.scan.ONE_THREAD_MAX", limit)
-    monkeypatch.setattr("je_tools.recount.recount", cut)
+    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", limit)
+    monkeypatch.setattr("je_tools.space.recount.recount", cut)
     assert run(group, ["space", str(home), "--recount"]) == 5
     assert f"{path.name}: became shorter while it was read" in capsys.readouterr().err
 
@@ -102,7 +102,7 @@ def test_a_recount_beside_the_scan_is_the_same(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = rows_of(capsys, str(home), "--recount")[:-1]
-    monkeypatch.setattr("je_tools.scan.ONE_THREAD_MAX", 0)
+    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 0)
     for threads in ("1", "3"):
         assert rows_of(capsys, str(home), "--recount", "--threads", threads)[:-1] == plain
 
@@ -123,7 +123,7 @@ def test_lost_counts_are_told(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where the name of that database lay in a file that is missing."""
-    for module in ("space", "utilization"):
+    for module in ("space.usage", "recovery.utilization"):
         monkeypatch.setattr(f"je_tools.{module}.UTILIZATION_DB", "_jeOther")
     assert run(group, ["space", str(home)]) == 0
     told = capsys.readouterr()

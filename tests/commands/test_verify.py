@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from je_tools import __version__, manifest
+from je_tools import __version__
+from je_tools.btree.check import findings
+from je_tools.btree.check.run import check_trees
 from je_tools.commands import verify
 from je_tools.formats.source import Source
-from je_tools.treecheck import findings
-from je_tools.treecheck.check import check_trees
+from je_tools.log import manifest
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.damage.small import small_log
@@ -144,7 +145,7 @@ def _unread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def scan(*_: object, **__: object) -> None:
         raise AssertionError("read")
 
-    monkeypatch.setattr("je_tools.scan.Scanner.scan", scan)
+    monkeypatch.setattr("je_tools.log.scan.Scanner.scan", scan)
     return
 
 
@@ -206,7 +207,7 @@ def test_large_logs_are_opened_beside_the_scan(
     rootless = write_log(tmp_path / "rootless", small_log(17, 1))
     told = {each: je_tools("verify", "--tree", each) for each in (SOUND, home, rootless)}
     assert {done.code for done in told.values()} == {0, 3}
-    monkeypatch.setattr("je_tools.scan.ONE_THREAD_MAX", 0)
+    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 0)
     for each, done in told.items():
         assert je_tools("verify", "--tree", each, "--threads", 3) == done
         assert je_tools("verify", "--tree", each, "--threads", 1) == done

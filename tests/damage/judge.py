@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from je_tools import scan
-from je_tools.environment import open_environment
 from je_tools.errors import InputError, JeToolsError
 from je_tools.findings import CODES
 from je_tools.formats.je import reader
@@ -26,12 +24,14 @@ from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.tally import tally_rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 from je_tools.formats.je.walk import COLUMN_NAMES
-from je_tools.recovery_plan import plan_recovery
-from je_tools.scan import Scanner
-from je_tools.sinks.recovery_tables import recovery_lists, recovery_rows
-from je_tools.snapshot import take_snapshot
-from je_tools.snapshot_findings import snapshot_findings
-from je_tools.verify import Totals, verify
+from je_tools.log import scan
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.output.views.recovery_tables import recovery_lists, recovery_rows
+from je_tools.recovery.findings import snapshot_findings
+from je_tools.recovery.plan import plan_recovery
+from je_tools.recovery.snapshot import take_snapshot
+from je_tools.verify.judge import Totals, verify
 from tests.damage.reading import read_log
 from tests.damage.running import Outcome, je_tools
 from tests.je_tools.snapshots import NOW_MS, records_of

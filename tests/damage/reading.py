@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from je_tools.environment import open_environment
 from je_tools.formats.je.places import ChainBreak, Gap
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.walk import Checksum
-from je_tools.scan import Part, Scanner
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Part, Scanner
 
 Spans = tuple[list[tuple[int, int]], list[tuple[int, int]]]
 

@@ -40,7 +40,7 @@ ELSEWHERE = {
 }
 """Codes with a test of their own: below, of damage that is only counted in test_listed, of what an
 audit could not read in tests/je_tools/audit/test_judging.py, of snapshots in test_trees and in
-tests/je_tools/recovery, of B-trees in tests/je_tools/treecheck, of files that cannot be opened in
+tests/je_tools/recovery, of B-trees in tests/je_tools/btree/check, of files that cannot be opened in
 tests/damage/test_unreadable_files.py."""
 
 HOLD_LOCK = """

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from je_tools.environment import open_environment
 from je_tools.findings import Finding
 from je_tools.formats.je.reader import Rows
-from je_tools.scan import Scanner
-from je_tools.verify import Judge, Totals
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.verify.judge import Judge, Totals
 from tests.builders.logs import INVISIBLE, REPLICATED, LogFile, Placed, write_log
 from tests.damage.expected import Damaged, Said, said
 from tests.damage.reading import Seen, Spans, spans_of, take

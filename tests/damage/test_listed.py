@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from je_tools import damage, verify
-from je_tools.environment import open_environment
 from je_tools.findings import CODES
-from je_tools.scan import Scanner
-from je_tools.verify import Totals
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.verify.judge import Totals, damage
+from je_tools.verify.judge import run as verify
 from tests.builders.logs import ERASED, RESTORE_REQUIRED, TRACE, LogFile, entry, write_log
 from tests.damage.running import je_tools
 

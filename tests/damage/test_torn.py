@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from je_tools.environment import open_environment
+from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import InputError, StoppedError, UsageError
 from je_tools.formats.image import Image, Part
-from je_tools.images import map_files
-from je_tools.masking import DataMode, Masking
+from je_tools.log.environment import open_environment
+from je_tools.log.images import map_files
+from je_tools.log.scan import Scanner
+from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.recovery.end import _read_file, find_end
-from je_tools.recovery_plan import plan_recovery
+from je_tools.recovery.plan import plan_recovery
+from je_tools.recovery.snapshot import held_snapshot
 from je_tools.salvage.run import Mode, salvage, write
-from je_tools.scan import Scanner
-from je_tools.sinks.records import RecordFormat, open_record_sink
-from je_tools.snapshot import held_snapshot
 from je_tools.writing.lock import EnvironmentLock
 from tests.builders.trees import TreeLog, simple, slot
 from tests.corpus import ROOT
@@ -298,7 +298,7 @@ def test_every_map_is_looked_after() -> None:
     ]
     texts = {str(path.relative_to(ROOT)): path.read_text() for path in sources}
     makers = {name for name, text in texts.items() if re.search(r"\bImage\(", text)}
-    assert makers == {"je_tools/images.py"}
+    assert makers == {"je_tools/log/images.py"}
     takers = [text for text in texts.values() if "take_snapshot(" in text]
     assert takers
     assert all("unchanged(" in text for text in takers)

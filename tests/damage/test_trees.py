@@ -11,9 +11,9 @@ import pytest
 
 from je_tools.errors import InputError
 from je_tools.formats.je import nodes as je_nodes
-from je_tools.recovery_plan import plan_recovery
-from je_tools.snapshot import Snapshot
-from je_tools.snapshot_findings import snapshot_findings
+from je_tools.recovery.findings import snapshot_findings
+from je_tools.recovery.plan import plan_recovery
+from je_tools.recovery.snapshot import Snapshot
 from tests.builders.logs import LogFile
 from tests.builders.trees import NULL, VERSION, TreeLog, descriptor, lsn_of, simple, slot
 from tests.je_tools.corpus_snapshots import database_named

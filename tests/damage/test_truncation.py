@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from je_tools.environment import open_environment
-from je_tools.scan import Scanner
-from je_tools.verify import Totals, verify
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.verify.judge import Totals, verify
 from tests.builders.logs import LogFile, write_log
 from tests.damage.expected import Said, said
 from tests.damage.reading import read_log

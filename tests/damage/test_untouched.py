@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from je_tools import following, scan
+from je_tools.dump import tail as following
+from je_tools.log import scan
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.damage.planted_findings import damaged_entry

@@ -28,11 +28,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from je_tools.environment import open_environment
 from je_tools.formats.je.entries import decode_entry
 from je_tools.formats.je.internal_names import REP_GROUP_DB
-from je_tools.scan import Scanner
-from je_tools.snapshot import take_snapshot
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.recovery.snapshot import take_snapshot
 from tests.engine.comparison import compare, side_of
 from tests.engine.jars import engine_jar
 from tests.engine.java import find_java

@@ -30,7 +30,7 @@ from typing import TypeVar
 
 from je_tools.checkpoint.apply import Orders, apply_checkpoint
 from je_tools.errors import InputError, RefusedError
-from je_tools.scan import Scanner
+from je_tools.log.scan import Scanner
 from tests.engine.acceptance import SOURCES, WriteRefusedError
 from tests.engine.acceptance import Judge as Acceptance
 from tests.engine.acceptances import Write, write_and_judge

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from je_tools.checkpoint.apply import Orders, Outcome, apply_checkpoint
 from je_tools.errors import JeToolsError, RefusedError
-from je_tools.scan import Scanner
+from je_tools.log.scan import Scanner
 from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
 from tests.engine.acceptance import Judge, fingerprint
 from tests.engine.acceptances import read_by

@@ -14,15 +14,15 @@ import numpy as np
 
 from je_tools.btree.faults import FORETOLD
 from je_tools.btree.tree import FaultKind
-from je_tools.checkpoint.mending import FAR_MS
-from je_tools.environment import open_environment
+from je_tools.checkpoint.slot_repair import FAR_MS
 from je_tools.errors import InputError
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
 from je_tools.recovery.end import MENDED_REFUSALS
-from je_tools.scan import Scanner
-from je_tools.snapshot import Snapshot, take_snapshot
-from je_tools.snapshot_findings import snapshot_findings
+from je_tools.recovery.findings import snapshot_findings
+from je_tools.recovery.snapshot import Snapshot, take_snapshot
 from tests.engine.campaign import Foretold, Warned, main
 from tests.truth.contents import Contents, Refusal
 

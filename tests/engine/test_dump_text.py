@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.masking import DataMode, Masking
-from je_tools.sinks.record_lines import Named
-from je_tools.sinks.records import RecordFormat, Source, open_record_sink, stems_of, write_files
+from je_tools.core.masking import DataMode, Masking
+from je_tools.output.encoders.record_files import stems_of, write_files
+from je_tools.output.encoders.record_lines import Named
+from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
+from je_tools.output.encoders.record_sources import Source
 from tests.builders.records import Row, records_of
 from tests.engine.tools import Tools
 from tests.je_tools.dumped import je_tools, rows_of

@@ -16,7 +16,7 @@ import pytest
 
 from je_tools.checkpoint.apply import Orders, apply_checkpoint
 from je_tools.errors import RefusedError
-from je_tools.scan import Scanner
+from je_tools.log.scan import Scanner
 from je_tools.writing.disk import Disk
 from tests.builders.power_cuts import Recorder
 from tests.builders.signals import Signalled, signalled

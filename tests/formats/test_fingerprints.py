@@ -27,7 +27,7 @@ from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import BY_NAME, ENTRY_TYPES, Family
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.spans import Spans
-from je_tools.snapshot import Snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.builders.logs import write_log
 from tests.builders.trees import FIRST_ID, TreeLog, simple
 from tests.corpus import Environment, log_files

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from je_tools.entries import NO_TIME, build_table
-from je_tools.environment import open_environment
 from je_tools.formats.je.columns import MAX_ROWS
 from je_tools.formats.je.reader import Rows
-from je_tools.records import Records
-from je_tools.scan import Scanner
-from je_tools.snapshot import Database, Snapshot, take_snapshot
+from je_tools.log.entry_table import NO_TIME, build_table
+from je_tools.log.environment import open_environment
+from je_tools.log.records import Records
+from je_tools.log.scan import Scanner
+from je_tools.recovery.snapshot import Database, Snapshot, take_snapshot
 
 _TIMES = frozenset({"time_ms", "modified_ms", "created_ms"})
 

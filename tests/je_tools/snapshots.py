@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from je_tools.environment import open_environment
 from je_tools.formats.spans import Spans
-from je_tools.scan import Scanner
-from je_tools.snapshot import Database, Snapshot, take_snapshot
-from je_tools.snapshot_findings import snapshot_findings
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.recovery.findings import snapshot_findings
+from je_tools.recovery.snapshot import Database, Snapshot, take_snapshot
 from tests.truth.contents import Contents
 
 NOW_MS = 1_700_000_000_000

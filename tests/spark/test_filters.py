@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import datasource as ds
 from pyspark.sql.datasource import Filter
 
-from je_tools import entries
 from je_tools.formats.je.reader import RangeReader
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
+from je_tools.log import entry_table as entries
 from je_tools.spark import plan
 from tests.builders.logs import LogFile, write_log
 from tests.corpus import FIXTURES

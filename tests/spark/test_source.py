@@ -67,9 +67,9 @@ def test_a_file_of_joined_row_groups(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Row by row, and where its reader skips row groups and pages by what their metadata say."""
-    monkeypatch.setattr("je_tools.workers.PROCESSES_FROM", 1)
-    monkeypatch.setattr("je_tools.scan.ONE_THREAD_MAX", 1)
-    monkeypatch.setattr("je_tools.sinks.entries.JOINED_FILE_SIZE", 1)
+    monkeypatch.setattr("je_tools.core.worker_processes.PROCESSES_FROM", 1)
+    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 1)
+    monkeypatch.setattr("je_tools.output.encoders.entry_sinks.JOINED_FILE_SIZE", 1)
     monkeypatch.setattr(reader, "RANGE_SIZE", 20_000)
     out = tmp_path / "out.parquet"
     expected = dumped(FIXTURES / NAMES[1], out, "--threads", "2")

@@ -14,7 +14,7 @@ from je_tools.audit.frames import spark_schema, transactions
 from je_tools.audit.judging import fact_row
 from je_tools.audit.staging import FACTS, SEGMENTS, ordered
 from je_tools.formats.je.types import ABORT_NO, COMMIT_NO
-from je_tools.transactions import (
+from je_tools.log.transactions import (
     Outcome,
     Piece,
     Rollback,

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from je_tools.audit.next_steps import next_command
 from je_tools.commands.main import group
+from je_tools.core.escaping import quoted
 from je_tools.findings import CODES
-from je_tools.plain import quoted
 from tests.builders.fleets import HOSTILE
 
 

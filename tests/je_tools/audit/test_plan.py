@@ -10,7 +10,7 @@ import pytest
 from je_tools.audit import plan
 from je_tools.audit.discover import Fleet
 from je_tools.audit.plan import Piece, Task, plan_tasks
-from je_tools.environment import Environment, FileHeader, LogFile
+from je_tools.log.environment import Environment, FileHeader, LogFile
 
 MB = 1 << 20
 

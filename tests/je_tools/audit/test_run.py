@@ -21,7 +21,7 @@ import pytest
 from je_tools.audit import plan
 from je_tools.audit.run import Job, Ran, run_audit
 from je_tools.audit.tables import TABLES
-from je_tools.plain import clean_text
+from je_tools.core.escaping import clean_text
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES, environments_in
 from tests.damage.planted_findings import PLANTED, Told, log

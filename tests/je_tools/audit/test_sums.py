@@ -8,7 +8,7 @@ import pytest
 from je_tools.audit.staging import FACTS
 from je_tools.audit.sums import sum_up
 from je_tools.audit.tables import TXN_STATS
-from je_tools.transactions import Outcome
+from je_tools.log.transactions import Outcome
 
 COUNTED = ("committed_count", "aborted_count", "unfinished_count")
 EXPECTED = {

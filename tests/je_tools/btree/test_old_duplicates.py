@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.btree.tree import FaultKind
-from je_tools.snapshot import Snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.builders.trees import DUPLICATES, OldDuplicates, slot
 from tests.je_tools.corpus_snapshots import database_named
 from tests.je_tools.dumped import je_tools

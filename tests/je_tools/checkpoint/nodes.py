@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from je_tools.checkpoint.run import Checkpoint, Settings, check_writable, write_checkpoint
-from je_tools.checkpoint.survey import look_at_log
+from je_tools.checkpoint.utilization_tracker import look_at_log
 from je_tools.checkpoint.vlsn_index import VlsnIndex
 from je_tools.checkpoint.vlsn_records import index_to_be
-from je_tools.environment import open_environment
 from je_tools.formats.je.internal_names import VLSN_MAP_DB
-from je_tools.scan import Scanner
-from je_tools.snapshot import Snapshot, take_snapshot
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.recovery.snapshot import Snapshot, take_snapshot
 from tests.corpus import Environment, environments, marked_beyond_fixtures
 from tests.truth.headers import Header
 from tests.truth.log_end import read_log

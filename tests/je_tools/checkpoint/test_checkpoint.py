@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.checkpoint.apply import Orders, apply_checkpoint, apply_to_copy
-from je_tools.checkpoint.cutting import group_refusal
-from je_tools.checkpoint.own_records import with_own_databases
+from je_tools.checkpoint.internal_records import with_own_databases
 from je_tools.checkpoint.run import is_needed
-from je_tools.environment import open_environment
+from je_tools.checkpoint.truncation import group_refusal
 from je_tools.errors import InputError, RefusedError
 from je_tools.findings import Severity
 from je_tools.formats.je.header import REPLICATED, VLSN_PRESENT
-from je_tools.scan import Scanner
-from je_tools.snapshot import Snapshot, take_snapshot
-from je_tools.snapshot_findings import snapshot_findings
-from je_tools.treecheck.findings import open_trees, tree_findings
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.recovery.findings import snapshot_findings
+from je_tools.recovery.snapshot import Snapshot, take_snapshot
 from je_tools.writing.disk import Disk
 from je_tools.writing.undo import list_undos
 from tests.builders.power_cuts import KilledError, Recorder
@@ -114,7 +114,7 @@ def test_twice_and_back(tmp_path: Path) -> None:
 
 
 def test_threads_write_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("je_tools.scan.ONE_THREAD_MAX", 0)
+    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 0)
     sizes = []
     for threads in (1, 4):
         home = copied(CRASHED, tmp_path / str(threads))

@@ -15,7 +15,7 @@ from je_tools.checkpoint.run import is_needed
 from je_tools.errors import RefusedError
 from je_tools.formats.je.entries import decode_entry
 from je_tools.formats.je.keys import slot_parts
-from je_tools.scan import Scanner
+from je_tools.log.scan import Scanner
 from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.corpus import FIXTURES
 from tests.formats.logs import log_rows

@@ -16,13 +16,13 @@ import pytest
 from je_tools.btree.tree import Tree
 from je_tools.checkpoint.apply import Orders, apply_to_copy
 from je_tools.checkpoint.run import Checkpoint
-from je_tools.environment import open_environment
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.recount import Live, of_live
-from je_tools.scan import Scanner
-from je_tools.snapshot import Snapshot, take_snapshot
-from je_tools.utilization import FileSummary, stored_summaries
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.recovery.snapshot import Snapshot, take_snapshot
+from je_tools.recovery.utilization import FileSummary, stored_summaries
+from je_tools.space.recount import Live, of_live
 from tests.builders.logs import CREATED_MS, LogFile
 from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.corpus import FIXTURES, Environment

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.checkpoint.apply import Orders, apply_checkpoint
 from je_tools.formats.je.entries import decode_entry
-from je_tools.scan import Scanner
-from je_tools.treecheck.findings import open_trees, tree_findings
+from je_tools.log.scan import Scanner
 from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.formats.logs import log_rows
 from tests.je_tools.checkpoint.test_checkpoint import content_of, snapshot_of

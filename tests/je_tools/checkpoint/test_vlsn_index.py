@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from je_tools.checkpoint.survey import Stream
+from je_tools.checkpoint.utilization_tracker import Stream
 from je_tools.checkpoint.vlsn_index import (
     EMPTY_RANGE,
     BucketRules,

@@ -17,7 +17,7 @@ from je_tools.checkpoint.vlsn_index import VlsnIndex
 from je_tools.checkpoint.vlsn_records import is_behind, read_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.internal import ReservedFile, VlsnBucket
-from je_tools.snapshot import Snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.corpus import Environment
 from tests.je_tools.checkpoint.nodes import (
     COMMIT,

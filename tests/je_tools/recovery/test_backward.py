@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from je_tools.recovery.end import Refusal
+from je_tools.recovery.findings import snapshot_findings
 from je_tools.recovery.interval import SKIPPED
-from je_tools.recovery_plan import plan_recovery
-from je_tools.snapshot import Snapshot
-from je_tools.snapshot_findings import snapshot_findings
+from je_tools.recovery.plan import plan_recovery
+from je_tools.recovery.snapshot import Snapshot
 from tests.builders.logs import TRACE, entry
 from tests.builders.trees import TreeLog, slot
 from tests.je_tools.dumped import je_tools

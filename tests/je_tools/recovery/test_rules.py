@@ -9,8 +9,8 @@ import pytest
 
 from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
 from je_tools.recovery.end import Refusal
-from je_tools.recovery_plan import plan_recovery
-from je_tools.snapshot import Snapshot
+from je_tools.recovery.plan import plan_recovery
+from je_tools.recovery.snapshot import Snapshot
 from tests.builders.logs import CREATED_MS, LogFile
 from tests.builders.trees import DUPLICATES, TreeLog, lsn_of, simple, slot
 from tests.je_tools.corpus_snapshots import database_named

@@ -1,0 +1,385 @@
+"""Problems of B-tree nodes: contradictions within a node, and between a node and its parent.
+
+Source: je-log.md "Nodes"; BtreeVerifier, JE 25.3.17.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.btree.check.problems import Problem, Problems
+from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.expirations import DAYS_MAX
+from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
+from je_tools.formats.je.node_checks import descents, holders
+from je_tools.formats.je.nodes import (
+    DELTA_NO,
+    DIRTY,
+    IN_HOURS,
+    KNOWN_DELETED,
+    LEVEL_MASK,
+    PENDING_DELETED,
+    TOMBSTONE,
+    Nodes,
+    within,
+)
+
+MAIN_LEVELS, ID_DB_LEVELS = 0x10000, 0x20000
+"""Bits added to levels: the second in the tree of database descriptors, the first in all others."""
+
+_ONLY_IN_BINS = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED | SLOT_NO_DATA | TOMBSTONE
+
+_CODES = {
+    FaultKind.WRONG_LEVEL: "tree-level",
+    FaultKind.NO_FULL_VERSION: "tree-delta",
+    FaultKind.NOT_A_RECORD: "tree-record",
+}
+_FOUND = {
+    FaultKind.MISSING: "nothing: no such file, or it ends before that",
+    FaultKind.DAMAGED: "an entry with a wrong checksum",
+    FaultKind.NOT_A_NODE: "an entry that is no node, or an erased one",
+    FaultKind.WRONG_DATABASE: "a node of another database",
+    FaultKind.WRONG_LEVEL: "a node of another level",
+    FaultKind.NO_FULL_VERSION: "no such full version, or that of another node",
+    FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
+    FaultKind.OTHER_KEY: "a node with the duplicates of another key",
+    FaultKind.SHARED: "a node that another slot of the tree names too",
+}
+
+
+class Rules(Struct, frozen=True):
+    """Rules for the nodes of the trees of a log.
+
+    Attributes:
+        was_crashed: True if the log was not closed; a crash can leave slots outside a node's range.
+        has_identifiers: True if the identifier key of a BIN is always the key of one of its slots.
+    """
+
+    was_crashed: bool
+    has_identifiers: bool
+
+
+class Part(Struct, frozen=True):
+    """Some nodes of one level.
+
+    Attributes:
+        tree: tree of the nodes.
+        leaves: the nodes as read, BINs or upper nodes.
+        slot: int64; number of the slot that names each node in its parent, -1 for a root.
+        descents: bool; slots whose key is not greater than that of the slot before.
+        outside: bool; slots whose key is outside the range of their node.
+    """
+
+    tree: Tree
+    leaves: Leaves
+    slot: Ints
+    descents: Mask
+    outside: Mask
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes, deltas merged."""
+        return self.leaves.nodes
+
+    @property
+    def children(self) -> Children:
+        """The nodes as described by their parents' slots."""
+        return self.leaves.children
+
+    @property
+    def is_upper(self) -> bool:
+        """True if the nodes are not BINs."""
+        return self.children.level > 1
+
+    def slot_no(self, row: int) -> tuple[int, int]:
+        """Return the node of a slot, and the number of the slot in it."""
+        node = int(np.searchsorted(self.nodes.first, row, side="right")) - 1
+        return node, row - int(self.nodes.first[node])
+
+    def of_node(self, code: str, row: int, expected: str, found: str, *, loses: bool) -> Problem:
+        """Return a problem of a node, placed by its parent's slot."""
+        return Problem(
+            code,
+            self.tree.db_id,
+            int(self.nodes.lsn[row]),
+            int(self.children.parent_lsn[row]),
+            int(self.slot[row]),
+            expected,
+            found,
+            self.children.low[row],
+            self.children.high[row],
+            loses,
+        )
+
+    def of_slot(self, code: str, row: int, expected: str, found: str, *, loses: bool) -> Problem:
+        """Return a problem of a slot, placed by its node."""
+        node, slot = self.slot_no(row)
+        key = self.nodes.slots.key[row]
+        lsn = int(self.nodes.lsn[node])
+        return Problem(
+            code, self.tree.db_id, lsn, lsn, slot, expected, found, key, key, loses=loses
+        )
+
+
+def part_of(tree: Tree, leaves: Leaves, slot: Ints) -> Part:
+    """Build a part: find the slots whose keys are out of order or out of range."""
+    nodes, children = leaves.nodes, leaves.children
+    slots = nodes.slots
+    none = np.zeros(len(slots), np.bool_)
+    if not tree.ordered:
+        return Part(tree, leaves, slot, none, none)
+    down = descents(slots.key, nodes.first, two_part=tree.by_parts)
+    if children.level <= 1 and not down.any() and _ends_within(tree, leaves):
+        return Part(tree, leaves, slot, down, none)
+    outside = ~within(slots.key, nodes.first, children.low, children.high, two_part=tree.by_parts)
+    if children.level > 1:
+        # The first slot of an upper node stands for all keys below the second.
+        outside[nodes.first[:-1][np.diff(nodes.first) > 0]] = False
+    return Part(tree, leaves, slot, down, outside)
+
+
+def _ends_within(tree: Tree, leaves: Leaves) -> bool:
+    """Return True if the first and last keys of all nodes are in range.
+
+    If keys ascend, those between are in range too.
+    """
+    nodes, children = leaves.nodes, leaves.children
+    filled = np.flatnonzero(np.diff(nodes.first))
+    ends = np.stack((nodes.first[filled], nodes.first[filled + 1] - 1), axis=1).ravel()
+    inside = within(
+        nodes.slots.key.take(ends),
+        np.arange(0, len(ends) + 1, 2),
+        children.low.take(filled),
+        children.high.take(filled),
+        two_part=tree.by_parts,
+    )
+    return bool(inside.all())
+
+
+def node_problems(part: Part, rules: Rules) -> tuple[Part, Problems]:
+    """Return the part without nodes that belong elsewhere, and the problems of its nodes."""
+    problems = Problems()
+    for fault in part.leaves.faults:
+        if fault.kind in _FOUND:
+            problems.listed.append(_of_fault(part, fault))
+    if not rules.was_crashed:
+        part = _without_foreign(part, problems)
+    # A delta without its full version is already reported.
+    half = {each.lsn for each in part.leaves.faults if each.kind is FaultKind.NO_FULL_VERSION}
+    whole = part.nodes.good & ~np.isin(part.nodes.lsn, list(half))
+    _order(part, rules, problems)
+    _identifiers(part, rules, whole, problems)
+    _levels(part, problems)
+    _states(part, problems)
+    _expiration_units(part, problems)
+    return part, problems
+
+
+def _without_foreign(part: Part, problems: Problems) -> Part:
+    """Report and leave out nodes whose identifier and keys are all outside the parent's range."""
+    nodes = part.nodes
+    filled = np.diff(nodes.first) > 0
+    inside = np.zeros(len(nodes), np.bool_)
+    inside[nodes.slot_node[~part.outside]] = True
+    foreign = filled & ~inside & part.tree.wrong_identifiers(part.leaves)
+    if part.is_upper:
+        foreign = part.tree.wrong_identifiers(part.leaves) & (np.diff(nodes.first) > 1)
+        outside = np.zeros(len(nodes), np.int64)
+        np.add.at(outside, nodes.slot_node, part.outside.astype(np.int64))
+        foreign &= outside == np.diff(nodes.first) - 1
+    if not foreign.any():
+        return part
+    problems.add(
+        "tree-node",
+        np.flatnonzero(foreign),
+        lambda row: part.of_node(
+            "tree-node", row, "a node for these keys", "one for other keys", loses=True
+        ),
+    )
+    leaves = replace(part.leaves, nodes=nodes.without(foreign))
+    return part_of(part.tree, leaves, part.slot)
+
+
+def of_duplicates(fault: Fault) -> Problem:
+    """Convert a fault in the tree of a key's duplicates into a problem."""
+    return Problem(
+        _CODES.get(fault.kind, "tree-node"),
+        fault.db_id,
+        fault.lsn,
+        fault.parent_lsn,
+        -1,
+        "a node with the duplicates of the key",
+        _FOUND[fault.kind],
+        fault.low,
+        fault.high,
+    )
+
+
+def _of_fault(part: Part, fault: Fault) -> Problem:
+    rows = np.flatnonzero(
+        (part.nodes.lsn == fault.lsn) & (part.children.parent_lsn == fault.parent_lsn)
+    )
+    slot = int(part.slot[rows[0]]) if len(rows) else -1
+    expected = f"a node of level {part.children.level}"
+    if fault.kind is FaultKind.NO_FULL_VERSION:
+        full_lsn = int(part.nodes.last_full_lsn[rows[0]])
+        expected = f"the full version of a delta at {lsn_text(full_lsn)}"
+    return Problem(
+        _CODES.get(fault.kind, "tree-node"),
+        fault.db_id,
+        fault.lsn,
+        fault.parent_lsn,
+        slot,
+        expected,
+        _FOUND[fault.kind],
+        fault.low,
+        fault.high,
+    )
+
+
+def _order(part: Part, rules: Rules, problems: Problems) -> None:
+    problems.add(
+        "tree-order",
+        np.flatnonzero(part.descents),
+        lambda row: part.of_slot(
+            "tree-order", row, "a key above that of the slot before", "one that is not", loses=True
+        ),
+    )
+    code = "tree-stray" if rules.was_crashed else "tree-bounds"
+    rows = np.flatnonzero(part.outside & ~_near_descents(part))
+    expected = "a key in the range that the parents' slots give to the node"
+    problems.add(
+        code,
+        rows,
+        lambda row: part.of_slot(code, row, expected, "one outside", loses=not rules.was_crashed),
+    )
+
+
+def _near_descents(part: Part) -> Mask:
+    """Return a mask of both slots of each pair that is reported as out of order."""
+    near = part.descents.copy()
+    near[:-1] |= part.descents[1:]
+    return near
+
+
+def suspect_keys(part: Part) -> Mask:
+    """Return a mask of the slots whose keys are already reported."""
+    return part.outside | _near_descents(part)
+
+
+def _identifiers(part: Part, rules: Rules, whole: Mask, problems: Problems) -> None:
+    nodes = part.nodes
+    keys = nodes.identifier_key
+    suspect = np.zeros(len(nodes), np.bool_)
+    suspect[nodes.slot_node[suspect_keys(part)]] = True
+    asked = whole & ~suspect & (keys.sizes >= 0)
+    wrong = part.tree.wrong_identifiers(part.leaves)
+    if rules.has_identifiers and not part.is_upper:
+        filled = np.diff(nodes.first) > 0
+        wrong |= filled & ~holders(nodes.slots.key, nodes.first, keys)
+    expected = "an identifier key that leads to the node"
+    problems.add(
+        "tree-identifier",
+        np.flatnonzero(wrong & asked),
+        lambda row: part.of_node(
+            "tree-identifier", row, expected, "one of another place", loses=False
+        ),
+    )
+
+
+def _levels(part: Part, problems: Problems) -> None:
+    nodes = part.nodes
+    kind = ID_DB_LEVELS if part.tree.db_id == 0 else MAIN_LEVELS
+    wrong = nodes.good & (nodes.level & ~LEVEL_MASK != kind)
+    problems.add(
+        "tree-level",
+        np.flatnonzero(wrong),
+        lambda row: part.of_node(
+            "tree-level",
+            row,
+            f"level {kind | part.children.level:#x}",
+            f"{int(nodes.level[row]):#x}",
+            loses=False,
+        ),
+    )
+    is_root = part.children.parent_lsn == NULL_LSN
+    wrong = part.tree.wrong_root_marks(part.leaves)
+    problems.add(
+        "tree-level",
+        np.flatnonzero(wrong),
+        lambda row: part.of_node(
+            "tree-level",
+            row,
+            "a root" if is_root[row] else "a node that is no root",
+            "a node that says that it is one" if not is_root[row] else "one that says it is none",
+            loses=False,
+        ),
+    )
+
+
+def _states(part: Part, problems: Problems) -> None:
+    slots = part.nodes.slots
+    if part.is_upper:
+        rules = [
+            (slots.lsn == NULL_LSN, "the LSN of a child", "none"),
+            (slots.state & _ONLY_IN_BINS != 0, "a state of an upper node", "one of a BIN"),
+        ]
+    else:
+        embedded, no_data = slots.state & SLOT_EMBEDDED != 0, slots.state & SLOT_NO_DATA != 0
+        rules = [
+            (
+                (slots.lsn == NULL_LSN) & (slots.state & KNOWN_DELETED == 0),
+                "an LSN, or a slot that is known to be deleted",
+                "neither",
+            ),
+            (no_data & ~embedded, "data that is embedded, or a slot without", "empty data"),
+            (embedded & (slots.data_size < 0), "a key and data in one", "bytes that are not"),
+        ]
+        if part.tree.two_part or part.tree.old_duplicates:
+            rules.append((embedded, "a slot of a database with duplicates", "embedded data"))
+    for wrong, expected, found in rules:
+        problems.add(
+            "tree-state",
+            np.flatnonzero(wrong),
+            partial(part.of_slot, "tree-state", expected=expected, found=found, loses=True),
+        )
+    _clean_slots_of_deltas(part, problems)
+
+
+def _clean_slots_of_deltas(part: Part, problems: Problems) -> None:
+    """Report deltas with slots that are not marked as changed."""
+    logged = part.leaves.logged[0]
+    owner = logged.slot_node
+    wrong = (logged.type == DELTA_NO)[owner] & (logged.slots.state & DIRTY == 0)
+    for node in np.unique(owner[wrong]).tolist():
+        problems.listed.append(
+            part.of_node("tree-state", node, "slots of a delta", "slots unchanged", loses=False)
+        )
+
+
+def _expiration_units(part: Part, problems: Problems) -> None:
+    """Report nodes whose expirations are hours by value but days by flag, or the reverse."""
+    for nodes in part.leaves.logged:
+        asked = nodes.good & (nodes.expiration_base > 0)
+        wrong = asked & ((nodes.expiration_base > DAYS_MAX) != (nodes.booleans & IN_HOURS != 0))
+        for row in np.flatnonzero(wrong).tolist():
+            hours = bool(nodes.expiration_base[row] > DAYS_MAX)
+            lsn = int(nodes.lsn[row])
+            problems.listed.append(
+                Problem(
+                    "tree-expiration",
+                    part.tree.db_id,
+                    lsn,
+                    lsn,
+                    -1,
+                    f"expirations in {'hours' if hours else 'days'}",
+                    f"a flag for {'days' if hours else 'hours'}",
+                    loses=False,
+                )
+            )

@@ -1,0 +1,279 @@
+"""Problems of the records that the slots of BINs name.
+
+Source: je-log.md "Nodes"; BtreeVerifier.verifyLSN, verifyDataRecord, JE 25.3.17.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from je_tools.btree.check.cleaner_metadata import CleanerNotes
+from je_tools.btree.check.node_problems import Part, of_duplicates, suspect_keys
+from je_tools.btree.check.problems import Problem, Problems
+from je_tools.btree.old_duplicates import expanded
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
+from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
+from je_tools.formats.je.fingerprints import HOURS_MAX, SlotChecks
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.keysort import equal_keys
+from je_tools.formats.je.layout import SLOT_EMBEDDED
+from je_tools.formats.je.nodes import Slots
+from je_tools.formats.je.types import Family, type_name
+from je_tools.formats.spans import Spans
+from je_tools.recovery.overlay import Overlay, match
+
+EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
+"""Latest expiration accepted, in 2084: later ones were multiplied by a bug of an engine."""
+
+_LN_FIELDS = frozenset({"db_id", "key", "data", "expiration"})
+
+
+class Record(IntEnum):
+    """Kinds of entries found at the LSN of a slot."""
+
+    GOOD = 0
+    ABSENT = 1
+    DAMAGED = 2
+    ERASED = 3
+    OTHER_TYPE = 4
+    OTHER_DATABASE = 5
+    OTHER_KEY = 6
+    DELETION = 7
+
+
+_TEXTS = {
+    Record.ABSENT: "nothing: no such file, or it ends before that",
+    Record.DAMAGED: "an entry with a wrong checksum",
+    Record.ERASED: "an erased entry",
+    Record.OTHER_DATABASE: "a record of another database",
+    Record.OTHER_KEY: "a record of another key",
+    Record.DELETION: "a deletion",
+}
+_GONE = (Record.ABSENT, Record.ERASED)
+
+
+class Expected(Struct, frozen=True):
+    """The records expected in a database.
+
+    Attributes:
+        family: family of their entries.
+        overlay: keys that recovery changes, so that their slots do not matter.
+        notes: cleaner metadata.
+        now_ms: records that expired before this time may be gone.
+        checks: finds slots whose records are known to be good; None to read all records.
+    """
+
+    family: Family
+    overlay: Overlay
+    notes: CleanerNotes
+    now_ms: int
+    checks: SlotChecks | None = None
+
+
+class _Slots(Struct, frozen=True):
+    """Slots whose records are checked.
+
+    Attributes:
+        slots: columns.
+        row: int64; row of each among the slots of the part, -1 in a tree of old duplicates.
+        is_read: bool; True if only the LN holds the data, so that reads need it.
+    """
+
+    slots: Slots
+    row: Ints
+    is_read: Mask
+
+
+def record_problems(part: Part, expected: Expected) -> Problems:
+    """Return the problems of the records of some BINs."""
+    problems = Problems()
+    chosen = _chosen(part, expected, problems)
+    slots = chosen.slots
+    if not len(slots):
+        return problems
+    entries = fetch(part.tree.image, slots.lsn)
+    found, expires_ms = _look(part, entries, slots, expected.family)
+    gone = np.isin(found, _GONE)
+    expired = (slots.expires_ms > 0) & (slots.expires_ms < expected.now_ms)
+    # The cleaner discards LNs that no read needs: expired ones, and those with data in the slot.
+    ignored = np.where(chosen.is_read, expired & gone, gone | (found == Record.DAMAGED))
+    wrong = (found != Record.GOOD) & ~ignored
+    problems.add(
+        "tree-record",
+        np.flatnonzero(wrong),
+        lambda row: _of_record(part, chosen, row, _text(found[row], int(entries.type[row]))),
+    )
+    good = found == Record.GOOD
+    _expirations(part, chosen, good, expires_ms, problems)
+    _noted(part, chosen, good & chosen.is_read & ~expired, expected.notes, problems)
+    return problems
+
+
+def _text(found: int, type_no: int) -> str:
+    if found == Record.OTHER_TYPE:
+        return f"an entry of type {type_name(type_no)}"
+    return _TEXTS[Record(found)]
+
+
+def _chosen(part: Part, expected: Expected, problems: Problems) -> _Slots:
+    tree, slots = part.tree, part.nodes.slots
+    live = ~slots.deleted & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
+    if len(expected.overlay):
+        live &= ~match(tree, expected.overlay.key, slots)[1]
+    # The key is unknown if embedded key and data cannot be split.
+    live &= (slots.state & SLOT_EMBEDDED == 0) | (slots.data_size >= 0)
+    row = np.flatnonzero(live)
+    if expected.checks is not None:
+        checks, asks_noted = expected.checks, not tree.two_part
+        row = row[checks.doubtful(slots, row, tree.db_id, asks_noted=asks_noted)]
+    slots = slots.take(row)
+    if tree.old_duplicates:
+        slots, faults = expanded(tree, slots)
+        problems.listed += map(of_duplicates, faults)
+        slots = slots.take(~slots.deleted & (slots.lsn != NULL_LSN))
+        row = np.full(len(slots), -1, np.int64)
+    embedded = slots.state & SLOT_EMBEDDED != 0
+    is_read = ~embedded & np.full(len(slots), not tree.two_part)
+    return _Slots(slots, row, is_read)
+
+
+def _look(
+    part: Part, entries: Entries, slots: Slots, family: Family
+) -> tuple[npt.NDArray[np.uint8], Ints]:
+    """Return the `Record` of each slot, and its expiration in ms, -1 if unknown."""
+    n = len(slots)
+    found = np.full(n, Record.OTHER_TYPE, np.uint8)
+    found[entries.found <= Found.NO_ENTRY] = Record.ABSENT
+    found[entries.found == Found.BAD] = Record.DAMAGED
+    found[entries.found == Found.ERASED] = Record.ERASED
+    expires_ms = np.full(n, -1, np.int64)
+    rows = np.flatnonzero(entries.is_family(family))
+    if family is not Family.LN:
+        found[rows] = _look_at_single(part, entries, rows, slots)
+        return found, expires_ms
+    image = part.tree.image
+    for some, decoded in entries.decode(family, rows, wanted=_LN_FIELDS):
+        head = decoded.fields
+        keys = Spans(image.data, *head.span("key"))
+        same = equal_keys(keys, slots.key.take(some))
+        _, data_sizes = head.span("data")
+        kinds = np.where(data_sizes < 0, Record.DELETION, Record.GOOD)
+        kinds = np.where(same, kinds, Record.OTHER_KEY)
+        kinds = np.where(head.number("db_id") == part.tree.db_id, kinds, Record.OTHER_DATABASE)
+        found[some] = np.where(decoded.bad, Record.OTHER_TYPE, kinds)
+        if head.has("expiration"):
+            logged = np.where(head.is_present("expiration"), head.number("expiration"), 0)
+            expires_ms[some] = expiration_ms(logged)
+        else:
+            expires_ms[some] = 0
+    return found, expires_ms
+
+
+def _look_at_single(
+    part: Part, entries: Entries, rows: Ints, slots: Slots
+) -> npt.NDArray[np.uint8]:
+    """Return the `Record` of entries that are decoded one by one."""
+    found = np.full(len(rows), Record.GOOD, np.uint8)
+    for place, row in enumerate(rows.tolist()):
+        entry = fetch_entry(part.tree.image, int(entries.lsn[row]))
+        if entry is None:
+            found[place] = Record.OTHER_TYPE
+        elif entry.fields.get("db_id") != part.tree.db_id:
+            found[place] = Record.OTHER_DATABASE
+        elif entry.fields.get("key") != slots.key[row]:
+            found[place] = Record.OTHER_KEY
+        elif entry.fields.get("data") is None:
+            found[place] = Record.DELETION
+    return found
+
+
+def _of_record(part: Part, chosen: _Slots, row: int, found: str) -> Problem:
+    return _problem("tree-record", part, chosen, row, "the record of the slot's key", found)
+
+
+def _problem(
+    code: str,
+    part: Part,
+    chosen: _Slots,
+    row: int,
+    expected: str,
+    found: str,
+    *,
+    loses: bool = True,
+) -> Problem:
+    parent_lsn, slot = NULL_LSN, -1
+    if chosen.row[row] >= 0:
+        node, slot = part.slot_no(int(chosen.row[row]))
+        parent_lsn = int(part.nodes.lsn[node])
+    key = chosen.slots.key[row]
+    lsn = int(chosen.slots.lsn[row])
+    return Problem(
+        code, part.tree.db_id, lsn, parent_lsn, slot, expected, found, key, key, loses=loses
+    )
+
+
+def _expirations(
+    part: Part, chosen: _Slots, good: Mask, expires_ms: Ints, problems: Problems
+) -> None:
+    own = chosen.slots.expires_ms
+    differs = good & (expires_ms >= 0) & (expires_ms != own)
+    problems.add(
+        "tree-expiration",
+        np.flatnonzero(differs | (own > EXPIRATION_MAX_MS)),
+        lambda row: _problem(
+            "tree-expiration",
+            part,
+            chosen,
+            row,
+            f"the record's expiration, {_time(int(expires_ms[row]))}",
+            f"{_time(int(own[row]))} in the slot",
+            loses=False,
+        ),
+    )
+
+
+def _time(ms: int) -> str:
+    if ms < 0:
+        return "which cannot be told"
+    return f"{np.datetime64(ms, 'ms')}Z" if ms else "never"
+
+
+def _noted(
+    part: Part, chosen: _Slots, active: Mask, notes: CleanerNotes, problems: Problems
+) -> None:
+    """Report records that reads need but that the cleaner treats as garbage."""
+    lsns = chosen.slots.lsn
+    for code, noted, found in (
+        ("tree-obsolete", notes.is_obsolete(lsns), "it noted as obsolete"),
+        ("tree-reserved", notes.is_reserved(lsns), "a file that is to be deleted"),
+    ):
+        problems.add(
+            code,
+            np.flatnonzero(active & noted),
+            partial(_problem, code, part, chosen, expected="a record that is kept", found=found),
+        )
+
+
+def noted_nodes(part: Part, notes: CleanerNotes) -> Problems:
+    """Return problems of nodes that a tree needs but that the cleaner treats as garbage."""
+    problems = Problems()
+    logged, fulls = part.leaves.logged
+    deltas = np.flatnonzero(logged.is_delta)
+    rows = np.concatenate((np.flatnonzero(part.nodes.good), deltas[fulls.good]))
+    lsns = np.concatenate((part.nodes.lsn[part.nodes.good], fulls.lsn[fulls.good]))
+    for code, noted, found in (
+        ("tree-obsolete", notes.is_obsolete(lsns), "it noted as obsolete"),
+        ("tree-reserved", notes.is_reserved(lsns), "a file that is to be deleted"),
+    ):
+        problems.add(
+            code,
+            rows[noted],
+            partial(part.of_node, code, expected="a node that is kept", found=found, loses=True),
+        )
+    return problems

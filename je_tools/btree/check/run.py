@@ -1,0 +1,241 @@
+"""The check of the B-trees of a log: every node, every slot, and every record that a slot names.
+
+The trees are those that recovery would leave. Each is read from its root down, its bottom nodes
+in threads. Each problem is reported with its place, and reading goes on after it.
+
+Source: je-log.md "Nodes"; BtreeVerifier, JE 25.3.17.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from je_tools.btree.check.cleaner_metadata import CleanerNotes
+from je_tools.btree.check.node_problems import Part, Rules, node_problems, part_of
+from je_tools.btree.check.problems import Problem, Problems
+from je_tools.btree.check.record_problems import Expected, noted_nodes, record_problems
+from je_tools.btree.faults import Lacking
+from je_tools.btree.tree import BINS_AT_ONCE, Children, Known, Tree, at_once_below
+from je_tools.core.background import ahead
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
+from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.internal_names import UTILIZATION_DB
+from je_tools.formats.je.types import Family
+from je_tools.recovery.reading import Reading
+from je_tools.recovery.snapshot import ID_DB, NAME_DB, Database, Snapshot
+
+_IDENTIFIERS_SINCE = 15
+"""Initial log version from which a BIN's identifier key is always the key of one of its slots."""
+
+_CHANGES_AT_ONCE = 1 << 14
+
+
+class _Named(Struct, frozen=True):
+    """Unread nodes, and the number of the slot that names each in its parent; -1 for a root."""
+
+    children: Children
+    slot: Ints
+
+    def take(self, keep: Ints) -> _Named:
+        return _Named(self.children.take(keep), self.slot[keep])
+
+
+class _Ids(Struct):
+    """Ids and places of nodes.
+
+    Attributes:
+        rows: int64 (n, 5); node id, LSN, LSN and slot number of the parent, database id.
+    """
+
+    rows: list[Ints] = field(default_factory=list)
+
+    def take(self, part: Part) -> None:
+        nodes = part.nodes
+        columns = (
+            nodes.node_id,
+            nodes.lsn,
+            part.children.parent_lsn,
+            part.slot,
+            np.full(len(nodes), part.tree.db_id, np.int64),
+        )
+        self.rows.append(np.stack(columns, axis=1)[nodes.good])
+
+
+def check_trees(
+    snapshot: Snapshot, notes: CleanerNotes, prints: Fingerprints | None = None
+) -> Iterator[tuple[Database, Problems]]:
+    """Yield the problems of each database's tree, internal databases included.
+
+    Node ids are compared at the end; a database with problems of these is yielded again.
+
+    Args:
+        snapshot: the log.
+        notes: cleaner metadata.
+        prints: fingerprints of records that a scan found good; these are not read again.
+    """
+    ids = _Ids()
+    rules = _rules(snapshot)
+    checks = None
+    if prints is not None:
+        checks = SlotChecks(snapshot.image, prints, notes.obsolete, notes.reserved)
+    for database in list(snapshot.databases.values()):
+        yield database, _Check(snapshot, database, rules, notes, checks, ids).problems()
+    for db_id, problems in _of_ids(snapshot, ids):
+        yield snapshot.databases[db_id], problems
+
+
+def _rules(snapshot: Snapshot) -> Rules:
+    root = snapshot.entry(snapshot.checkpoint.root_lsn)
+    version = root.fields.get("initial_log_version", -1) if root is not None else -1
+    return Rules(snapshot.was_crashed, version >= _IDENTIFIERS_SINCE)
+
+
+class _Check:
+    """The check of one tree."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        database: Database,
+        rules: Rules,
+        notes: CleanerNotes,
+        checks: SlotChecks | None,
+        ids: _Ids,
+    ) -> None:
+        self.snapshot = snapshot
+        self.rules = rules
+        self.notes = notes
+        self.ids = ids
+        self.tree: Tree = snapshot.tree(database)
+        self._read = Known()
+        family = _family(database)
+        # Slot checks know only LNs of this family, and old duplicates are in separate trees.
+        is_known = family is Family.LN and not self.tree.old_duplicates
+        overlay = snapshot.overlay(database.db_id)
+        self.expected = Expected(
+            family, overlay, notes, snapshot.now_ms, checks if is_known else None
+        )
+
+    def problems(self) -> Problems:
+        """Return all problems of the tree, in key order."""
+        found = Problems()
+        counts: Counter[str] = Counter()
+        if self.tree.root_lsn != NULL_LSN:
+            root = _Named(self.tree.root(), np.full(1, -1, np.int64))
+            bottom = self._below(root, found, counts)
+            for part, some in ahead(self._leaves, bottom, self.snapshot.threads):
+                self.ids.take(part)
+                found.take(some, counts)
+        found.take(self._changes(), counts)
+        return found
+
+    def _below(self, parents: _Named, found: Problems, counts: Counter[str]) -> Iterator[_Named]:
+        """Check upper nodes, and yield the bottom nodes unread, in batches."""
+        part, problems = self._nodes(parents)
+        found.take(problems, counts)
+        self.ids.take(part)
+        # Descend from each node once: a damaged tree may have exponentially many paths.
+        again = part.nodes.good.copy()
+        again[again] = ~self._read.first_times(part.nodes.lsn[again])
+        nodes = part.nodes.without(again)
+        children = self.tree.children_of(replace(part.leaves, nodes=nodes))
+        slot = np.arange(len(children)) - nodes.first[nodes.slot_node]
+        # A slot without an LSN is already reported.
+        named = _Named(children, slot).take(np.flatnonzero(children.lsn != NULL_LSN))
+        size = at_once_below(nodes, BINS_AT_ONCE)
+        for first in range(0, len(named.children), size):
+            some = named.take(np.arange(first, min(first + size, len(named.children))))
+            if children.level <= 1:
+                yield some
+            else:
+                yield from self._below(some, found, counts)
+
+    def _nodes(self, named: _Named) -> tuple[Part, Problems]:
+        leaves = self.tree.read(named.children)
+        part, problems = node_problems(part_of(self.tree, leaves, named.slot), self.rules)
+        problems.take(noted_nodes(part, self.notes), Counter())
+        return part, problems
+
+    def _leaves(self, named: _Named) -> tuple[Part, Problems]:
+        part, problems = self._nodes(named)
+        problems.take(record_problems(part, self.expected), Counter())
+        return part, problems
+
+    def _changes(self) -> Problems:
+        """Return problems of records that undo or redo restores but that cannot be read."""
+        problems = Problems()
+        reading = Reading(self.tree, self.expected.overlay, with_data=True, now_ms=None)
+        for first in range(0, len(self.expected.overlay), _CHANGES_AT_ONCE):
+            lacking = reading.lacking_changes(first, first + _CHANGES_AT_ONCE)
+            rows = np.arange(len(lacking))
+            problems.add("tree-record", rows, partial(_of_change, lacking))
+        return problems
+
+
+def _of_change(lacking: Lacking, row: int) -> Problem:
+    fault = lacking.fault(row)
+    return Problem(
+        "tree-record",
+        fault.db_id,
+        fault.lsn,
+        NULL_LSN,
+        -1,
+        "the record to which recovery goes back",
+        f"none: {fault.kind.value}",
+        fault.low,
+        fault.high,
+    )
+
+
+def _family(database: Database) -> Family:
+    """Return the family of the entries that hold a database's records."""
+    if database.db_id == ID_DB:
+        return Family.MAP_LN
+    if database.db_id == NAME_DB:
+        return Family.NAME_LN
+    return Family.FILE_SUMMARY_LN if database.name == UTILIZATION_DB else Family.LN
+
+
+def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, Problems]]:
+    """Yield problems of node ids, by database.
+
+    They are ids that several nodes have, and ids above the last one of the checkpoint on nodes that
+    were logged before it ended.
+    """
+    rows = np.concatenate([np.empty((0, 5), np.int64), *ids.rows])
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    again = np.flatnonzero(np.diff(rows[:, 0]) == 0) + 1
+    last = snapshot.checkpoint.fields.get("last_local_node_id")
+    known = rows[:, 1] < snapshot.checkpoint.end_lsn
+    above = np.flatnonzero(known & (rows[:, 0] > last)) if last is not None else again[:0]
+    about = np.concatenate((again, above))
+
+    def of_id(at: int) -> Problem:
+        row = about[at]
+        if at >= len(again):
+            expected = f"a node id up to {last}, the last one of the checkpoint"
+            return _of_id(rows[row].tolist(), expected, f"{rows[row, 0]}")
+        first = rows[row - 1].tolist()
+        where = "a root" if first[2] == NULL_LSN else f"slot {first[3]} of {lsn_text(first[2])}"
+        found = f"id {first[0]} of the node of {where}, at {lsn_text(first[1])}"
+        return _of_id(rows[row].tolist(), "a node id of its own", found)
+
+    db_ids = rows[about, 4]
+    order = np.argsort(db_ids, kind="stable")
+    starts = np.flatnonzero(np.diff(db_ids[order], prepend=-(1 << 62)))
+    for own in np.split(order, starts[1:]) if len(order) else ():
+        problems = Problems()
+        problems.add("tree-node-id", own, of_id)
+        yield int(db_ids[own[0]]), problems
+
+
+def _of_id(row: list[int], expected: str, found: str) -> Problem:
+    _, lsn, parent_lsn, slot, db_id = row
+    return Problem("tree-node-id", db_id, lsn, parent_lsn, slot, expected, found, loses=False)

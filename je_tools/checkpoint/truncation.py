@@ -1,0 +1,194 @@
+"""Truncation of a log: which bytes may be cut, and which commits they hold.
+
+Source: DbTruncateLog, VLSNIndex and TxnCommit's dtvlsn, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.checkpoint.vlsn_records import is_replicated
+from je_tools.core.escaping import quoted
+from je_tools.errors import RefusedError
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of, lsn_text
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import COMMIT_NO, Family
+from je_tools.log.environment import Environment, LogFile
+from je_tools.log.scan import Scanner
+from je_tools.recovery.end import EndReason, find_checkpoint, find_end
+from je_tools.recovery.snapshot import Snapshot
+
+INVOKER = "je-tools"
+"""Invoker in the checkpoints that je-tools writes."""
+
+
+class Acknowledged(Struct, frozen=True):
+    """Commits of the replication group after the end of a log.
+
+    Attributes:
+        entry_count: number of entries of the group, Commits and others.
+        commit_count: number of Commits.
+        durable_count: number of Commits that a majority has, according to later Commits.
+        dtvlsn: last VLSN that a majority has; 0 if unknown.
+    """
+
+    entry_count: int
+    commit_count: int
+    durable_count: int
+    dtvlsn: int
+
+
+def files_behind(snapshot: Snapshot) -> tuple[LogFile, ...]:
+    """Return the files after the one in which the log ends."""
+    last = snapshot.end.files[-1].file_no
+    return tuple(file for file in snapshot.environment.files if file.file_no > last)
+
+
+def was_cut_there(environment: Environment, scanner: Scanner, to_lsn: int) -> bool:
+    """Return True if a log was already cut back to an entry: only our checkpoint follows it.
+
+    Args:
+        environment: the log.
+        scanner: scanner for reading the log.
+        to_lsn: LSN of the entry.
+    """
+    scanner = replace(scanner, progress=None)
+    whole = find_end(environment, scanner)
+    if whole.refusal is not None or not whole.files:
+        return False
+    checkpoint, _ = find_checkpoint(environment, whole, scanner)
+    invoker = checkpoint.fields.get("invoker")
+    if checkpoint.end_lsn != whole.last_lsn or invoker != INVOKER:
+        return False
+    end = find_end(environment, scanner, to_lsn)
+    if not end.last_lsn <= to_lsn < end.next_lsn:
+        return False
+    next_lsns = {end.next_lsn}
+    if not end.cut_size:
+        next_lsns.add(lsn_of(end.files[-1].file_no + 1, FILE_HEADER_SIZE))
+    return checkpoint.start_lsn in next_lsns
+
+
+def check_reached(snapshot: Snapshot, to_lsn: int) -> None:
+    """Check that the log reaches the entry with which it is to end.
+
+    Args:
+        snapshot: the log up to the entry.
+        to_lsn: LSN of the entry.
+
+    Raises:
+        RefusedError: it ends before, at damage or because a file is missing.
+    """
+    end = snapshot.end
+    if to_lsn < end.next_lsn or any(each.file.file_no == to_lsn >> 32 for each in end.skipped):
+        return
+    name = snapshot.environment.name
+    raise RefusedError(
+        f"{name}: the log ends at {lsn_text(end.next_lsn)}, before {lsn_text(to_lsn)}, up to which "
+        "it is to be kept: what is behind that is damaged, or no entry, and nothing brings the "
+        f"engine past it. `je-tools recover {quoted(name)}` tells what lies behind the damage, "
+        f"`je-tools salvage {quoted(name)} --output DIR` gets records out of it. To cut the log "
+        "where the damage is, leave out the earlier end."
+    )
+
+
+def check_state(snapshot: Snapshot) -> None:
+    """Check that a log still has the whole state that it had at an earlier point.
+
+    Raises:
+        RefusedError: some of it is gone.
+    """
+    name = snapshot.environment.name
+    scanner = snapshot.scanner.staged("what would stay", 0)
+    for database in list(snapshot.databases.values()):
+        for batch in snapshot.records(database):
+            scanner.advance(int(batch.key.sizes.sum() + batch.data.sizes.clip(0).sum()))
+    if snapshot.faults.damage:
+        first = snapshot.faults.damage[0]
+        last = lsn_text(snapshot.end.last_lsn)
+        raise RefusedError(
+            f"{name}: the log does not hold all of the state at {last} any more: what was at "
+            f"{lsn_text(first.lsn)} is gone ({first.kind}), as the cleaner takes away what nobody "
+            f"needs. `je-tools export {quoted(name)} --all --to-lsn {last}` gets out what is "
+            "there, and tells what is not. Cut back less far, or take a backup."
+        )
+
+
+def group_refusal(snapshot: Snapshot) -> str | None:
+    """Return the reason not to cut a member of a replication group unless forced.
+
+    Args:
+        snapshot: the log up to the cut: an earlier end, or damage.
+
+    Returns:
+        The reason; None if nothing is cut, if the environment is not a member of a group, or if a
+        cut at damage removes no Commits of the group.
+    """
+    end = snapshot.end
+    is_chosen = end.reason is EndReason.CHOSEN
+    is_damaged = end.reason is EndReason.DAMAGED and len(end.commits_behind)
+    is_less = end.cut_size or files_behind(snapshot)
+    if not is_less or not (is_chosen or is_damaged):
+        return None
+    told = acknowledged_behind(snapshot)
+    # The part that stays may end before the environment became a member.
+    if not (is_replicated(snapshot) or told.entry_count):
+        return None
+    if not is_chosen and not told.commit_count:
+        return None
+    durable = ""
+    if told.durable_count:
+        durable = (
+            f" {told.durable_count:,} of the {told.commit_count:,} Commits that would go were "
+            f"acknowledged by a majority (dtvlsn {told.dtvlsn}), so applications count on them."
+        )
+    elif told.commit_count:
+        durable = f" {told.commit_count:,} Commits of the group would go."
+    return (
+        f"{snapshot.environment.name}: a member of a replication group.{durable} When it starts "
+        "again, a master sends it what was cut off, if it has that; where this node becomes the "
+        "master, the others roll back what it does not have, or refuse to start. If that is what "
+        "you want, add --force."
+    )
+
+
+def acknowledged_behind(snapshot: Snapshot) -> Acknowledged:
+    """Count the Commits after the end of a log, and those that a majority has."""
+    end = snapshot.end
+    files = (end.files[-1], *files_behind(snapshot))
+    work = _Commits(end.next_lsn)
+    size = sum(file.size for file in files)
+    scanner = snapshot.scanner.staged("what would go", size)
+    count, vlsns, dtvlsns = 0, [_NONE], [_NONE]
+    for part in scanner.scan(replace(snapshot.environment, files=files), work):
+        for entry_count, vlsn, dtvlsn in part.results:
+            count += entry_count
+            vlsns.append(vlsn)
+            dtvlsns.append(dtvlsn)
+    vlsn = np.concatenate(vlsns)
+    highest = int(np.concatenate(dtvlsns).max(initial=0))
+    return Acknowledged(count, len(vlsn), int(np.count_nonzero(vlsn <= highest)), highest)
+
+
+_NONE = np.empty(0, np.int64)
+
+
+class _Commits(Struct, frozen=True):
+    """Scan work: count the group's entries from an LSN on; collect VLSN and dtvlsn of Commits."""
+
+    from_lsn: int
+
+    def __call__(self, rows: Rows) -> tuple[int, Ints, Ints]:
+        of_group = rows.good & rows.replicated & ~rows.invisible & (rows.lsn >= self.from_lsn)
+        own = np.flatnonzero(of_group & (rows.type == COMMIT_NO))
+        vlsns, dtvlsns = [_NONE], [_NONE]
+        for first in range(0, len(own), MAX_ROWS):
+            some = rows.take(own[first : first + MAX_ROWS])
+            decoded = decode(some, Family.TXN_END, wanted=frozenset({"dtvlsn"}))
+            vlsns.append(some.vlsn[~decoded.bad])
+            dtvlsns.append(decoded.fields.known("dtvlsn")[~decoded.bad])
+        return int(np.count_nonzero(of_group)), np.concatenate(vlsns), np.concatenate(dtvlsns)

@@ -1,0 +1,1 @@
+"""Parts without knowledge of logs: masking, escaping, settings of the engine, threads."""

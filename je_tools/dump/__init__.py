@@ -1,0 +1,1 @@
+"""Entries of a log, selected, encoded and written, once or as a running engine appends them."""

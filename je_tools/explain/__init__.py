@@ -1,0 +1,1 @@
+"""Explanations in words: entry types, fields, findings, exit codes and single entries."""

@@ -1,0 +1,1 @@
+"""The files of a log, listed with their headers, their contents and the engines that open them."""

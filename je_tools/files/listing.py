@@ -1,0 +1,235 @@
+"""The files of a log, one row each: their content, and the engines that open them.
+
+Source: je-log.md "Log versions"; FileHeader and LogEntryType, JE 3.3 to 25.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, field
+
+from je_tools.findings import Finding, Severity
+from je_tools.formats.je.header import lsn_of
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.types import (
+    LOG_VERSION_MAX,
+    MODERN_READ_MIN,
+    MODERN_RELEASE,
+    RELEASES,
+)
+from je_tools.log.environment import Environment, LogFile
+from je_tools.log.scan import Part, Scanner
+from je_tools.verify.judge import Judge, Look, Seen, Totals
+from je_tools.verify.upgrade import NEW_FORM
+
+_NO_VLSN = (1 << 63) - 1
+
+_INSIDE = {
+    "damaged-entry",
+    "damaged-gap",
+    "erased-not-zero",
+    "more-damage",
+    "prev-offset-mismatch",
+    "unknown-type",
+    "unreadable",
+    "vlsn-backward",
+    "vlsn-duplicate",
+    "vlsn-gap",
+}
+"""Codes that a file may have any number of; they are only counted here."""
+
+
+class FileSeen(Struct, frozen=True):
+    """Summary of some rows in plain numbers; offsets are -1 and VLSNs 0 if there are none."""
+
+    first_offset: int
+    last_offset: int
+    first_vlsn: int
+    last_vlsn: int
+    judged: Seen
+
+
+class FileRow(Struct):
+    """One log file.
+
+    Attributes:
+        file: the file.
+        entry_count: number of good entries.
+        damage_count: number of errors that `verify` finds in it.
+        first_lsn, last_lsn: of its good entries, header included; None without any.
+        first_vlsn, last_vlsn: smallest and largest in the replication stream; None without any.
+        old_delta_count: number of old BIN-deltas (type 22) in a file that modern engines open.
+        is_old_form: True if JE 5.0 and later would have to replay entries of it, and cannot.
+        findings: findings of the file as a whole: errors, warnings, and version steps.
+        of_directory: findings of the whole directory, kept with its last file.
+    """
+
+    file: LogFile
+    entry_count: int = 0
+    damage_count: int = 0
+    first_lsn: int | None = None
+    last_lsn: int | None = None
+    first_vlsn: int | None = None
+    last_vlsn: int | None = None
+    old_delta_count: int = 0
+    is_old_form: bool = False
+    findings: list[Finding] = field(default_factory=list)
+    of_directory: list[Finding] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """File name, with its data directory if it has one: two files may have the same number."""
+        path = self.file.path
+        return path.name if path.parent == self.file.home else str(Path(*path.parts[-2:]))
+
+    @property
+    def version(self) -> int | None:
+        """Log version in the header; None if the header is bad."""
+        return self.file.version if self.file.header.good else None
+
+    @property
+    def written_by(self) -> str | None:
+        """JE releases that write this log version; None if the header is bad."""
+        return None if self.version is None else releases_text(self.version)
+
+    @property
+    def opened_from(self) -> str | None:
+        """Lowest JE release that opens the file; None if the header is bad."""
+        return None if self.version is None else RELEASES[self.version]
+
+    @property
+    def not_opened_by(self) -> str | None:
+        """Later releases that must not open the file, with the reason; None without any."""
+        if self.version is None:
+            return None
+        if self.is_old_form:
+            return f"{RELEASES[NEW_FORM]} and later refuse it before DbPreUpgrade_4_1"
+        if self.version < MODERN_READ_MIN:
+            return f"{MODERN_RELEASE} and later refuse it"
+        if self.cuts_off:
+            return "25.3 cuts it off at its first old BIN-delta"
+        return None
+
+    @property
+    def cuts_off(self) -> bool:
+        """True if a modern engine would take an old BIN-delta in it for the end of the log."""
+        return self.version is not None and bool(self.old_delta_count)
+
+    def take(self, seen: FileSeen) -> None:
+        """Add the summary of some rows, in the order of the file."""
+        self.entry_count += seen.judged.entries
+        file_no = self.file.file_no
+        if seen.judged.entries:
+            if self.first_lsn is None:
+                self.first_lsn = lsn_of(file_no, seen.first_offset)
+            self.last_lsn = lsn_of(file_no, seen.last_offset)
+        if seen.last_vlsn:
+            self.first_vlsn = min(seen.first_vlsn, self.first_vlsn or _NO_VLSN)
+            self.last_vlsn = max(seen.last_vlsn, self.last_vlsn or 0)
+        if seen.judged.old_deltas is not None:
+            self.old_delta_count += seen.judged.old_deltas.count
+
+    def tell(self, found: list[Finding], errors: int) -> None:
+        """Count errors of the file, and keep the findings that concern it as a whole."""
+        self.damage_count += errors
+        self.findings += _told(found)
+
+
+def _told(found: list[Finding]) -> Iterator[Finding]:
+    for each in found:
+        is_note = each.severity is Severity.NOTE and each.code != "version-step"
+        if not is_note and each.code not in _INSIDE:
+            yield each
+
+
+def releases_text(version: int) -> str:
+    """Return the releases that write a log version: `18.2 up to before 19.3`, `25.2 and later`."""
+    first = RELEASES[version]
+    if version == LOG_VERSION_MAX:
+        return f"{first} and later"
+    return f"{first} up to before {RELEASES[version + 1]}"
+
+
+def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
+    """Read a log and return a row for each of its files, in order.
+
+    Args:
+        environment: the log.
+        scanner: options of the scan, which must check checksums.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    listing = Listing(environment)
+    for part in scanner.scan(environment, listing.look):
+        listing.take(part, part.results)
+    listing.finish()
+    return listing.rows
+
+
+class Listing:
+    """Converter of a scan of a log into a row per file and the findings of `verify`.
+
+    Attributes:
+        rows: rows of the files merged so far; complete after `finish`.
+        totals: counts of the judge.
+        look: work for the scan, with results for `take`.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self.rows: list[FileRow] = []
+        self.totals = Totals(environment.name)
+        self._judge = Judge(environment, self.totals)
+        self.look = partial(look_at_file, look=self._judge.look)
+
+    def take(self, part: Part[Any], results: Sequence[FileSeen]) -> list[Finding]:
+        """Merge a part and return its findings; call for all parts of the log, in log order."""
+        if not self.rows or self.rows[-1].file is not part.file:
+            self.rows.append(FileRow(part.file))
+        row = self.rows[-1]
+        for seen in results:
+            row.take(seen)
+        errors = self.totals.errors
+        found = self._judge.take(part, [seen.judged for seen in results])
+        row.tell(found, self.totals.errors - errors)
+        return found
+
+    def pass_over(self, file: LogFile) -> None:
+        """Go on after a file of which nothing, or not all, could be read."""
+        if not self.rows or self.rows[-1].file is not file:
+            self.rows.append(FileRow(file))
+        self._judge.pass_over()
+
+    def finish(self) -> list[Finding]:
+        """Return the findings of the directory, after all parts are merged."""
+        directory = self._judge.finish()
+        for found in directory:
+            numbered = (row for row in self.rows if row.file.file_no == found.file_no)
+            row = next(numbered, None)
+            if row is not None:
+                row.tell([found], int(found.severity is Severity.ERROR))
+            elif self.rows:
+                self.rows[-1].of_directory += _told([found])
+        for row in self.rows:
+            row.is_old_form = row.file.file_no in self._judge.upgrade.files
+        return directory
+
+
+def look_at_file(rows: Rows, look: Look) -> FileSeen:
+    """Return a summary of some rows; runs in any thread or process, keeps no view of them."""
+    good = rows.good
+    index = np.flatnonzero(good)
+    vlsns = rows.vlsn[good & rows.replicated & ~rows.invisible & (rows.vlsn > 0)]
+    return FileSeen(
+        int(rows.offset[index[0]]) if len(index) else -1,
+        int(rows.offset[index[-1]]) if len(index) else -1,
+        int(vlsns.min()) if len(vlsns) else 0,
+        int(vlsns.max()) if len(vlsns) else 0,
+        look(rows),
+    )

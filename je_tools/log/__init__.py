@@ -1,0 +1,1 @@
+"""The log as files and entries: environments, scans, selections, names of databases."""

@@ -1,0 +1,299 @@
+"""Selection of entries: filters on headers first, then on payloads if needed.
+
+A filter on payloads decodes only the fields it needs, and only of entries that pass the filters
+on headers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.errors import UsageError
+from je_tools.formats.arrays import Mask
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.tuples import int_key, long_key, string_key
+from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
+from je_tools.formats.spans import contains, starts_with
+from je_tools.log.entry_table import EntryTable, build_table
+from je_tools.log.names import INTERNAL_PREFIX
+from je_tools.log.time_filter import TIME_COLUMNS, TimeIndex, Window
+
+_KEY_FIELDS = TIME_COLUMNS | {"key", "data"}
+_EARLIER_FIELDS = ("abort_key", "abort_data", "data_as_key")
+"""Fields with an earlier version of a record or a duplicate's value; searches include them."""
+
+NAMED = 12
+"""Largest number of databases that an error names."""
+
+_LSN = re.compile(r"0[xX]([0-9a-fA-F]{1,8})/0[xX]([0-9a-fA-F]{1,8})")
+_NUMBER_KEYS: dict[str, tuple[Callable[[int], bytes], int]] = {
+    "int": (int_key, 32),
+    "long": (long_key, 64),
+}
+
+
+class KeyPattern(Struct, frozen=True):
+    """Bytes that a key must equal, or begin with."""
+
+    needle: bytes
+    whole: bool
+
+    def found_in(self, table: EntryTable) -> Mask:
+        """Return a mask of the entries that have such a key."""
+        spans = (table.key_start, table.key_size)
+        return starts_with(table.rows.data, *spans, self.needle, whole=self.whole)
+
+
+def parse_key(text: str, option: str = "--key") -> KeyPattern:
+    """Parse a key as users write it: text, `hex:…`, `hex:…*` for a prefix, or a binding's form.
+
+    `long:N` and `int:N` are LongBinding and IntegerBinding, big endian with the sign bit flipped,
+    as StarRocks and Doris key their journals; `str:…` is StringBinding, Java's UTF-8 and a zero
+    byte. Text stands for the bytes that the shell passed, whether UTF-8 or not.
+
+    Raises:
+        UsageError: not a number, or not hexadecimal; the message begins with `option`.
+    """
+    kind, colon, rest = text.partition(":")
+    if colon and kind in _NUMBER_KEYS:
+        encode, bits = _NUMBER_KEYS[kind]
+        return KeyPattern(encode(_whole_number(option, text, rest, bits)), whole=True)
+    if colon and kind == "hex":
+        digits = rest.removesuffix("*")
+        return KeyPattern(_hex(option, text, digits), whole=not rest.endswith("*"))
+    if colon and kind == "str":
+        return KeyPattern(string_key(rest), whole=True)
+    return KeyPattern(_bytes(text), whole=True)
+
+
+def parse_bytes(text: str) -> bytes:
+    """Parse bytes to search for: text, or `hex:…`.
+
+    Raises:
+        UsageError: empty, or not hexadecimal.
+    """
+    is_hex = text.startswith("hex:")
+    needle = _hex("--grep", text, text.removeprefix("hex:")) if is_hex else _bytes(text)
+    if not needle:
+        raise UsageError("--grep: no bytes to search for; write text, or hex:0a1b")
+    return needle
+
+
+def _whole_number(option: str, text: str, digits: str, bits: int) -> int:
+    try:
+        number = int(digits)
+    except ValueError:
+        raise UsageError(f"{option} {text}: {digits!r} is not a whole number") from None
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise UsageError(f"{option} {text}: does not fit {bits} bits")
+    return number
+
+
+def _bytes(text: str) -> bytes:
+    """Return the bytes that the shell passed; an argument that is not UTF-8 holds surrogates."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _hex(option: str, text: str, digits: str) -> bytes:
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text}: {digits!r} is not pairs of hexadecimal digits, as hex:0a1b"
+        ) from None
+
+
+def parse_lsn(text: str) -> int:
+    """Parse an LSN as the engine writes it, `0x3/0x1a2f`.
+
+    Raises:
+        UsageError: not two hexadecimal numbers of at most 8 digits.
+    """
+    match = _LSN.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text}: an LSN is written 0xFILE/0xOFFSET, as 0x3/0x1a2f")
+    return int(match[1], 16) << 32 | int(match[2], 16)
+
+
+def parse_types(names: Iterable[str]) -> frozenset[int]:
+    """Return the entry type numbers of type names and of groups: LN, IN, TXN, CKPT, REP.
+
+    `LN` and `IN` are also names of types; here they are the groups, which hold these types.
+
+    Raises:
+        UsageError: no such type or group; the message names similar ones.
+    """
+    chosen: set[int] = set()
+    by_name = {t.name.lower(): t for t in ENTRY_TYPES.values()}
+    groups = {group.value.lower(): group for group in Group}
+    for name in names:
+        low = name.lower()
+        if low in groups:
+            chosen |= {t.no for t in ENTRY_TYPES.values() if groups[low] in t.groups}
+        elif low in by_name:
+            chosen.add(by_name[low].no)
+        else:
+            raise UsageError(_unknown_type(name))
+    return frozenset(chosen)
+
+
+def _unknown_type(name: str) -> str:
+    import difflib
+
+    names = [*(g.value for g in Group), *(t.name for t in ENTRY_TYPES.values())]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return f"--type {name}: no such entry type or group{hint} (`je-tools explain type:` lists all)"
+
+
+class Selection(Struct, frozen=True):
+    """Filters, all of which an entry must pass; None or empty filters nothing.
+
+    Attributes:
+        types: entry type numbers.
+        from_lsn, to_lsn, from_vlsn, to_vlsn: inclusive bounds.
+        replicated: only entries of the replication stream.
+        db_ids, txn_ids: databases and transactions.
+        keys: patterns of which an LN's key must match one.
+        greps: byte strings of which one must be in an LN's key or data, current or earlier; in
+            other entries, anywhere in the item.
+        window: time of writing, which needs `times`.
+        times: times of the whole log.
+    """
+
+    types: frozenset[int] | None = None
+    from_lsn: int | None = None
+    to_lsn: int | None = None
+    from_vlsn: int | None = None
+    to_vlsn: int | None = None
+    replicated: bool = False
+    db_ids: frozenset[int] | None = None
+    txn_ids: frozenset[int] | None = None
+    keys: tuple[KeyPattern, ...] = ()
+    greps: tuple[bytes, ...] = ()
+    window: Window | None = None
+    times: TimeIndex | None = None
+
+    @property
+    def needs_times(self) -> bool:
+        """True if `times` must be given."""
+        return self.window is not None
+
+    @property
+    def bounds_lsns(self) -> bool:
+        """True if some files may hold nothing that is selected."""
+        return self.from_lsn is not None or self.to_lsn is not None
+
+    @property
+    def needs_payloads(self) -> bool:
+        """True if headers alone cannot decide."""
+        has_ids = self.db_ids is not None or self.txn_ids is not None
+        return has_ids or self.needs_times or bool(self.keys or self.greps)
+
+    def file_is_wanted(self, file_no: int) -> bool:
+        """Return whether any LSN of a file can pass."""
+        first, last = file_no << 32, file_no << 32 | 0xFFFFFFFF
+        too_early = self.from_lsn is not None and last < self.from_lsn
+        return not too_early and (self.to_lsn is None or first <= self.to_lsn)
+
+    def of_headers(self, rows: Rows) -> Rows:
+        """Return the rows that pass the filters on headers."""
+        mask = np.ones(len(rows), np.bool_)
+        if self.types is not None:
+            mask &= mask_of(self.types)[rows.type]
+        if self.replicated:
+            mask &= rows.replicated
+        for bound, values, at_least in (
+            (self.from_lsn, rows.lsn, True),
+            (self.to_lsn, rows.lsn, False),
+            (self.from_vlsn, rows.vlsn, True),
+            (self.to_vlsn, rows.vlsn, False),
+        ):
+            if bound is not None:
+                mask &= values >= bound if at_least else values <= bound
+        if self.from_vlsn is not None or self.to_vlsn is not None:
+            mask &= rows.has_vlsn
+        return rows if mask.all() else rows.take(np.flatnonzero(mask))
+
+    def of_payloads(self, rows: Rows) -> Rows:
+        """Return the rows that pass the filters on payloads."""
+        if not self.needs_payloads or not len(rows):
+            return rows
+        wanted = _KEY_FIELDS.union(_EARLIER_FIELDS) if self.greps else _KEY_FIELDS
+        table = build_table(rows, wanted=wanted)
+        mask = self._ids(table)
+        if self.keys:
+            mask &= _any(key.found_in(table) for key in self.keys)
+        if self.greps:
+            mask &= _any(_grep(table, needle) for needle in self.greps)
+        if self.needs_times:
+            if self.times is None:
+                raise ValueError("a selection by time needs the times of the log")
+            mask &= self.times.is_inside(table)
+        return rows if mask.all() else rows.take(np.flatnonzero(mask))
+
+    def _ids(self, table: EntryTable) -> Mask:
+        mask = np.ones(len(table), np.bool_)
+        if self.db_ids is not None:
+            mask &= table.has_db & np.isin(table.db_id, list(self.db_ids))
+        if self.txn_ids is not None:
+            mask &= table.has_txn & np.isin(table.txn_id, list(self.txn_ids))
+        return mask
+
+
+def _any(masks: Iterable[Mask]) -> Mask:
+    found: Mask = np.logical_or.reduce(list(masks))
+    return found
+
+
+def _grep(table: EntryTable, needle: bytes) -> Mask:
+    rows = table.rows
+    found = contains(rows.data, table.key_start, table.key_size, needle)
+    found |= contains(rows.data, table.data_start, table.data_size, needle)
+    found |= _grep_earlier(table, needle)
+    others = (table.key_size < 0) & (table.data_size < 0)
+    start = rows.offset.astype(np.int64) - rows.base + rows.header_size
+    size = np.where(others, rows.item_size, -1).astype(np.int64)
+    return found | contains(rows.data, start, size, needle)
+
+
+def _grep_earlier(table: EntryTable, needle: bytes) -> Mask:
+    """Return a mask of the entries with `needle` in an earlier version or a duplicate's value."""
+    found = np.zeros(len(table), np.bool_)
+    for part in table.parts:
+        columns = part.decoded.fields
+        for name in filter(columns.has, _EARLIER_FIELDS):
+            starts, sizes = columns.span(name)
+            sizes = np.where(part.decoded.bad, -1, sizes)
+            found[part.index] |= contains(columns.data, starts, sizes, needle)
+    return found
+
+
+def database_ids(
+    wanted: Iterable[str], names: Mapping[int, str], *, must_exist: bool = True
+) -> frozenset[int]:
+    """Return ids of databases given by name, by id, or as `id:7` if a name is a number too.
+
+    Raises:
+        UsageError: the log has no such database, and one `must_exist`; the message names those
+            that it has.
+    """
+    ids: set[int] = set()
+    for text in wanted:
+        found = {id_ for id_, name in names.items() if name == text}
+        number = re.fullmatch(r"(?:id:)?(-?[0-9]+)", text)
+        if not found and number:
+            found = {int(number[1])}
+        if not found and must_exist:
+            known = sorted(
+                {name for name in names.values() if not name.startswith(INTERNAL_PREFIX)}
+            )
+            more = f" and {len(known) - NAMED:,} more" if len(known) > NAMED else ""
+            listed = ", ".join(known[:NAMED]) + more or "none by name"
+            raise UsageError(f"--db {text}: not in this log, which has: {listed}")
+        ids |= found
+    return frozenset(ids)

@@ -1,0 +1,1 @@
+"""Losses from files of a log that do not exist."""

@@ -1,0 +1,1 @@
+"""Results written out: files that appear complete, encoders of rows, and views for people."""

@@ -1,0 +1,1 @@
+"""Encoders of entries and records: JSON lines, CSV, Parquet, DbDump text."""

@@ -1,0 +1,114 @@
+"""Columns as Arrow string arrays, from which tables and CSV are built.
+
+Null in a column stays null in its text, so that an absent field can be left out.
+`pyarrow.compute` is imported inside the functions that use it: it takes longer to load than the
+rest of Arrow, and Parquet output does not need it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from je_tools.core.escaping import clean_text as clean_text
+from je_tools.core.escaping import is_lsn as is_lsn
+from je_tools.core.masking import DataMode, Masking
+from je_tools.formats import _native
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.source import Bytes
+from je_tools.formats.spans import Offsets, gather_hex, spell_lsns
+from je_tools.log.entry_table import EntryTable
+from je_tools.output.encoders.entry_jsonl import entry_objects
+
+
+def string_array(offsets: Offsets, data: Bytes, valid: Mask | None = None) -> pa.StringArray:
+    """Return a string array over int32 (n + 1,) offsets and UTF-8 bytes; null if not `valid`."""
+    bits = None
+    if valid is not None:
+        bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [bits, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
+
+
+def number_array(values: npt.NDArray[Any], valid: Mask | None = None) -> pa.Array:
+    """Return numbers as an Arrow array of their type, without a copy; null if not `valid`.
+
+    Built from buffers: if pandas is not installed, `pa.array` searches for it at every call.
+    """
+    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(values)])
+
+
+def bool_array(values: Mask) -> pa.BooleanArray:
+    """Return booleans as an Arrow array."""
+    bits = pa.py_buffer(np.packbits(values, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])
+
+
+def number_texts(values: Ints, valid: Mask | None = None) -> pa.StringArray:
+    """Return decimal numbers."""
+    import pyarrow.compute as pc
+
+    return pc.cast(number_array(values, valid), pa.string())
+
+
+def lsn_texts(lsns: Ints, valid: Mask | None = None) -> pa.StringArray:
+    """Return LSNs as 0x…/0x…."""
+    return string_array(*spell_lsns(np.ascontiguousarray(lsns)), valid)
+
+
+def data_texts(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.StringArray:
+    """Return keys or values in hexadecimal or masked; null stays null."""
+    if masking.mode is not DataMode.SHOW:
+        return pa.array(masking.texts(data, starts, sizes), pa.string())
+    return string_array(*gather_hex(data, starts, sizes), sizes >= 0)
+
+
+def entry_texts(table: EntryTable, masking: Masking) -> pa.StringArray:
+    """Return the payload of each entry as a JSON object."""
+    ends, texts = entry_objects(table, masking)
+    return string_array(ends.astype(np.int32), texts)
+
+
+def choice_texts(codes: npt.NDArray[np.uint8], texts: Mapping[int, str]) -> pa.StringArray:
+    """Return the text of each code; every code that occurs must have one."""
+    numbers = sorted(texts)
+    lookup = np.zeros(256, np.int8)
+    lookup[numbers] = np.arange(len(numbers))
+    return pa.array([texts[i] for i in numbers], pa.string()).take(number_array(lookup[codes]))
+
+
+def id_texts(ids: Ints, valid: Mask, texts: Mapping[int, str]) -> pa.StringArray:
+    """Return the text of each id, null if the id has none or is not valid."""
+    unique, _, choice = _native.distinct(ids)
+    known = pa.array([texts.get(i) for i in unique.tolist()], pa.string())
+    return known.take(number_array(choice.astype(np.int32), valid))
+
+
+def joined(*pieces: str | pa.StringArray) -> pa.StringArray:
+    """Return pieces joined row by row; null if one of them is null."""
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(*map(_scalar, pieces), "", null_handling="emit_null")
+
+
+def _scalar(piece: str | pa.StringArray) -> pa.Array | pa.Scalar:
+    return _literal(piece) if isinstance(piece, str) else piece
+
+
+_literal = functools.lru_cache(maxsize=4096)(pa.scalar)
+
+
+def text_bytes(texts: pa.StringArray) -> pa.Buffer:
+    """Return all texts one after the other, without a copy."""
+    _, offsets, data = texts.buffers()
+    edges = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    if data is None:
+        return pa.py_buffer(b"")
+    return data.slice(int(edges[0]), int(edges[-1] - edges[0]))

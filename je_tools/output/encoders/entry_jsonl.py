@@ -1,0 +1,233 @@
+"""Entries as JSON lines, written from columns: Python runs per entry only for rare types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from je_tools.core.escaping import clean_text, is_lsn
+from je_tools.core.masking import KEY_FIELDS, DataMode, Masking
+from je_tools.formats import _native
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.columns import Columns
+from je_tools.formats.je.header import PROVISIONAL_NAMES, lsn_text
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.slots import split_embedded
+from je_tools.formats.je.types import Family, type_name
+from je_tools.formats.je.walk import CHECKSUM_NAMES
+from je_tools.formats.rows import (
+    Cell,
+    Choice,
+    Form,
+    Items,
+    Table,
+    row_texts,
+    words,
+    write_rows,
+)
+from je_tools.formats.source import Bytes
+from je_tools.formats.spans import GATHERED_MAX, Spans
+from je_tools.log.entry_table import ROW_FIELDS, EntryTable, FamilyPart
+
+_EMBEDDED_FIELDS = frozenset({"key", "data"})
+
+
+def json_lines(table: EntryTable, names: Mapping[int, str], masking: Masking) -> Bytes:
+    """Return the entries of a table as JSON lines, in order; UTF-8 (in fact ASCII) bytes.
+
+    Args:
+        table: the entries.
+        names: database names by id.
+        masking: masking of keys and values.
+
+    Raises:
+        TooLongError: they are longer than an output can be.
+    """
+    rows = table.rows
+    key = Spans(rows.data, table.key_start, table.key_size)
+    data = Spans(rows.data, table.data_start, table.data_size)
+    kinds, marks, choice = _kinds_and_marks(rows)
+    lines = Table(
+        len(rows),
+        [
+            _number(f'{{"file_no":{rows.file_no},"offset":', rows.offset),
+            Cell(Form.LSN, rows.lsn, b',"lsn":"', b'"'),
+            Cell(Form.TEXT, words(kinds, choice), b',"type":'),
+            _number(',"item_size":', rows.item_size),
+            _number(',"prev_offset":', rows.prev_offset),
+            _number(',"vlsn":', rows.vlsn, rows.has_vlsn),
+            Cell(Form.TEXT, words(marks, choice), b',"provisional":'),
+            _number(',"db_id":', table.db_id, table.has_db),
+            _db_name(table, names),
+            _number(',"txn_id":', table.txn_id, table.has_txn),
+            _bytes(',"key":', key, masking),
+            _number(',"data_size":', table.data_size, table.data_size >= 0),
+            _bytes(',"data":', data, masking),
+            _entry(table, masking, ',"entry":'),
+            Cell(Form.NOTHING, before=b"}\n"),
+        ],
+    )
+    return write_rows(lines, most=GATHERED_MAX)
+
+
+def entry_objects(table: EntryTable, masking: Masking) -> tuple[Ints, Bytes]:
+    """Return the payload of each entry as a JSON object: ends int64 (n + 1,), and ASCII bytes.
+
+    Raises:
+        TooLongError: they are longer than an output can be.
+    """
+    return row_texts(Table(len(table), [_entry(table, masking, "")]))
+
+
+def _number(label: str, values: Any, valid: Mask | None = None) -> Cell:
+    """Return whole numbers after a label, null if not `valid`."""
+    before = label.encode()
+    numbers = np.asarray(values, np.int64)
+    return Cell(Form.DECIMAL, numbers, before, instead=before + b"null", valid=valid)
+
+
+def _bytes(label: str, values: Spans, masking: Masking | None = None) -> Cell:
+    """Return byte strings after a label: hexadecimal, or what masking replaces them with."""
+    form, before = Form.HEX, label.encode()
+    if masking is not None and masking.mode is not DataMode.SHOW:
+        form = Form.TEXT
+        texts = masking.texts(values.data, values.starts, values.sizes)
+        values = Spans.of([None if text is None else text.encode("ascii") for text in texts])
+    return Cell(form, values, before + b'"', b'"', before + b"null")
+
+
+def _kinds_and_marks(rows: Rows) -> tuple[list[bytes], list[bytes], Ints]:
+    """Return texts for each combination of type, flags and checksum, and that of each row."""
+    codes = rows.type | rows.flags.astype(np.int64) << 8
+    codes |= rows.checksum.astype(np.int64) << 16
+    _, first, choice = _native.distinct(codes)
+    like = rows.take(first)
+    kinds = [
+        f'{json.dumps(type_name(no))},"version":{rows.version},"header_size":{size}'.encode("ascii")
+        for no, size in zip(like.type.tolist(), like.header_size.tolist(), strict=True)
+    ]
+    columns = (like.provisional, like.replicated, like.invisible, like.checksum)
+    marks = [
+        f'"{PROVISIONAL_NAMES[provisional]}","replicated":{json.dumps(replicated)},'
+        f'"invisible":{json.dumps(invisible)},"checksum":"{CHECKSUM_NAMES[checksum]}"'.encode()
+        for provisional, replicated, invisible, checksum in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]
+    return kinds, marks, choice
+
+
+def _db_name(table: EntryTable, names: Mapping[int, str]) -> Cell:
+    ids, _, choice = _native.distinct(table.db_id)
+    known = [names.get(id_) for id_ in ids.tolist()]
+    texts = [None if name is None else json_string(name).encode("ascii") for name in known]
+    label = b',"db_name":'
+    chosen = words(texts, choice)
+    return Cell(Form.TEXT, chosen, label, instead=label + b"null", valid=table.has_db)
+
+
+def _entry(table: EntryTable, masking: Masking, label: str) -> Cell:
+    """Return the payload of each entry as a JSON object."""
+    # An entry that its family could not decode occurs twice; the later one, the single, counts.
+    which, row = np.zeros((2, len(table)), np.int64)
+    tables: list[Table] = []
+    for part in table.parts:
+        which[part.index], row[part.index] = len(tables), np.arange(len(part.index))
+        tables.append(_family(part, masking))
+    if table.singles:
+        index = np.fromiter(table.singles, np.int64, len(table.singles))
+        which[index], row[index] = len(tables), np.arange(len(index))
+        tables.append(_singles(table, masking))
+    return Cell(Form.CHOICE, Choice(which, row, tables), label.encode())
+
+
+def _singles(table: EntryTable, masking: Masking) -> Table:
+    singles = table.singles.values()
+    texts = [single_json(s.fields, s.problem, masking).encode("ascii") for s in singles]
+    return Table(len(texts), [Cell(Form.TEXT, Spans.of(texts))])
+
+
+def _family(part: FamilyPart, masking: Masking) -> Table:
+    """Return the payloads of one family as JSON objects, absent fields left out."""
+    decoded = part.decoded
+    cells = _fields(decoded.fields, ROW_FIELDS, masking)
+    if decoded.slots is not None:
+        slots = Items(decoded.slot_first, _slots(part.family, decoded.slots, masking))
+        cells.append(Cell(Form.LIST, slots, b',"slots":[', b"]"))
+    return _objects(len(part.index), cells)
+
+
+def _slots(family: Family, slots: Columns, masking: Masking) -> Table:
+    """Return the slots of a family as JSON objects."""
+    cells: list[Cell] = []
+    without: frozenset[str] = frozenset()
+    if family is Family.NODE:
+        without = _EMBEDDED_FIELDS
+        key_start, key_size, data_start, data_size = split_embedded(slots)
+        cells.append(_bytes(',"key":', Spans(slots.data, key_start, key_size), masking))
+        data = _bytes(',"data":', Spans(slots.data, data_start, data_size), masking)
+        cells.append(replace(data, instead=b""))
+    cells += _fields(slots, without, masking)
+    return _objects(len(slots.present), cells)
+
+
+def _objects(rows: int, fields: Sequence[Cell]) -> Table:
+    """Return JSON objects of fields, each of which begins with a comma."""
+    begin = Cell(Form.NOTHING, before=b"{", opens=True)
+    return Table(rows, [begin, *fields, Cell(Form.NOTHING, before=b"}")])
+
+
+def _fields(columns: Columns, without: frozenset[str], masking: Masking) -> list[Cell]:
+    """Return fields of JSON objects; those that are absent are left out."""
+    cells = []
+    for column, name in enumerate(columns.program.names):
+        if name in without or columns.is_empty(name):
+            continue
+        label, sized = f',"{name}":', columns.program.sized[column]
+        if sized >= 0:
+            spans = Spans(columns.data, *columns.span(name))
+            cell = _bytes(label, spans, masking if name in KEY_FIELDS else None)
+        elif is_lsn(name):
+            cell = Cell(Form.LSN, columns.values[column], f'{label}"'.encode(), b'"')
+        else:
+            cell = _number(label, columns.values[column])
+        if not columns.is_complete(name):
+            cell = replace(cell, present=columns.present, bit=column)
+        cells.append(cell)
+    return cells
+
+
+def single_json(fields: Mapping[str, Any], problem: str | None, masking: Masking) -> str:
+    """Return one payload that was decoded by itself, as a JSON object."""
+    if problem is not None:
+        return json.dumps({"undecodable": problem})
+    return json.dumps(plain_fields(fields, masking), separators=(",", ":"))
+
+
+def plain_fields(fields: Mapping[str, Any], masking: Masking) -> dict[str, Any]:
+    """Return decoded fields for JSON, without those that are columns of each row."""
+    return {k: _plain(k, v, masking) for k, v in fields.items() if k not in ROW_FIELDS}
+
+
+def json_string(text: str) -> str:
+    """Return a JSON string, ASCII only, of the text as `clean_text` returns it."""
+    return json.dumps(clean_text(text))
+
+
+def _plain(name: str, value: Any, masking: Masking) -> Any:
+    """Return a decoded value for JSON: bytes in hexadecimal, LSNs formatted, text made valid."""
+    if isinstance(value, int):
+        return lsn_text(value) if is_lsn(name) else value
+    if isinstance(value, dict):
+        return {k: _plain(k, v, masking) for k, v in value.items()}
+    if isinstance(value, list):
+        # Obsolete offsets come by the thousand, and need no conversion.
+        numbers = not value or isinstance(value[0], int)
+        return value if numbers else [_plain(name, item, masking) for item in value]
+    if isinstance(value, bytes):
+        return masking.text_of(value) if name in KEY_FIELDS else value.hex()
+    return clean_text(value) if isinstance(value, str) else value

@@ -1,0 +1,1 @@
+"""Destinations of results: files and directories that appear only when complete."""

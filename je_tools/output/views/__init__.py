@@ -1,0 +1,1 @@
+"""Views of results for people and as rows: tables, explanations, findings."""

@@ -1,0 +1,196 @@
+"""Checkpoints, written or planned, as tables and as rows of JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from je_tools.checkpoint.apply import Outcome
+from je_tools.checkpoint.run import Checkpoint
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.log.field_texts import null_or_lsn
+from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.recovery.snapshot import Snapshot
+
+_FACT = (Column("what", "checkpoint", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
+_NODES = (
+    Column("db_id", "id", Kind.ID),
+    Column("name", "database", Kind.TEXT),
+    Column("level", "level", Kind.ID),
+    Column("type", "type", Kind.TEXT, rank=2),
+    Column("node_count", "nodes"),
+    Column("size", "bytes"),
+    Column("provisional", "provisional", Kind.TEXT, rank=2),
+)
+_DESCRIPTORS = (
+    Column("db_id", "id", Kind.ID),
+    Column("name", "database", Kind.TEXT),
+    Column("old_root_lsn", "root", Kind.LSN, rank=2),
+    Column("new_root_lsn", "becomes", Kind.LSN, rank=3),
+    Column("why", "why", Kind.TEXT, wraps=True),
+)
+_RECORDS = (
+    Column("name", "database", Kind.TEXT),
+    Column("written_count", "written"),
+    Column("removed_count", "removed"),
+)
+_ENTRIES = (
+    Column("type", "type", Kind.TEXT),
+    Column("entry_count", "entries"),
+    Column("size", "bytes"),
+)
+
+
+class _NodeRow(Struct, frozen=True):
+    db_id: int
+    name: str | None
+    level: int
+    type: str
+    node_count: int
+    size: int
+    provisional: str
+
+
+class _DescriptorRow(Struct, frozen=True):
+    db_id: int
+    name: str | None
+    old_root_lsn: int | None
+    new_root_lsn: int | None
+    why: str
+
+
+class _RecordRow(Struct, frozen=True):
+    name: str
+    written_count: int
+    removed_count: int
+
+
+class _EntryRow(Struct, frozen=True):
+    type: str
+    entry_count: int
+    size: int
+
+
+def checkpoint_sections(snapshot: Snapshot, outcome: Outcome) -> list[Section]:
+    """Return tables for people, without empty ones."""
+    facts = [[name, value] for name, value in _facts(snapshot, outcome)]
+    tables = [Section("", "", _FACT, facts), *checkpoint_lists(snapshot, outcome)]
+    return [table for table in tables if table.rows]
+
+
+def checkpoint_lists(snapshot: Snapshot, outcome: Outcome) -> list[Section]:
+    """Return the complete lists, or none if no checkpoint is written."""
+    checkpoint = outcome.checkpoint
+    if checkpoint is None:
+        return []
+    entries = [_EntryRow(name, *both) for name, both in sorted(checkpoint.entry_counts.items())]
+    records = [
+        _RecordRow(
+            name, sum(each is not None for each in found), sum(each is None for each in found)
+        )
+        for name, found in ((n, list(r.values())) for n, r in checkpoint.records.items())
+        if found
+    ]
+    return [
+        section_of("nodes", "Nodes", _NODES, list(_nodes(snapshot, checkpoint))),
+        section_of(
+            "descriptors", "Descriptors", _DESCRIPTORS, list(_descriptors(snapshot, checkpoint))
+        ),
+        section_of("own_records", "The engine's own records", _RECORDS, records),
+        section_of("entries", "Entries", _ENTRIES, entries),
+    ]
+
+
+def _nodes(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_NodeRow]:
+    highest: dict[int, int] = {}
+    for db_id, level, _ in checkpoint.node_counts:
+        highest[db_id] = max(highest.get(db_id, 0), level)
+    databases = {**snapshot.databases, **checkpoint.made}
+    for key in sorted(checkpoint.node_counts):
+        db_id, level, type_ = key
+        yield _NodeRow(
+            db_id,
+            databases[db_id].name,
+            level,
+            type_,
+            checkpoint.node_counts[key],
+            checkpoint.node_sizes[key],
+            "no" if level == highest[db_id] else "yes",
+        )
+
+
+def _descriptors(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_DescriptorRow]:
+    databases = {**snapshot.databases, **checkpoint.made}
+    for db_id, root_lsn in sorted(checkpoint.map_lns.items()):
+        database = databases[db_id]
+        record = database.record
+        old = int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
+        why = "root" if root_lsn != old else "name"
+        if db_id in checkpoint.made:
+            why = "made: the log has none"
+        yield _DescriptorRow(db_id, database.name, _or_none(old), _or_none(root_lsn), why)
+    for db_id in sorted(checkpoint.removed):
+        yield _DescriptorRow(db_id, None, None, None, "removed: no name leads to it")
+
+
+def _or_none(root_lsn: int) -> int | None:
+    return None if root_lsn == NULL_LSN else root_lsn
+
+
+def _facts(snapshot: Snapshot, outcome: Outcome) -> Iterator[tuple[str, str]]:
+    if outcome.cut_size:
+        last = snapshot.end.files[-1].path.name
+        yield "cut off", f"{outcome.cut_size:,} bytes of {last}"
+    if outcome.removed:
+        yield "taken out of the log", ", ".join(outcome.removed)
+    if outcome.set_aside:
+        yield "renamed to .bad", ", ".join(outcome.set_aside)
+    checkpoint = outcome.checkpoint
+    if checkpoint is None:
+        yield "nothing to write", "the log ends with its checkpoint, and nothing is left to do"
+        return
+    yield "from", null_or_lsn(checkpoint.start_lsn)
+    yield "to", null_or_lsn(checkpoint.end_lsn)
+    yield "bytes", f"{checkpoint.size:,}"
+    new = checkpoint.last_file_no - snapshot.end.files[-1].file_no
+    if new:
+        yield "new files", f"{new:,}, the last {checkpoint.last_file_no:08x}.jdb"
+    yield "first active entry", null_or_lsn(checkpoint.first_active_lsn)
+    if snapshot.kept_txns:
+        yield "transactions that go on", f"{len(snapshot.kept_txns):,}, of the group"
+    compared = outcome.compared
+    if compared is not None:
+        yield (
+            "compared with before",
+            f"{compared.record_count:,} records of {compared.database_count:,} databases are the "
+            f"same; the trees share {compared.shared_node_count:,} bottom nodes",
+        )
+
+
+def checkpoint_rows(
+    snapshot: Snapshot, outcome: Outcome, *, applied: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the row of the whole checkpoint, for JSON lines."""
+    checkpoint, compared = outcome.checkpoint, outcome.compared
+    yield {
+        "section": "checkpoint",
+        "env": snapshot.environment.name,
+        "applied": applied,
+        "needed": checkpoint is not None,
+        "cut_size": outcome.cut_size,
+        "set_aside": list(outcome.set_aside),
+        "removed": list(outcome.removed),
+        "start_lsn": null_or_lsn(checkpoint.start_lsn) if checkpoint else None,
+        "end_lsn": null_or_lsn(checkpoint.end_lsn) if checkpoint else None,
+        "root_lsn": null_or_lsn(checkpoint.root_lsn) if checkpoint else None,
+        "first_active_lsn": null_or_lsn(checkpoint.first_active_lsn) if checkpoint else None,
+        "size": checkpoint.size if checkpoint else 0,
+        "last_file_no": checkpoint.last_file_no if checkpoint else None,
+        "kept_txns": sorted(snapshot.kept_txns),
+        "journal_no": outcome.journal_no,
+        "compared_database_count": compared.database_count if compared else None,
+        "compared_record_count": compared.record_count if compared else None,
+        "shared_node_count": compared.shared_node_count if compared else None,
+    }

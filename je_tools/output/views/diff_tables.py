@@ -1,0 +1,97 @@
+"""Differences between two environments as result tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from je_tools.core.masking import Masking
+from je_tools.diff.environments import Tally
+from je_tools.diff.files import FilePair
+from je_tools.diff.records import Block, Change, Changes
+from je_tools.output.views.key_tables import RECORD_COLUMNS, record_cells, shown, spelled
+from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+
+_DATABASES = (
+    Column("db", "database", Kind.TEXT, cell=lambda each: each.pair.label),
+    Column("state", "state", Kind.TEXT),
+    Column("only_a_count", "only in A"),
+    Column("only_b_count", "only in B"),
+    Column("changed_count", "changed"),
+)
+
+_BLOCKS = (
+    Column("db", "database", Kind.TEXT),
+    Column("first_key", "first key", Kind.KEY),
+    Column("last_key", "last key", Kind.KEY),
+    Column("only_a_count", "only in A"),
+    Column("only_b_count", "only in B"),
+    Column("changed_count", "changed"),
+)
+
+_RECORDS = (
+    Column("db", "database", Kind.TEXT),
+    Column("change", "change", Kind.TEXT),
+    *RECORD_COLUMNS,
+)
+
+RECORDS_LISTED = 1000
+"""Largest number of records in a table: its columns are as wide as the widest value."""
+
+_FILES = (
+    Column("file_no", "file", Kind.FILE),
+    Column("state", "state", Kind.TEXT, cell=lambda each: each.state.value),
+    Column("size_a", "bytes in A"),
+    Column("size_b", "bytes in B"),
+    Column("differ_offset", "first difference"),
+)
+
+
+def database_section(tallies: Iterable[Tally]) -> Section:
+    """Return a table with a row for each database."""
+    return section_of("", "", _DATABASES, tallies)
+
+
+def record_section(changes: Iterable[tuple[str, Changes]], masking: Masking) -> tuple[Section, int]:
+    """Return a table of the first records that differ, and the number of further ones.
+
+    Args:
+        changes: changes with the names of their databases; read to the end.
+        masking: masking of keys and data.
+    """
+    rows: list[list[Cell]] = []
+    more = 0
+    for name, batch in changes:
+        listed = min(len(batch), RECORDS_LISTED - len(rows))
+        more += len(batch) - listed
+        rows += [
+            [name, Change(int(batch.change[row])).label, *record_cells(batch, row, masking)]
+            for row in range(listed)
+        ]
+    # A column that no record has a value for would take width from the differences.
+    kept = [i for i in range(len(_RECORDS)) if any(cells[i] is not None for cells in rows)]
+    columns = tuple(_RECORDS[i] for i in kept)
+    return Section("", "", columns, [[cells[i] for i in kept] for cells in rows]), more
+
+
+def block_section(
+    blocks: Iterable[tuple[str, Block]], masking: Masking, *, for_people: bool
+) -> Section:
+    """Return a table with a row for each block; keys are in hexadecimal unless `for_people`."""
+    spelling = shown if for_people else spelled
+    rows: list[list[Cell]] = [
+        [
+            name,
+            spelling(masking, block.first_key),
+            spelling(masking, block.last_key),
+            block.only_a_count,
+            block.only_b_count,
+            block.changed_count,
+        ]
+        for name, block in blocks
+    ]
+    return Section("", "", _BLOCKS, rows)
+
+
+def file_section(pairs: Iterable[FilePair]) -> Section:
+    """Return a table with a row for each file."""
+    return section_of("", "", _FILES, pairs)

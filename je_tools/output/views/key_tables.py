@@ -1,0 +1,99 @@
+"""Records of a key, and their versions, as result tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from je_tools.core.masking import DataMode, Masking
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.log.records import NO_TIME, NO_VLSN, Records
+from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+from je_tools.records.history import Version
+
+HIDDEN, LOST = "(hidden)", "(lost)"
+"""Texts for people, for a value that is masked and for one that is lost."""
+
+KEY_SPELLINGS = frozenset({b"hex", b"long", b"int", b"str"})
+"""Prefixes, before the colon, of keys that are not given as text."""
+
+RECORD_COLUMNS = (
+    Column("key", "key", Kind.KEY),
+    Column("data", "data", Kind.TEXT),
+    Column("modified_ms", "modified (UTC)", Kind.TIME, rank=2),
+    Column("expires_ms", "expires (UTC)", Kind.TIME, rank=3),
+    Column("vlsn", "VLSN", Kind.ID, rank=4),
+    Column("lsn", "LSN", Kind.LSN, rank=1),
+)
+
+
+def record_section(batches: Iterable[Records], masking: Masking) -> Section:
+    """Return a table with a row for each record, for people."""
+    rows = [
+        record_cells(records, row, masking) for records in batches for row in range(len(records))
+    ]
+    return Section("", "", RECORD_COLUMNS, rows)
+
+
+def record_cells(records: Records, row: int, masking: Masking) -> list[Cell]:
+    """Return the cells of RECORD_COLUMNS for one record."""
+    lsn, vlsn = int(records.lsn[row]), int(records.vlsn[row])
+    return [
+        shown(masking, records.key[row]),
+        shown(masking, records.data[row]) or LOST,
+        _time(int(records.modified_ms[row])),
+        _time(int(records.expires_ms[row])),
+        _unless(vlsn, NO_VLSN),
+        _unless(lsn, NULL_LSN),
+    ]
+
+
+def version_section(versions: Iterable[Version], masking: Masking, *, for_people: bool) -> Section:
+    """Return a table with a row for each version; bytes are hexadecimal unless `for_people`."""
+    text = partial(shown, masking) if for_people else partial(spelled, masking)
+    columns = (
+        Column("lsn", "LSN", Kind.LSN, cell=lambda each: _unless(each.lsn, NULL_LSN)),
+        Column("type", "type", Kind.TEXT, rank=5),
+        Column("time_ms", "time (UTC)", Kind.TIME, rank=2),
+        Column("txn_id", "transaction", Kind.ID, rank=3, cell=lambda each: each.txn_id or None),
+        Column("vlsn", "VLSN", Kind.ID, rank=4, cell=lambda each: _unless(each.vlsn, NO_VLSN)),
+        Column("state", "state", Kind.TEXT),
+        Column("current", "current", Kind.TEXT, cell=_current),
+        Column("key", "key", Kind.KEY, rank=1, cell=lambda each: text(each.key)),
+        Column("data", "data", Kind.TEXT, cell=lambda each: text(each.data)),
+    )
+    return section_of("", "", columns, versions)
+
+
+def _unless(number: int, nothing: int) -> int | None:
+    return None if number == nothing else number
+
+
+def _current(version: Version) -> Cell:
+    return "yes" if version.is_current else "no"
+
+
+def _time(time_ms: int) -> int | None:
+    return _unless(time_ms, NO_TIME)
+
+
+def spelled(masking: Masking, value: bytes | None) -> str | None:
+    """Return bytes in hexadecimal, or what masking replaces them with."""
+    return None if value is None else masking.text_of(value)
+
+
+def shown(masking: Masking, value: bytes | None) -> str | None:
+    """Return printable ASCII as it is, other bytes as `hex:…`, as a key can be given."""
+    if value is None:
+        return None
+    if masking.mode is not DataMode.SHOW:
+        return spelled(masking, value) or HIDDEN
+    if value and all(32 <= byte < 127 for byte in value) and not _is_spelling(value):
+        return value.decode("ascii")
+    return "hex:" + value.hex()
+
+
+def _is_spelling(value: bytes) -> bool:
+    """Return True if bytes look like a prefixed key."""
+    kind, colon, _ = value.partition(b":")
+    return bool(colon) and kind in KEY_SPELLINGS

@@ -1,0 +1,191 @@
+"""Recovery plans as tables and as rows of JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.log.field_texts import null_or_lsn
+from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.recovery.end import EndReason
+from je_tools.recovery.plan import Plan
+
+LISTED = 50
+"""Number of transactions that a table lists; JSON lines have all."""
+
+_REASONS = {
+    EndReason.CLEAN: "the file ends there",
+    EndReason.ZEROS: "zeros follow, which were not yet written",
+    EndReason.TORN: "an entry that is not whole follows",
+    EndReason.DAMAGED: "a damaged entry follows",
+    EndReason.CHOSEN: "as was asked for",
+}
+
+_FACT = (Column("what", "recovery", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
+_PASSES = (
+    Column("name", "pass", Kind.TEXT),
+    Column("entry_count", "entries"),
+    Column("applied_count", "applied"),
+)
+_OPEN = (
+    Column("txn_id", "transaction", Kind.ID),
+    Column("ln_count", "LNs"),
+    Column("first_lsn", "first LSN", Kind.LSN),
+    Column("last_lsn", "last LSN", Kind.LSN, rank=2),
+    Column("outcome", "outcome", Kind.TEXT),
+)
+_CHANGES = (
+    Column("name", "database", Kind.TEXT),
+    Column("db_id", "id", Kind.ID),
+    Column("what", "what", Kind.TEXT),
+)
+_PERIODS = (
+    Column("matchpoint_lsn", "matchpoint", Kind.LSN),
+    Column("start_lsn", "RollbackStart", Kind.LSN),
+    Column("end_lsn", "RollbackEnd", Kind.LSN),
+    Column("txn_count", "transactions", cell=lambda each: len(each.txn_ids or ())),
+)
+_LOST = (
+    Column("txn_id", "transaction", Kind.ID),
+    Column("time_ms", "committed (UTC)", Kind.TIME),
+    Column("lsn", "Commit", Kind.LSN),
+    Column("ln_count", "LNs"),
+)
+_LOST_KEYS = (
+    Column("db_id", "id", Kind.ID),
+    Column("name", "database", Kind.TEXT),
+    Column("is_lost", "lost too", Kind.TEXT, cell=lambda each: "yes" if each.is_lost else "no"),
+    Column("ln_count", "LNs"),
+    Column("key_count", "keys"),
+)
+
+
+def recovery_sections(plan: Plan) -> list[Section]:
+    """Return tables for people, without empty ones."""
+    facts = [[name, str(value)] for name, value in _facts(plan)]
+    tables = [Section("", "", _FACT, facts), *_lists(plan, LISTED)]
+    return [table for table in tables if table.rows]
+
+
+def _lists(plan: Plan, most: int | None) -> list[Section]:
+    lost = plan.lost.transactions
+    opened = plan.open_transactions
+    return [
+        section_of("passes", "Passes over the log", _PASSES, plan.passes),
+        section_of(
+            "open_transactions",
+            _title("Transactions without an end", len(opened), most),
+            _OPEN,
+            opened[:most],
+        ),
+        section_of("database_changes", "Names of databases", _CHANGES, plan.database_changes),
+        section_of("rollbacks", "Rollbacks", _PERIODS, plan.periods),
+        section_of(
+            "lost_transactions",
+            _title("Committed behind the end, and lost", len(lost), most),
+            _LOST,
+            lost[:most],
+        ),
+        section_of("lost_records", "Records behind the end", _LOST_KEYS, plan.lost.databases),
+    ]
+
+
+def _title(title: str, count: int, most: int | None) -> str:
+    return title if most is None or count <= most else f"{title} (the first {most} of {count:,})"
+
+
+def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
+    """Yield the single facts of a recovery, in words."""
+    snapshot, end, checkpoint = plan.snapshot, plan.snapshot.end, plan.snapshot.checkpoint
+    yield "last entry", null_or_lsn(end.last_lsn)
+    yield "end of the log", f"{null_or_lsn(end.next_lsn)}: {_REASONS[end.reason]}"
+    yield "cut off", f"{plan.lost.size:,} bytes"
+    for skipped in end.skipped:
+        what = "renamed to .bad" if skipped.put_aside else "passed over"
+        yield skipped.file.path.name, f"{skipped.file.size:,} bytes, {what}"
+    if checkpoint.end_lsn == NULL_LSN:
+        yield "checkpoint", "none: all of the log is replayed"
+    else:
+        start, stop = null_or_lsn(checkpoint.start_lsn), null_or_lsn(checkpoint.end_lsn)
+        yield "checkpoint", f"{start} to {stop}"
+        yield "first active entry", null_or_lsn(checkpoint.first_active_lsn)
+    if checkpoint.partial_start_lsn != NULL_LSN:
+        yield "checkpoint without an end", null_or_lsn(checkpoint.partial_start_lsn)
+    yield "root of databases", null_or_lsn(checkpoint.root_lsn)
+    first, last = plan.files_needed
+    older = sum(file.file_no < first for file in end.files)
+    more = f"; {older:,} older hold records too" if older else ""
+    yield "files replayed", f"{first:08x}.jdb to {last:08x}.jdb{more}"
+    yield (
+        "transactions",
+        (
+            f"{plan.committed_count:,} committed, {plan.aborted_count:,} aborted, "
+            f"{len(plan.open_transactions):,} without an end"
+        ),
+    )
+    if plan.unfinished_removals:
+        ids = ", ".join(map(str, plan.unfinished_removals))
+        lost = len(snapshot.lost_names)
+        what = f"without a name, of which {lost:,} are lost" if lost else "removals to be finished"
+        yield what, f"databases of id {ids}"
+    yield "log version", _versions(plan)
+    refusals = ", ".join(refusal.value for refusal in snapshot.refusals)
+    yield "the engine", _verdict(plan, refusals)
+
+
+def _versions(plan: Plan) -> str:
+    """Return the log versions of the files that recovery reads."""
+    first, last = plan.files_needed
+    files = [f for f in plan.snapshot.end.files if first <= f.file_no <= last]
+    versions = sorted({file.version for file in files})
+    told = f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else str(versions[0])
+    return f"{told}; `je-tools files` tells which engines open it"
+
+
+def _verdict(plan: Plan, refusals: str) -> str:
+    if refusals:
+        return f"would refuse to open it: {refusals}"
+    if plan.is_clean and not plan.unfinished_removals and not plan.snapshot.temporary:
+        return "opens it, and has nothing to write"
+    return "opens it, and writes a checkpoint"
+
+
+def recovery_rows(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield the row of the whole recovery, for JSON lines."""
+    snapshot, end, checkpoint = plan.snapshot, plan.snapshot.end, plan.snapshot.checkpoint
+    yield {
+        "section": "recovery",
+        "env": snapshot.environment.name,
+        "last_lsn": null_or_lsn(end.last_lsn),
+        "next_lsn": null_or_lsn(end.next_lsn),
+        "end_reason": end.reason.value,
+        "cut_size": plan.lost.size,
+        "skipped": [skipped.file.path.name for skipped in end.skipped],
+        "ckpt_start_lsn": null_or_lsn(checkpoint.start_lsn),
+        "ckpt_end_lsn": null_or_lsn(checkpoint.end_lsn),
+        "partial_ckpt_start_lsn": null_or_lsn(checkpoint.partial_start_lsn),
+        "first_active_lsn": null_or_lsn(checkpoint.first_active_lsn),
+        "root_lsn": null_or_lsn(checkpoint.root_lsn),
+        "first_file_no": plan.files_needed[0],
+        "last_file_no": plan.files_needed[1],
+        "committed_count": plan.committed_count,
+        "aborted_count": plan.aborted_count,
+        "open_count": len(plan.open_transactions),
+        "unfinished_removals": list(plan.unfinished_removals),
+        "refusals": [refusal.value for refusal in snapshot.refusals],
+        "is_clean": plan.is_clean,
+    }
+
+
+def recovery_lists(plan: Plan) -> list[Section]:
+    """Return the complete lists of a plan, for JSON lines."""
+    return _lists(plan, None)
+
+
+def lost_key_rows(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield rows for JSON lines: the keys of lost records in hexadecimal, by database."""
+    for lost in plan.lost.databases:
+        for row in range(len(lost.keys)):
+            key = lost.keys[row] or b""
+            yield {"section": "lost_keys", "db_id": lost.db_id, "db": lost.name, "key": key.hex()}

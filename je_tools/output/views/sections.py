@@ -1,0 +1,268 @@
+"""Small result tables as text for a terminal, JSON lines or CSV.
+
+They are for results of a few lines: the entries of a log have sinks of their own.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from enum import Enum
+from itertools import groupby
+from textwrap import wrap
+from typing import Any, BinaryIO
+
+from msgspec import Struct
+
+from je_tools.core.escaping import clean_text, safe_cell
+from je_tools.core.escaping import printable as printable
+from je_tools.formats.je.header import lsn_text
+from je_tools.output.files.outputs import encoding_of
+
+Cell = int | float | str | None | list[str]
+
+MIN_WIDTH = 40
+_GAP = 2
+_CUT = "~"
+_LEAST_TEXT = 8
+
+
+class Kind(Enum):
+    """Type of a column's cells, which decides their format."""
+
+    TEXT = "text"
+    TEXTS = "texts"
+    KEY = "key"
+    """Text that is cut in the middle, since its beginning is the same as in adjacent rows."""
+    COUNT = "count"
+    ID = "id"
+    PERCENT = "percent"
+    LSN = "lsn"
+    FILE = "file"
+    TIME = "time"
+    DURATION = "duration"
+
+
+_LEFT = (Kind.TEXT, Kind.TEXTS, Kind.KEY)
+
+
+class Column(Struct, frozen=True):
+    """One column.
+
+    Attributes:
+        name: name in JSON and CSV, in which LSNs are 0x…/0x… and times are ms since 1970.
+        title: title in the table.
+        kind: type of its cells.
+        rank: the higher, the less important; on a narrow terminal the highest ranks go first.
+        cell: function that returns its cell from an item; None for the attribute `name`.
+        wraps: True if a text that is too long continues in the next line instead of being cut.
+    """
+
+    name: str
+    title: str
+    kind: Kind = Kind.COUNT
+    rank: int = 0
+    cell: Callable[[Any], Cell] | None = None
+    wraps: bool = False
+
+    def cell_of(self, item: object) -> Cell:
+        """Return the cell for an item."""
+        if self.cell is not None:
+            return self.cell(item)
+        cell: Cell = getattr(item, self.name)
+        return cell
+
+
+class Section(Struct, frozen=True):
+    """A result table.
+
+    Attributes:
+        name: `section` of its rows in JSON and CSV; empty if there is only one kind of rows.
+        title: line above the table; empty for none.
+        columns: the columns.
+        rows: the cells, in the order of `columns`.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Cell]]
+
+
+def section_of(
+    name: str, title: str, columns: tuple[Column, ...], items: Iterable[object]
+) -> Section:
+    """Return a table with a row for each item."""
+    rows = [[column.cell_of(item) for column in columns] for item in items]
+    return Section(name, title, columns, rows)
+
+
+def write_jsonl(sections: Iterable[Section], out: BinaryIO) -> None:
+    """Write an object for each row, with its table as `section`."""
+    for section in sections:
+        for row in section.rows:
+            cells = zip(section.columns, row, strict=True)
+            values = {column.name: _value(column.kind, cell) for column, cell in cells}
+            named = {"section": section.name} if section.name else {}
+            out.write(json.dumps(named | values).encode() + b"\n")
+
+
+def write_csv(sections: Sequence[Section], out: BinaryIO) -> None:
+    """Write sections that have the same columns, one after the other, under one header line."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    named = ["section"] if sections[0].name else []
+    writer.writerow([*named, *(column.name for column in sections[0].columns)])
+    for section in sections:
+        for row in section.rows:
+            cells = zip(section.columns, row, strict=True)
+            values = (_value(column.kind, cell) for column, cell in cells)
+            writer.writerow([*([section.name] if named else []), *map(_csv_cell, values)])
+    out.write(text.getvalue().encode("utf-8", "backslashreplace"))
+
+
+def write_table(sections: Sequence[Section], out: BinaryIO, width: int | None) -> None:
+    """Write aligned columns for people, in `width` characters; unlimited if it is None.
+
+    Adjacent sections with the same columns share one header line.
+    """
+    lines: list[str] = []
+    for columns, run in groupby(sections, key=lambda section: section.columns):
+        lines += _run_lines(columns, list(run), width, first=not lines)
+    text = "".join(f"{line}\n" for line in lines)
+    out.write(text.encode(encoding_of(out), "backslashreplace"))
+
+
+def _value(kind: Kind, cell: Cell) -> Cell:
+    """Return a cell for a machine."""
+    if kind is Kind.LSN and isinstance(cell, int):
+        return lsn_text(cell)
+    if isinstance(cell, str):
+        return clean_text(cell)
+    if isinstance(cell, list):
+        return [clean_text(text) for text in cell]
+    return cell
+
+
+def _csv_cell(value: Cell) -> Cell:
+    text = " ".join(value) if isinstance(value, list) else value
+    return safe_cell(text) if isinstance(text, str) else text
+
+
+def time_text(time_ms: int) -> str:
+    """Return a time of the log in UTC; a time outside of the calendar as a number."""
+    try:
+        moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"
+    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{time_ms % 1000:03d}"
+
+
+def _duration_text(duration_ms: int) -> str:
+    return f"{duration_ms / 1000:,.3f} s"
+
+
+_TEXTS: dict[Kind, Callable[[Any], str]] = {
+    Kind.TEXT: printable,
+    Kind.KEY: printable,
+    Kind.TEXTS: lambda cell: ", ".join(map(printable, cell)),
+    Kind.COUNT: "{:,}".format,
+    Kind.ID: str,
+    Kind.PERCENT: "{:.1f}".format,
+    Kind.LSN: lsn_text,
+    Kind.FILE: "{:08x}".format,
+    Kind.TIME: time_text,
+    Kind.DURATION: _duration_text,
+}
+
+
+def _run_lines(
+    columns: tuple[Column, ...], sections: list[Section], width: int | None, *, first: bool
+) -> list[str]:
+    """Return the lines of sections with the same columns; `first` if they are at the top."""
+    texts = [[_texts(columns, row) for row in section.rows] for section in sections]
+    every = [[column.title for column in columns], *(row for rows in texts for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
+    shown = list(range(len(columns)))
+    if width is not None:
+        _fit(columns, shown, widths, max(width, MIN_WIDTH))
+    head = [_line(columns, shown, widths, every[0])] if len(every) > 1 else []
+    lines: list[str] = []
+    for section, rows in zip(sections, texts, strict=True):
+        lines += [] if first and not lines else [""]
+        lines += [section.title] if section.title else []
+        lines += head
+        lines += [
+            _line(columns, shown, widths, piece)
+            for row in rows
+            for piece in _wrapped(columns, shown, widths, row)
+        ] or ["none"]
+        head = []
+    return lines
+
+
+def _texts(columns: tuple[Column, ...], row: Sequence[Cell]) -> list[str]:
+    return [
+        "-" if cell is None else _TEXTS[column.kind](cell)
+        for column, cell in zip(columns, row, strict=True)
+    ]
+
+
+def _fit(columns: Sequence[Column], shown: list[int], widths: list[int], width: int) -> None:
+    """Drop the least important columns, then narrow texts, until the rest fits."""
+
+    def over() -> int:
+        return sum(widths[i] + _GAP for i in shown) - _GAP - width
+
+    texts = [i for i in shown if columns[i].kind in _LEFT]
+    spare = sum(max(widths[i] - 2 * _LEAST_TEXT, 0) for i in texts)
+    for i in sorted(shown, key=lambda i: -columns[i].rank):
+        if over() <= spare or columns[i].rank == 0:
+            break
+        shown.remove(i)
+        if i in texts:
+            spare -= max(widths[i] - 2 * _LEAST_TEXT, 0)
+    for least in (2 * _LEAST_TEXT, _LEAST_TEXT):
+        for i in sorted((i for i in texts if i in shown), key=lambda i: -widths[i]):
+            if over() > 0:
+                widths[i] = max(min(widths[i], least), widths[i] - over())
+
+
+def _wrapped(
+    columns: tuple[Column, ...], shown: list[int], widths: list[int], cells: list[str]
+) -> Iterator[list[str]]:
+    """Yield the cells of each line of a row: more than one if a text wraps."""
+    pieces = {
+        i: wrap(cells[i], widths[i], break_on_hyphens=False)
+        for i in shown
+        if columns[i].wraps and len(cells[i]) > widths[i]
+    }
+    if not pieces:
+        yield cells
+        return
+    for line in range(max(map(len, pieces.values()))):
+        first = cells if line == 0 else [""] * len(cells)
+        wrapped = {i: some[line] if line < len(some) else "" for i, some in pieces.items()}
+        yield [wrapped.get(i, cell) for i, cell in enumerate(first)]
+
+
+def _line(
+    columns: tuple[Column, ...], shown: list[int], widths: list[int], cells: list[str]
+) -> str:
+    padded = []
+    for i in shown:
+        cell = cells[i]
+        text = _cut(cell, widths[i], columns[i].kind)
+        left = columns[i].kind in _LEFT
+        padded.append(text.ljust(widths[i]) if left else text.rjust(widths[i]))
+    return (" " * _GAP).join(padded).rstrip()
+
+
+def _cut(cell: str, width: int, kind: Kind) -> str:
+    if len(cell) <= width:
+        return cell
+    tail = (width - 1) * 2 // 3 if kind is Kind.KEY else 0
+    return cell[: width - 1 - tail] + _CUT + cell[len(cell) - tail :]

@@ -1,0 +1,88 @@
+"""Holders of an environment's lock, and its undo journals, as tables and as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+from je_tools.writing.lock import FILE_NAME, Holder, Mode
+from je_tools.writing.undo import State, Undo
+
+_FACT = (Column("what", "lock", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
+_LOCK = (
+    Column("env", "environment", Kind.TEXT),
+    Column("is_present", "lock file"),
+    Column("is_read_write", "read-write"),
+    Column("is_read_only", "read-only"),
+)
+_HOLDERS = (
+    Column("mode", "opened", Kind.TEXT, cell=lambda each: each.mode.value),
+    Column("pid", "process", Kind.ID),
+    Column("command", "command", Kind.TEXT),
+)
+_JOURNALS = (
+    Column("number", "undo", Kind.ID),
+    Column("operation", "operation", Kind.TEXT),
+    Column("time_ms", "begun (UTC)", Kind.TIME, rank=2),
+    Column("state", "state", Kind.TEXT, cell=lambda each: each.state.value),
+    Column("saved_size", "bytes kept"),
+    Column("appended_size", "bytes written", rank=1),
+    Column("tool", "je-tools", Kind.TEXT, rank=3),
+)
+_STEPS = (
+    Column("what", "step", Kind.TEXT, cell=lambda each: each.what.value),
+    Column("name", "file", Kind.TEXT, wraps=True),
+    Column("offset", "from offset", rank=1),
+    Column("size", "bytes"),
+    Column("target", "becomes", Kind.TEXT, cell=lambda each: each.target or None, wraps=True),
+)
+
+
+def lock_sections(home: Path, holders: Sequence[Holder]) -> list[Section]:
+    """Return tables for people: the processes that have the environment open."""
+    there = (home / FILE_NAME).exists()
+    facts = [
+        ["lock file", str(home / FILE_NAME) if there else "none, so nobody has it open"],
+        ["open to write", _of(holders, Mode.READ_WRITE)],
+        ["open to read", _of(holders, Mode.READ_ONLY)],
+    ]
+    if any(each.mode is Mode.NO_READERS for each in holders):
+        facts.append(["keeps readers out", _of(holders, Mode.NO_READERS)])
+    return [Section("", "", _FACT, facts)]
+
+
+def lock_rows(home: Path, holders: Sequence[Holder]) -> list[Section]:
+    """Return rows for JSON lines: one of the lock, then one for each holder."""
+    modes = {each.mode for each in holders}
+    row: list[Cell] = [
+        str(home),
+        (home / FILE_NAME).exists(),
+        Mode.READ_WRITE in modes,
+        Mode.READ_ONLY in modes,
+    ]
+    return [
+        Section("lock", "", _LOCK, [row]),
+        section_of("holders", "", _HOLDERS, holders),
+    ]
+
+
+def _of(holders: Sequence[Holder], mode: Mode) -> str:
+    return ", ".join(each.text for each in holders if each.mode is mode) or "nobody"
+
+
+def undo_sections(undos: Sequence[Undo], *, has_steps: bool = True) -> list[Section]:
+    """Return the journals, the newest first, and the steps to put the newest back.
+
+    Args:
+        undos: the journals, the newest last.
+        has_steps: include the steps.
+    """
+    sections = [section_of("journals", "Undo journals", _JOURNALS, undos[::-1])]
+    if has_steps and undos and undos[-1].steps:
+        newest = undos[-1]
+        is_back = newest.state is State.PUT_BACK
+        title = f"{'How' if is_back else 'To put back'} undo {newest.number}"
+        title += " was put back" if is_back else ""
+        sections.append(section_of("steps", title, _STEPS, newest.steps))
+    return sections

@@ -1,0 +1,236 @@
+"""Findings of a snapshot: the damage in it, and the trouble that the engine would have with it.
+
+Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from je_tools.btree.tree import Fault, FaultKind
+from je_tools.core.escaping import printable
+from je_tools.core.masking import SHOWN, Masking
+from je_tools.findings import CODES, Finding, Severity
+from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.layout import NAME_CREATE
+from je_tools.log.names import INTERNAL_PREFIX
+from je_tools.recovery.end import EndReason, Refusal
+from je_tools.recovery.refusals import REFUSALS
+from je_tools.recovery.snapshot import Snapshot
+from je_tools.verify.consistency import unreadable_findings
+
+_NAME_DB = 1
+_WAITS_SINCE = 19
+"""Log version of the first engine that can wait for itself when it creates a database."""
+
+_WHY = {
+    Refusal.NO_FILES: "no file holds an entry",
+    Refusal.BAD_FILE_HEADER: "the header of the last file is no good",
+    Refusal.NO_ROOT: "no root of the databases",
+    Refusal.MISSING_FILE: "a file is missing between the last checkpoint and the end of the log",
+    Refusal.RESTORE_REQUIRED: "an entry says that the log must be restored first",
+    Refusal.DAMAGED_INTERVAL: "damage in a file that recovery reads",
+    Refusal.COMMIT_ROLLED_BACK: "a Commit of the group lies in what a rollback takes back",
+    Refusal.OWN_DATABASE_LOST: "name, descriptor or a record of one of its own databases is lost",
+    Refusal.BROKEN_CHAIN: "an entry does not name the one before it",
+    Refusal.NAMELESS_TEMPORARY: "a temporary database has a descriptor and no name",
+    Refusal.UNLOGGED_ROOT: "the descriptor of a database does not say where its root is",
+    Refusal.HALT_CHOSEN: "Commits lie behind damage, and je.properties asks it to halt then",
+}
+
+_WHAT = {
+    FaultKind.MISSING: "nothing: no such file, or it ends before that",
+    FaultKind.DAMAGED: "an entry with a wrong checksum",
+    FaultKind.NOT_A_NODE: "an entry that is no node",
+    FaultKind.WRONG_DATABASE: "a node of another database",
+    FaultKind.WRONG_LEVEL: "a node of another level",
+    FaultKind.NO_FULL_VERSION: "a delta whose full version cannot be read",
+    FaultKind.SHARED: "a node that another slot of the tree names too",
+    FaultKind.OTHER_KEY: "a node with the duplicates of another key",
+    FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
+    FaultKind.WRONG_ROOT_MARK: "a root without the mark of one, or the mark on another node",
+    FaultKind.OTHER_RANGE: "a node whose identifier key leads elsewhere",
+    FaultKind.NOT_TWO_PARTS: "a key that does not end with the data",
+}
+
+_CODES = {
+    FaultKind.WRONG_ROOT_MARK: "tree-level",
+    FaultKind.OTHER_RANGE: "tree-identifier",
+}
+"""Codes of faults other than `tree-damage`."""
+
+_FORETOLD = {
+    FaultKind.STRAY_SLOTS: "stray-slots",
+    FaultKind.SPLIT_CUT_SHORT: "root-split-cut-short",
+    FaultKind.EXPIRATION_UNIT: "expiration-unit",
+}
+"""Codes of faults that are no damage, but make the engine go wrong."""
+
+
+def snapshot_findings(snapshot: Snapshot, masking: Masking = SHOWN) -> list[Finding]:
+    """Return the findings of a snapshot, including those of trees that have been read.
+
+    Args:
+        snapshot: the snapshot.
+        masking: masking of keys.
+    """
+    return [*log_findings(snapshot), *_of_trees(snapshot, masking)]
+
+
+def log_findings(snapshot: Snapshot) -> list[Finding]:
+    """Return the findings of a snapshot, without those of damage in trees."""
+    return [*_of_log(snapshot), *_of_creations(snapshot), *_of_databases(snapshot)]
+
+
+def missing_findings(snapshot: Snapshot) -> list[Finding]:
+    """Return findings of missing files that the engine's own counts show as in use.
+
+    For callers that read no data of records, and so would not notice.
+    """
+    if not snapshot.environment.missing:
+        return []
+    from je_tools.recovery.utilization import file_summaries, reserved_files
+
+    there = {file.file_no for file in snapshot.environment.files}
+    gone = there | reserved_files(snapshot).keys()
+    used = [
+        file_no
+        for file_no, summary in sorted(file_summaries(snapshot).items())
+        if file_no not in gone and summary.obsolete_size < summary.total_size
+    ]
+    code = CODES["missing-file"]
+    return [
+        Finding(
+            code.name,
+            Severity.ERROR,
+            snapshot.environment.name,
+            file_no,
+            expected="a file that the log accounts for as in use",
+            found="none; records in it count where their keys are known",
+            hint=f"`je-tools missing` tells what is lost with it. {code.hint}",
+        )
+        for file_no in used
+    ]
+
+
+def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:
+    known = CODES[code]
+    place: dict[str, Any] = {}
+    if lsn != NULL_LSN:
+        place = {"file_no": lsn >> 32, "offset": lsn & 0xFFFFFFFF}
+    return Finding(
+        code,
+        known.severity,
+        snapshot.environment.name,
+        hint=known.hint,
+        **place,
+        **more,
+    )
+
+
+def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
+    yield from unreadable_findings(snapshot.environment)
+    for refusal in snapshot.refusals:
+        refused = _make(snapshot, "recovery-refused", found=_WHY[refusal])
+        yield replace(refused, hint=REFUSALS[refusal].hint)
+    end = snapshot.end
+    if end.reason is EndReason.DAMAGED:
+        count = len(end.commits_behind)
+        what = f"{count:,} Commits" if count else "whole entries"
+        found = f"{what} in the {end.cut_size:,} bytes behind it"
+        code = "lost-tail" if count else "damaged-end"
+        yield _make(snapshot, code, end.next_lsn, length=end.cut_size, found=found)
+    yield from _of_jumps(snapshot)
+    for txn_id in sorted(snapshot.interval.in_doubt):
+        yield _make(snapshot, "transaction-in-doubt", found=f"transaction {txn_id}")
+
+
+def _of_jumps(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a finding for each range that the backward passes of recovery jump over."""
+    interval = snapshot.interval
+    skipped = interval.skipped_ends
+    for start, stop in interval.backward.skipped:
+        inside = [
+            int(np.count_nonzero((lsns >= start) & (lsns < stop)))
+            for lsns in (skipped.lsn[skipped.is_commit], interval.lns.lsn)
+        ]
+        found = f"{inside[0]:,} Commits and {inside[1]:,} LNs that backward passes jump over"
+        length = stop - start if stop >> 32 == start >> 32 else None
+        yield _make(snapshot, "backward-jump", start, length=length, found=found)
+
+
+def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
+    for database in snapshot.databases.values():
+        if database.name is None:
+            continue
+        if database.comparators:
+            yield _make(snapshot, "unknown-order", found=f"database {printable(database.name)}")
+        changes = snapshot.change_count(database.db_id) if database.old_duplicates else 0
+        if changes:
+            found = f"{changes:,} writes of database {printable(database.name)}"
+            yield _make(snapshot, "old-form-left-out", found=found)
+
+
+def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield findings of the engine's own databases whose uncommitted creation has no descriptor."""
+    lns = snapshot.interval.lns
+    if snapshot.end.files[-1].version < _WAITS_SINCE:
+        return
+    for row in np.flatnonzero((lns.db_id == _NAME_DB) & snapshot.rules.is_undone(lns)).tolist():
+        lsn = int(lns.lsn[row])
+        entry = snapshot.entry(lsn)
+        fields = entry.fields if entry is not None else {}
+        name = bytes(fields.get("key", b"")).decode("utf-8", "replace")
+        is_new = fields.get("operation") == NAME_CREATE and not fields["deleted"]
+        is_new = is_new and fields["name_db_id"] not in snapshot.databases
+        if is_new and name.startswith(INTERNAL_PREFIX):
+            yield _make(snapshot, "creation-cut-short", lsn, found=f"name {printable(name)}")
+
+
+def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
+    faults = snapshot.faults
+    for fault in faults.damage:
+        yield _make(
+            snapshot,
+            _CODES.get(fault.kind, "tree-damage"),
+            fault.lsn,
+            expected=_expected(snapshot, fault, masking.key_text),
+            found=_WHAT[fault.kind],
+        )
+    if faults.untold_count:
+        yield _make(snapshot, "more-tree-damage", found=f"{faults.untold_count} more places")
+    for kind, code in _FORETOLD.items():
+        if kind is FaultKind.STRAY_SLOTS and not snapshot.was_crashed:
+            code = "tree-bounds"
+        for fault in faults.foretold.values():
+            if fault.kind is kind:
+                # One finding per kind and database; it counts the nodes.
+                count = faults.foretold_count(kind, fault.db_id)
+                found = f"{count} nodes of {_name(snapshot, fault.db_id)}, this one first"
+                yield _make(snapshot, code, fault.lsn, found=found)
+    severity = Severity.WARNING if snapshot.was_crashed else Severity.ERROR
+    for db_id, name in snapshot.names.items():
+        if db_id not in snapshot.databases:
+            found = f"no descriptor of database {printable(name)}, id:{db_id}"
+            yield replace(_make(snapshot, "tree-name", found=found), severity=severity)
+
+
+def _expected(snapshot: Snapshot, fault: Fault, key_text: Callable[[bytes], str]) -> str:
+    name = _name(snapshot, fault.db_id)
+    if fault.parent_lsn == NULL_LSN and fault.low is not None and fault.low == fault.high:
+        return f"the record of key {key_text(fault.low)} of {name}"
+    under = (
+        "the root" if fault.parent_lsn == NULL_LSN else f"a node under {lsn_text(fault.parent_lsn)}"
+    )
+    low = "the first key" if fault.low is None else key_text(fault.low)
+    high = "the last key" if fault.high is None else f"before {key_text(fault.high)}"
+    return f"{under} of {name}, for keys from {low} to {high}"
+
+
+def _name(snapshot: Snapshot, db_id: int) -> str:
+    database = snapshot.databases.get(db_id)
+    return printable(database.name) if database and database.name else f"id:{db_id}"

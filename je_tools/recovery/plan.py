@@ -1,0 +1,381 @@
+"""Recovery plan: the changes that recovery would make to a log, without making them.
+
+Source: je-log.md "Recovery"; RecoveryManager.recover, RecoveryInfo, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.formats.arrays import Ints, Mask, rows_by
+from je_tools.formats.image import Image, Part
+from je_tools.formats.je.fetch import fetch_entry
+from je_tools.formats.je.header import NULL_LSN, lsn_of
+from je_tools.formats.je.keysort import group_keys
+from je_tools.formats.spans import Spans
+from je_tools.log.environment import Environment, LogFile
+from je_tools.log.images import mapped
+from je_tools.log.scan import Scanner
+from je_tools.recovery.end import EndReason, LogEnd
+from je_tools.recovery.interval import (
+    REPLICATED,
+    TRANSACTIONAL,
+    Interval,
+    RollbackPeriod,
+    read_interval,
+)
+from je_tools.recovery.overlay import Outcome, Rules
+from je_tools.recovery.snapshot import ID_DB, NAME_DB, Snapshot
+
+_FOREVER = 1 << 62
+
+_OPERATIONS = {1: "created", 2: "removed", 3: "truncated", 4: "renamed", 5: "configured"}
+
+
+class Pass(Struct, frozen=True):
+    """One of the engine's passes over the interval.
+
+    Attributes:
+        name: description of the pass.
+        entry_count: number of entries that it reads and that count.
+        applied_count: number of those that change something; None if not counted.
+    """
+
+    name: str
+    entry_count: int
+    applied_count: int | None
+
+
+class OpenTransaction(Struct, frozen=True):
+    """A transaction of the interval without an end.
+
+    Attributes:
+        txn_id: negative if it is replicated.
+        ln_count: number of its LNs in the interval.
+        first_lsn, last_lsn: of these LNs.
+        replicated: True if a node of a group keeps it until its master ends it; elsewhere it is
+            undone.
+        in_doubt: True if it is prepared: its records stay locked until somebody decides its end.
+    """
+
+    txn_id: int
+    ln_count: int
+    first_lsn: int
+    last_lsn: int
+    replicated: bool
+    in_doubt: bool
+
+    @property
+    def outcome(self) -> str:
+        """Outcome in words."""
+        if self.in_doubt:
+            return "in doubt"
+        return "kept by a node of a group" if self.replicated else "undone"
+
+
+class DatabaseChange(Struct, frozen=True):
+    """A name that recovery adds or removes.
+
+    Attributes:
+        name: name of the database.
+        db_id: its id; None if the name goes and nothing records the id.
+        what: the change: created, renamed, removed and so on, or undone.
+    """
+
+    name: str
+    db_id: int | None
+    what: str
+
+
+class LostTransaction(Struct, frozen=True):
+    """A committed transaction after the end of the log.
+
+    Attributes:
+        txn_id, time_ms: id and time in its Commit.
+        lsn: LSN of its Commit.
+        ln_count: number of its LNs after the end.
+    """
+
+    txn_id: int
+    time_ms: int
+    lsn: int
+    ln_count: int
+
+
+class LostKeys(Struct, frozen=True):
+    """Records of one database after the end of the log.
+
+    Attributes:
+        db_id: id of the database.
+        name: its name in the log up to the end, else in the lost part; None if neither has it.
+        is_lost: True if the database itself would be lost, since it was created after the end.
+        ln_count: number of LNs that write its records.
+        keys: keys that they write, each once.
+    """
+
+    db_id: int
+    name: str | None
+    is_lost: bool
+    ln_count: int
+    keys: Spans
+
+    @property
+    def key_count(self) -> int:
+        """Number of different keys that are written."""
+        return len(self.keys)
+
+
+class Lost(Struct, frozen=True):
+    """Content after the end of a log, which recovery would cut off.
+
+    Attributes:
+        transactions: transactions with a whole Commit, in log order.
+        databases: databases that were written to.
+        size: bytes after the end.
+    """
+
+    transactions: tuple[LostTransaction, ...]
+    databases: tuple[LostKeys, ...]
+    size: int
+
+
+NOTHING_LOST = Lost((), (), 0)
+
+
+class Plan(Struct, frozen=True):
+    """Changes that recovery would make.
+
+    Attributes:
+        snapshot: the log after recovery.
+        passes: passes in the engine's order.
+        committed_count, aborted_count: number of Commits and Aborts in the interval.
+        open_transactions: transactions without an end, in log order.
+        database_changes: names that change.
+        unfinished_removals: ids of databases that no name leads to any more.
+        files_needed: first and last number of the files that recovery reads.
+        lost: content after the end.
+        is_clean: True if the log ends with its checkpoint, so that nothing is written.
+    """
+
+    snapshot: Snapshot
+    passes: tuple[Pass, ...]
+    committed_count: int
+    aborted_count: int
+    open_transactions: tuple[OpenTransaction, ...]
+    database_changes: tuple[DatabaseChange, ...]
+    unfinished_removals: tuple[int, ...]
+    files_needed: tuple[int, int]
+    lost: Lost
+    is_clean: bool
+
+    @property
+    def periods(self) -> tuple[RollbackPeriod, ...]:
+        """Rollbacks of the interval."""
+        return self.snapshot.interval.periods
+
+
+def plan_recovery(snapshot: Snapshot) -> Plan:
+    """Undo and redo all databases in memory, and return the result as a plan."""
+    interval, checkpoint = snapshot.interval, snapshot.checkpoint
+    for db_id in snapshot.databases:
+        snapshot.overlay(db_id)
+    ends = interval.ends
+    first = snapshot.first_lsn >> 32
+    return Plan(
+        snapshot,
+        _passes(snapshot),
+        int(np.count_nonzero(ends.is_commit)),
+        int(np.count_nonzero(~ends.is_commit)),
+        _open_transactions(interval, snapshot.rules),
+        _database_changes(snapshot),
+        tuple(
+            db_id
+            for db_id, each in snapshot.databases.items()
+            if each.name is None and db_id not in snapshot.temporary
+        ),
+        (first, snapshot.end.files[-1].file_no),
+        lost_behind(snapshot.environment, snapshot.end, snapshot.scanner, _names(snapshot)),
+        checkpoint.end_lsn != NULL_LSN and checkpoint.end_lsn == snapshot.end.last_lsn,
+    )
+
+
+def _names(snapshot: Snapshot) -> dict[int, str | None]:
+    return {db_id: each.name for db_id, each in snapshot.databases.items()}
+
+
+def _passes(snapshot: Snapshot) -> tuple[Pass, ...]:
+    nodes, lns, ends = snapshot.interval.nodes, snapshot.interval.lns, snapshot.interval.ends
+    of_ids = nodes.db_id == ID_DB
+    map_lns = lns.db_id == ID_DB
+    overlays = {db_id: snapshot.overlay(db_id) for db_id in snapshot.databases}
+    others = [overlay for db_id, overlay in overlays.items() if db_id != ID_DB]
+    is_txn = (lns.flags & TRANSACTIONAL != 0) & ~map_lns
+    behind = lns.lsn >= snapshot.checkpoint.start_lsn
+
+    def counted(mask: Mask) -> int:
+        return int(np.count_nonzero(mask))
+
+    return (
+        Pass("roots of the database of ids", counted(of_ids & nodes.is_root), None),
+        Pass("nodes of the database of ids", counted(of_ids & ~nodes.is_root), None),
+        Pass("ends of transactions, rollbacks", len(ends) + len(snapshot.interval.periods), None),
+        Pass("descriptors of databases", counted(map_lns), overlays[ID_DB].redone_count),
+        Pass("roots of other databases", counted(~of_ids & nodes.is_root), None),
+        Pass("nodes of other databases", counted(~of_ids & ~nodes.is_root), None),
+        Pass("undo of records", counted(is_txn), sum(each.undone_count for each in others)),
+        Pass(
+            "redo of records",
+            counted(behind & ~map_lns),
+            sum(each.redone_count for each in others),
+        ),
+    )
+
+
+def _open_transactions(interval: Interval, rules: Rules) -> tuple[OpenTransaction, ...]:
+    lns, ends = interval.lns, interval.ends
+    rows = np.flatnonzero(rules.is_undone(lns))
+    rows = rows[~np.isin(lns.txn_id[rows], ends.txn_id[~ends.is_commit])]
+    if not len(rows):
+        return ()
+    ids, first, inverse = np.unique(lns.txn_id[rows], return_index=True, return_inverse=True)
+    counts = np.bincount(inverse)
+    last = np.zeros(len(ids), np.int64)
+    np.maximum.at(last, inverse, lns.lsn[rows])
+    found = [
+        OpenTransaction(
+            int(ids[i]),
+            int(counts[i]),
+            int(lns.lsn[rows[first[i]]]),
+            int(last[i]),
+            bool(lns.flags[rows[first[i]]] & REPLICATED),
+            int(ids[i]) in interval.in_doubt,
+        )
+        for i in range(len(ids))
+    ]
+    return tuple(sorted(found, key=lambda each: each.first_lsn))
+
+
+def _database_changes(snapshot: Snapshot) -> tuple[DatabaseChange, ...]:
+    overlay = snapshot.overlay(NAME_DB)
+    changes, gone = [], set()
+    for row in range(len(overlay)):
+        name = (overlay.key[row] or b"").decode("utf-8", "surrogateescape")
+        outcome = Outcome(int(overlay.outcome[row]))
+        entry = snapshot.entry(int(overlay.lsn[row]))
+        fields: Mapping[str, Any] = entry.fields if entry else {}
+        db_id = fields.get("name_db_id")
+        what = _OPERATIONS.get(fields.get("operation", 0), "named")
+        if outcome is Outcome.ABORT_VERSION:
+            what = f"{what}, undone"
+        elif outcome is Outcome.NO_RECORD and fields.get("deleted"):
+            what = "removed"
+            gone.add(name)
+        elif outcome is Outcome.NO_RECORD:
+            what = "creation undone"
+        changes.append(DatabaseChange(name, db_id, what))
+    changes += [
+        DatabaseChange(name, db_id, "temporary, removed")
+        for db_id, name in snapshot.temporary.items()
+    ]
+    # A rename takes one name and gives another to the same id.
+    gone |= set(snapshot.temporary.values())
+    new = {each.db_id: each.name for each in changes if each.name not in gone}
+    return tuple(
+        replace(each, what=f"renamed to {new[each.db_id]}")
+        if each.name in gone and each.db_id in new
+        else each
+        for each in changes
+    )
+
+
+def lost_behind(
+    environment: Environment, end: LogEnd, scanner: Scanner, names: Mapping[int, str | None]
+) -> Lost:
+    """Return the content after the end of a log.
+
+    Args:
+        environment: the log.
+        end: end of the log.
+        scanner: options of the scan.
+        names: names of databases, by id.
+    """
+    skipped = {each.file.file_no for each in end.skipped}
+    files = [
+        file
+        for file in environment.files
+        if file.file_no >= end.files[-1].file_no and file.file_no not in skipped
+    ]
+    size = sum(file.size for file in files) - end.next_offset
+    if end.reason in (EndReason.CLEAN, EndReason.ZEROS, EndReason.TORN) or size <= 0:
+        return replace(NOTHING_LOST, size=max(size, 0))
+    with mapped([Part(f.path, f.file_no, f.version, f.size) for f in files]) as image:
+        interval = _read_behind(environment, files, image, scanner, end)
+        keys = _lost_keys(interval, image, names, scanner)
+    ends = interval.ends
+    commits = np.flatnonzero(ends.is_commit)
+    counts = _counts_of(ends.txn_id[commits], interval.lns.txn_id)
+    transactions = tuple(
+        LostTransaction(
+            int(ends.txn_id[row]), int(ends.time_ms[row]), int(ends.lsn[row]), int(counts[i])
+        )
+        for i, row in enumerate(commits.tolist())
+    )
+    return Lost(transactions, keys, size)
+
+
+def _read_behind(
+    environment: Environment, files: list[LogFile], image: Image, scanner: Scanner, end: LogEnd
+) -> Interval:
+    quiet = replace(scanner, progress=None)
+    begin = max(end.next_lsn, lsn_of(files[0].file_no, 0))
+    return read_interval(
+        environment,
+        files,
+        image,
+        quiet,
+        first_lsn=begin,
+        nodes_from=begin,
+        last_lsn=None,
+        next_lsn=_FOREVER,
+        end_lsn=NULL_LSN,
+    )
+
+
+def _counts_of(ids: Ints, values: Ints) -> Ints:
+    ordered = np.sort(values)
+    after = np.searchsorted(ordered, ids, side="right")
+    counts: Ints = after - np.searchsorted(ordered, ids)
+    return counts
+
+
+def _lost_keys(
+    interval: Interval, image: Image, names: Mapping[int, str | None], scanner: Scanner
+) -> tuple[LostKeys, ...]:
+    lns = interval.lns
+    made = _names_of(image, lns.lsn[lns.db_id == NAME_DB])
+    found = []
+    for db_id, rows in rows_by(lns.db_id).items():
+        own = lns.take(rows)
+        keys = Spans(image.data, own.key_position, own.key_size.astype(np.int64))
+        order_of_keys, is_new = group_keys(keys, two_part=False)
+        keys = keys.take(order_of_keys[is_new])
+        is_lost = db_id not in names and db_id in made
+        name = made.get(db_id) if is_lost else names.get(db_id)
+        found.append(LostKeys(db_id, name, is_lost, len(own), keys))
+    return tuple(found)
+
+
+def _names_of(image: Image, lsns: Ints) -> dict[int, str]:
+    """Return names of databases by id from some NameLN entries."""
+    found = {}
+    for lsn in lsns.tolist():
+        entry = fetch_entry(image, lsn)
+        fields = entry.fields if entry is not None else {}
+        if "name_db_id" in fields and not fields["deleted"]:
+            found[int(fields["name_db_id"])] = bytes(fields["key"]).decode("utf-8", "replace")
+    return found

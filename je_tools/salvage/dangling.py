@@ -1,0 +1,348 @@
+"""Dangling references: slots and earlier versions that name lost records.
+
+A slot names the LSN of the entry that wrote its record, and often holds the record itself; an
+entry of a transaction names the version that it replaced. If such an LSN is in a place that cannot
+be read, the key is known all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from je_tools.formats.arrays import Ints, Mask
+from je_tools.formats.je.columns import Columns, Decoded, decode
+from je_tools.formats.je.expirations import expiration_ms
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.identity import identities
+from je_tools.formats.je.keys import join_two_part
+from je_tools.formats.je.layout import NODE_HAS_PREFIX
+from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.slots import split_embedded, split_two_part_keys
+from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
+from je_tools.formats.rows import Cell, Form, lines_of, read_only
+from je_tools.formats.spans import Spans, gather
+from je_tools.log.records import NO_TIME, NO_VLSN, Records, no_records
+from je_tools.salvage.batches import joined
+from je_tools.salvage.content import KEYED_VERSION, Content, leaves_of, pieces_of_rows, records_of
+
+NODES_AT_ONCE = 512
+"""Number of nodes decoded at once: each has up to some hundred slots."""
+
+_DBIN = BY_NAME["DBIN"].no
+_GONE = 0x01 | 0x08
+_TOMBSTONE = 0x80
+_ABORT_GONE = 0x01
+
+
+class Named(Struct, frozen=True):
+    """Records of dangling references: they were written at LSNs that cannot be read.
+
+    Attributes:
+        records: the known fields; the data is null if it is unknown.
+        db_id: int64.
+        first, second: int64; their identities.
+        gone: bool; the version at the LSN is a deletion.
+        by: int64; LSN of the entry that names the record.
+        by_slot: bool; a slot names it, else an entry of a transaction without a commit.
+    """
+
+    records: Records
+    db_id: Ints
+    first: Ints
+    second: Ints
+    gone: Mask
+    by: Ints
+    by_slot: Mask
+
+    def __len__(self) -> int:
+        return len(self.db_id)
+
+    def take(self, keep: npt.NDArray[Any]) -> Named:
+        """Return the records of a mask or of an index array."""
+        columns = (self.db_id, self.first, self.second, self.gone, self.by, self.by_slot)
+        return Named(self.records.take(keep), *(column[keep] for column in columns))
+
+
+def no_named() -> Named:
+    """Return an empty batch."""
+    none, no_mask = np.empty(0, np.int64), np.empty(0, np.bool_)
+    return Named(no_records(), none, none, none, no_mask, none, no_mask)
+
+
+def joined_named(pieces: list[Named]) -> Named:
+    """Concatenate pieces, with their bytes in one buffer."""
+    pieces = [piece for piece in pieces if len(piece)]
+    if not pieces:
+        return no_named()
+    names = ("db_id", "first", "second", "gone", "by", "by_slot")
+    return Named(
+        _rebased([piece.records for piece in pieces]),
+        *(np.concatenate([getattr(piece, name) for piece in pieces]) for name in names),
+    )
+
+
+def _rebased(pieces: list[Records]) -> Records:
+    moved = []
+    for name in ("key", "data"):
+        columns: list[Spans] = [getattr(piece, name) for piece in pieces]
+        sizes = np.array([len(spans.data) for spans in columns], np.int64)
+        bases = np.cumsum(sizes) - sizes
+        data = read_only(np.concatenate([spans.data for spans in columns]))
+        pairs = zip(columns, bases, strict=True)
+        moved.append([Spans(data, s.starts + base, s.sizes) for s, base in pairs])
+    numbers = ("lsn", "vlsn", "modified_ms", "created_ms", "expires_ms", "tombstone")
+    return joined(
+        [
+            Records(key, data, *(getattr(piece, name) for name in numbers))
+            for piece, key, data in zip(pieces, *moved, strict=True)
+        ]
+    )
+
+
+class NamedPart(Struct, frozen=True):
+    """Dangling references of one scanned range.
+
+    Attributes:
+        named: records, of every database that is not excluded.
+        lsns: int64; every unreadable LSN that an entry of the range names.
+    """
+
+    named: list[Named]
+    lsns: Ints
+
+
+class FindNamed(Struct, frozen=True):
+    """Function that the scan applies to each range.
+
+    Attributes:
+        content: the log.
+        leaves: int64, sorted; LSNs of the nodes to read, see `newest_leaves`.
+        excluded: ids of databases that are left out.
+    """
+
+    content: Content
+    leaves: Ints
+    excluded: Ints
+
+    def __call__(self, rows: Rows) -> NamedPart:
+        """Return the dangling references of some rows; runs in any thread."""
+        named: list[Named] = []
+        lsns: list[Ints] = [np.empty(0, np.int64)]
+        good = rows.good & ~rows.invisible
+        nodes = good & leaves_of(rows.version)[rows.type]
+        nodes[nodes] = _is_in(rows.lsn[nodes], self.leaves)
+        for some in pieces_of_rows(rows, nodes, NODES_AT_ONCE):
+            decoded = decode(some, Family.NODE)
+            named += self._slots(some, decoded, lsns)
+        for some in pieces_of_rows(rows, good & (rows.type == OLD_BIN_DELTA_NO), NODES_AT_ONCE):
+            decoded = decode(some, Family.OLD_DELTA)
+            named += self._slots(some, decoded, lsns)
+        for some in pieces_of_rows(rows, good & records_of(rows.version)[rows.type]):
+            named += self._entries(some, lsns)
+        return NamedPart(named, np.unique(np.concatenate(lsns)))
+
+    def _slots(self, rows: Rows, decoded: Decoded, lsns: list[Ints]) -> Iterator[Named]:
+        slots = decoded.slots
+        if slots is None or not len(slots.present):
+            return
+        counts = np.diff(decoded.slot_first)
+        node = np.repeat(np.arange(len(rows)), counts)
+        lsn = slots.number("lsn")
+        hits = self.content.kept.is_lost(lsn) & (lsn != NULL_LSN) & ~decoded.bad[node]
+        lsns.append(lsn[hits & self.content.solid.is_lost(lsn)])
+        hits &= ~np.isin(decoded.fields.number("db_id")[node], self.excluded)
+        index = np.flatnonzero(hits)
+        if len(index):
+            yield self._of_slots(rows, decoded, index, node[index])
+
+    def _of_slots(self, rows: Rows, decoded: Decoded, index: Ints, node: Ints) -> Named:
+        slots, fields = decoded.slots, decoded.fields
+        assert slots is not None
+        key_start, key_size, data_start, data_size = split_embedded(slots)
+        suffix = Spans(slots.data, key_start[index], key_size[index])
+        data = Spans(slots.data, data_start[index], data_size[index])
+        key = self._whole_keys(fields, suffix, node)
+        is_old_duplicate = rows.type[node] == _DBIN
+        db_id = fields.number("db_id")[node]
+        if is_old_duplicate.any() and fields.has("dup_key"):
+            of_node = Spans(fields.data, *fields.span("dup_key")).take(node)
+            key, data = _old_duplicates(is_old_duplicate, of_node, key, data)
+        first, second = self._identities(key, data, db_id, is_old_duplicate)
+        key, data = self._apart(key, _own(data), db_id, rows.version)
+        state = slots.number("state")[index]
+        records = Records(
+            key,
+            data,
+            slots.number("lsn")[index],
+            _column(slots, "vlsn", index, NO_VLSN),
+            _slot_time(slots, fields, "modified", index, node),
+            _slot_time(slots, fields, "created", index, node),
+            _slot_expiration(slots, fields, index, node),
+            (state & _TOMBSTONE) != 0 if rows.version >= 19 else np.zeros(len(index), np.bool_),
+        )
+        by = rows.lsn[node]
+        gone = (state & _GONE) != 0
+        return Named(records, db_id, first, second, gone, by, np.ones(len(index), np.bool_))
+
+    def _whole_keys(self, fields: Columns, suffix: Spans, node: Ints) -> Spans:
+        """Return keys with the prefix of their node prepended, in a buffer of their own."""
+        columns = [suffix]
+        sizes = suffix.sizes
+        if fields.has("key_prefix"):
+            starts, lengths = fields.span("key_prefix")
+            has_prefix = fields.number("booleans") & NODE_HAS_PREFIX != 0
+            lengths = np.where(has_prefix, np.maximum(lengths, 0), 0)
+            prefix = Spans(fields.data, starts[node], lengths[node])
+            columns.insert(0, prefix)
+            sizes = sizes + prefix.sizes
+        sizes = np.where(suffix.sizes < 0, -1, sizes)
+        if (suffix.sizes < 0).any():
+            columns = [column.take(suffix.sizes >= 0) for column in columns]
+        ends = np.cumsum(np.maximum(sizes, 0))
+        return Spans(
+            lines_of([Cell(Form.TEXT, column) for column in columns]),
+            ends - np.maximum(sizes, 0),
+            sizes,
+        )
+
+    def _identities(
+        self, key: Spans, data: Spans, db_id: Ints, is_old_duplicate: Mask
+    ) -> tuple[Ints, Ints]:
+        """Return identities as `content` computes them; an old duplicate's covers its data too."""
+        if is_old_duplicate.any():
+            texts = []
+            for i, is_old in enumerate(is_old_duplicate.tolist()):
+                text = key[i] or b""
+                texts.append(join_two_part(text, data[i] or b"") if is_old else text)
+            sizes = np.array([len(text) for text in texts], np.int64)
+            content = np.frombuffer(b"".join(texts), np.uint8)
+            key = Spans(content, np.cumsum(sizes) - sizes, sizes)
+        seed = self.content.seed
+        return identities(key.data, key.starts, key.sizes, db_id, seed)
+
+    def _apart(self, key: Spans, data: Spans, db_id: Ints, version: int) -> tuple[Spans, Spans]:
+        """Split keys and data as an application sees them: a duplicate's stored key holds both."""
+        duplicates = [i for i, kind in self.content.kinds.items() if kind.has_duplicates]
+        is_duplicate = np.isin(db_id, np.array(duplicates, np.int64))
+        if version < KEYED_VERSION or not is_duplicate.any():
+            return key, data
+        first, second = split_two_part_keys(key)
+        size = len(key.data)
+        both = read_only(np.concatenate((key.data, data.data)))
+        starts = np.where(is_duplicate, second.starts, data.starts + size)
+        sizes = np.where(is_duplicate, second.sizes, data.sizes)
+        key_sizes = np.where(is_duplicate, first.sizes, key.sizes)
+        return Spans(both, key.starts, key_sizes), Spans(both, starts, sizes)
+
+    def _entries(self, rows: Rows, lsns: list[Ints]) -> Iterator[Named]:
+        decoded = decode(rows, Family.LN)
+        fields = decoded.fields
+        if not fields.has("txn_id"):
+            return
+        fine = ~decoded.bad
+        solid = self.content.solid
+        for name in ("txn_prev_lsn", "abort_lsn"):
+            lsn = fields.number(name)
+            wanted = fine & fields.is_present(name) & (lsn != NULL_LSN)
+            lsns.append(lsn[wanted & solid.is_lost(lsn)])
+        lsn = fields.number("abort_lsn")
+        hits = fine & fields.is_present("abort_lsn") & (lsn != NULL_LSN)
+        hits &= self.content.kept.is_lost(lsn)
+        hits &= fields.is_present("txn_id") & ~_is_in(
+            fields.number("txn_id"), self.content.committed
+        )
+        hits &= ~np.isin(fields.number("db_id"), self.excluded)
+        index = np.flatnonzero(hits)
+        # In older versions the flags do not say which record was there before.
+        if len(index) and rows.version >= KEYED_VERSION:
+            yield self._of_entries(rows, fields, index)
+
+    def _of_entries(self, rows: Rows, fields: Columns, index: Ints) -> Named:
+        n = len(index)
+        key = Spans(fields.data, *fields.span("key")).take(index)
+        data = Spans(fields.data, np.zeros(n, np.int64), np.full(n, -1, np.int64))
+        if fields.has("abort_key"):
+            before = Spans(fields.data, *fields.span("abort_key")).take(index)
+            has_key = before.sizes >= 0
+            starts = np.where(has_key, before.starts, key.starts)
+            key = Spans(key.data, starts, np.where(has_key, before.sizes, key.sizes))
+            data = Spans(fields.data, *fields.span("abort_data")).take(index)
+        key, data = _own(key), _own(data)
+        db_id = fields.number("db_id")[index]
+        seed = self.content.seed
+        first, second = identities(key.data, key.starts, key.sizes, db_id, seed)
+        key, data = self._apart(key, data, db_id, rows.version)
+        records = Records(
+            key,
+            data,
+            fields.number("abort_lsn")[index],
+            _column(fields, "abort_vlsn", index, NO_VLSN),
+            _column(fields, "abort_modified_ms", index, NO_TIME),
+            _column(fields, "abort_created_ms", index, NO_TIME),
+            expiration_ms(_column(fields, "abort_expiration", index, 0)),
+            np.zeros(n, np.bool_),
+        )
+        gone = fields.number("flags")[index] & _ABORT_GONE != 0
+        by = rows.lsn[index]
+        return Named(records, db_id, first, second, gone, by, np.zeros(n, np.bool_))
+
+
+def _is_in(values: Ints, known: Ints) -> Mask:
+    if not len(known):
+        return np.zeros(len(values), np.bool_)
+    found = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    is_known: Mask = known[found] == values
+    return is_known
+
+
+def _own(spans: Spans) -> Spans:
+    """Return the byte strings in a buffer of their own."""
+    offsets, data = gather(spans.data, spans.starts, spans.sizes)
+    return Spans(read_only(data), offsets[:-1].astype(np.int64), spans.sizes)
+
+
+def _column(columns: Columns, name: str, index: Ints, absent: int) -> Ints:
+    if not columns.has(name):
+        return np.full(len(index), absent, np.int64)
+    return np.where(columns.is_present(name)[index], columns.number(name)[index], absent)
+
+
+def _slot_time(slots: Columns, fields: Columns, name: str, index: Ints, node: Ints) -> Ints:
+    """Return ms: the node's base + the slot's offset - 1; NO_TIME if either is absent."""
+    offset = _column(slots, f"{name}_offset", index, 0)
+    base = _column(fields, f"{name}_base_ms", node, -1)
+    return np.where((offset > 0) & (base >= 0), base + offset - 1, NO_TIME)
+
+
+def _slot_expiration(slots: Columns, fields: Columns, index: Ints, node: Ints) -> Ints:
+    offset = _column(slots, "expiration_offset", index, 0)
+    base = _column(fields, "expiration_base", node, -1)
+    count = np.where((offset > 0) & (base >= 0), base + offset - 1, 0)
+    return expiration_ms(count)
+
+
+def _old_duplicates(is_old: Mask, main: Spans, key: Spans, data: Spans) -> tuple[Spans, Spans]:
+    """Return keys and data of slots; in an old duplicate tree the key of a slot is the data.
+
+    Old is before KEYED_VERSION. The key of such a record is the key of its node.
+    """
+    size = len(main.data)
+    both = np.concatenate((main.data, key.data))
+    # Few logs are that old, so copying the buffer is cheap enough.
+    keys = Spans(
+        both,
+        np.where(is_old, main.starts, key.starts + size),
+        np.where(is_old, main.sizes, key.sizes),
+    )
+    more = np.concatenate((data.data, key.data))
+    values = Spans(
+        more,
+        np.where(is_old, key.starts + len(data.data), data.starts),
+        np.where(is_old, key.sizes, data.sizes),
+    )
+    return _own(keys), values

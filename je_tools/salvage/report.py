@@ -1,0 +1,299 @@
+"""Salvage report (`ledger.jsonl`): gaps, the records missing because of them, unsure records.
+
+JSON lines, from the general to the specific: the log, its gaps, its databases, then single
+records. Records that are sure have no line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from je_tools.core.escaping import clean_text, counted, printable
+from je_tools.core.masking import DataMode, Masking
+from je_tools.formats.arrays import Mask
+from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.types import type_name
+from je_tools.formats.rows import Cell, Form, lines_of, words
+from je_tools.formats.source import Bytes
+from je_tools.formats.spans import Spans
+from je_tools.log.environment import Environment, LogFile, Misnamed
+from je_tools.log.records import PIECE_ROWS
+from je_tools.output.encoders.record_lines import masked
+from je_tools.salvage.batches import Graded
+from je_tools.salvage.choice import Confidence
+from je_tools.salvage.extents import NO_TYPE
+from je_tools.salvage.lost import INTERNAL, NAMES_ID, Hole, HoleKind
+from je_tools.salvage.run import Described, Output, Salvage
+
+_UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
+
+
+class Losses(NamedTuple):
+    """Numbers of known losses, which match the lines of the report.
+
+    Attributes:
+        records: number of lost records, database names among them.
+        names: number of database names without a known database.
+        undecodable: number of record entries with a good checksum that cannot be decoded.
+    """
+
+    records: int
+    names: int
+    undecodable: int
+
+
+def losses_of(salvaged: Salvage) -> Losses:
+    """Count the losses: entries that the log refers to but no longer holds."""
+    names = sum(1 for _ in _lost_names(salvaged))
+    return Losses(salvaged.lost_count, names, salvaged.content.undecodable)
+
+
+def write_ledger(
+    salvaged: Salvage,
+    databases: Sequence[Described],
+    output: Output,
+    masking: Masking,
+    out: BinaryIO,
+) -> None:
+    """Write the whole salvage report.
+
+    Args:
+        salvaged: the salvage.
+        databases: the databases that have been written.
+        output: their files.
+        masking: masking of keys.
+        out: stream to write to.
+    """
+    _write(out, {"kind": "log", **_log_row(salvaged)})
+    for file in salvaged.environment.misnamed:
+        _write(out, {"kind": "misnamed-file", **_misnamed_row(file)})
+    for state in salvaged.states:
+        if state.file.is_guessed:
+            _write(out, {"kind": "guessed-version", **_guessed_row(state.file)})
+    for hole in salvaged.lost.holes:
+        _write(out, {"kind": "hole", **_hole_row(hole)})
+    apart = {written.database.db_id: written.file for written in output.apart}
+    for one, written in zip(databases, output.records, strict=True):
+        files = {"file": written.file, "unfinished_file": apart.get(one.database.db_id)}
+        row = _database_row(one) | {"left_out": written.left_out}
+        if salvaged.now_ms is not None:
+            row["expired"] = sum(one.records.values()) - written.records - written.left_out
+        _write(out, {"kind": "database", **row, **files})
+    for name in _lost_names(salvaged):
+        _write(out, {"kind": "lost-name", **name})
+    for one in databases:
+        for lines in _record_lines(salvaged, one, masking):
+            out.write(lines.data)
+
+
+def _write(out: BinaryIO, row: dict[str, Any]) -> None:
+    out.write(json.dumps(row, separators=(",", ":")).encode() + b"\n")
+
+
+def _log_row(salvaged: Salvage) -> dict[str, Any]:
+    content = salvaged.content
+    return {
+        "environment": clean_text(salvaged.environment.name),
+        "mode": salvaged.mode.value,
+        "files": len(content.states),
+        "bytes": sum(state.size for state in content.states),
+        "versions": len(content.lns),
+        "undecodable": content.undecodable,
+        "committed": len(content.committed),
+        "aborted": len(content.aborted),
+        "holes": len(salvaged.lost.holes),
+        "lost_bytes": sum(_size(hole) for hole in salvaged.lost.holes if hole.is_damage),
+    }
+
+
+def _misnamed_row(file: Misnamed) -> dict[str, Any]:
+    return {
+        "path": clean_text(str(file.path)),
+        "name_no": file.name_no,
+        "header_no": file.header_no,
+        "file_no": file.file_no,
+    }
+
+
+def _guessed_row(file: LogFile) -> dict[str, Any]:
+    return {
+        "path": clean_text(str(file.path)),
+        "file_no": file.file_no,
+        "version": file.version,
+        "by": file.by.value,
+    }
+
+
+def _hole_row(hole: Hole) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "hole": hole.kind.value,
+        "start": lsn_text(hole.start),
+        "stop": lsn_text(hole.stop),
+        "first_file": hole.start >> 32 & 0xFFFFFFFF,
+    }
+    if hole.kind is HoleKind.NO_FILE:
+        row["files"] = hole.file_count
+    else:
+        row["bytes"] = _size(hole)
+    if hole.reason is not None:
+        row["reason"] = clean_text(hole.reason)
+    return row | {
+        "before": None if hole.before == NO_TYPE else type_name(hole.before),
+        "after": None if hole.after == NO_TYPE else type_name(hole.after),
+        "named": hole.named,
+        "lost_keys": hole.keys,
+        "held": hole.held,
+    }
+
+
+def _size(hole: Hole) -> int:
+    return 0 if hole.kind is HoleKind.NO_FILE else hole.stop - hole.start
+
+
+def _database_row(one: Described) -> dict[str, Any]:
+    return {
+        "db": one.database.shown,
+        "db_id": one.database.db_id,
+        "state": one.state,
+        "duplicates": one.database.has_duplicates,
+        "described": one.kind,
+        "comparator": one.has_comparator,
+        "versions": one.versions,
+        "records": {grade.label: count for grade, count in one.records.items()},
+        "unfinished": one.apart,
+        "undecided": one.undecided,
+        "lost_keys": one.lost,
+    }
+
+
+def _lost_names(salvaged: Salvage) -> Iterator[dict[str, Any]]:
+    """Yield the database names that B-tree slots hold but whose database is unknown."""
+    named = salvaged.lost.named
+    known = {name for each in salvaged.content.databases.values() for name in each.names}
+    for row in np.flatnonzero((named.db_id == NAMES_ID) & ~named.gone).tolist():
+        name = (named.records.key[row] or b"").decode("utf-8", "surrogateescape")
+        if name not in known and not name.startswith(INTERNAL):
+            lsn = lsn_text(int(named.records.lsn[row]))
+            yield {"name": clean_text(name), "lsn": lsn}
+
+
+def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
+    """Yield lines of a database: lost keys, then unsure records, then undecided ones."""
+    yield from _lost_lines(salvaged, one, masking)
+    line = _Line(one, masking)
+    for batch in salvaged.named_batches(one):
+        yield line.of("record", batch)
+    choice = salvaged.choice
+    older = choice.taken & (choice.confidence == Confidence.OLDER)
+    for kind, mask in (("record", older), ("undecided", salvaged.undecided)):
+        for coming in salvaged.batches(one, mask):
+            yield line.of(kind, coming.read())
+
+
+class _Line:
+    """Encoder of report lines about the records of one database."""
+
+    def __init__(self, one: Described, masking: Masking) -> None:
+        self.front = f'"db":{json.dumps(one.database.shown)},"key":'
+        self.masking = masking
+
+    def key_cell(self, kind: str, key: Spans) -> Cell:
+        """Return the cell that every line begins with."""
+        is_shown = self.masking.mode is DataMode.SHOW
+        front = f'{{"kind":"{kind}",{self.front}'.encode()
+        form = Form.HEX if is_shown else Form.TEXT
+        return Cell(form, masked(key, self.masking), front + b'"', b'"', front + b"null")
+
+    def of(self, kind: str, records: Graded) -> Bytes:
+        """Encode a line for each record with its LSN and its confidence."""
+        labels = words([grade.label.encode() for grade in Confidence], records.confidence)
+        cells = [
+            self.key_cell(kind, records.key),
+            Cell(Form.LSN, records.lsn, b',"lsn":"', b'"'),
+            Cell(Form.TEXT, labels, b',"confidence":"', b'"}\n'),
+        ]
+        return lines_of(cells)
+
+
+def _lost_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
+    lost, line = salvaged.lost, _Line(one, masking)
+    index = np.flatnonzero(~lost.comes_back & (lost.named.db_id == one.database.db_id))
+    for first in range(0, len(index), PIECE_ROWS):
+        some = index[first : first + PIECE_ROWS]
+        named = lost.named.take(some)
+        cells = [
+            line.key_cell("lost-key", named.records.key),
+            Cell(Form.LSN, named.records.lsn, b',"lsn":"', b'"'),
+            Cell(Form.LSN, named.by, b',"named_by":"', b'"'),
+            _choice(named.by_slot, b',"by":"slot"', b',"by":"transaction"'),
+            _choice(named.gone, b',"deletion":true', b',"deletion":false'),
+            _choice(lost.has_older[some], b',"older":true}\n', b',"older":false}\n'),
+        ]
+        yield lines_of(cells)
+
+
+def _choice(mask: Mask, yes: bytes, no: bytes) -> Cell:
+    return Cell(Form.TEXT, words([no, yes], mask.astype(np.int64)))
+
+
+def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Output) -> str:
+    """Return the report as text for people, without single records."""
+    row = _log_row(salvaged)
+    lines = [
+        f"{printable(salvaged.environment.name)}: {counted(row['files'], 'file')}, "
+        f"{row['bytes']:,} bytes, "
+        f"{row['versions']:,} versions of records, {row['committed']:,} commits",
+        *_file_texts(salvaged.environment),
+        *_hole_texts(salvaged.lost.holes),
+        "",
+    ]
+    header = ("DATABASE", "STATE", "RECORDS", "UNSURE", "LOST", "FILE")
+    rows = [header]
+    for one, written in zip(databases, output.records, strict=True):
+        unsure = sum(one.records.get(grade, 0) for grade in _UNSURE) + one.undecided
+        counts = (f"{written.records:,}", f"{unsure:,}", f"{one.lost:,}")
+        state = one.state if one.kind == "known" else f"{one.state} ({one.kind})"
+        rows.append((printable(one.database.shown), state, *counts, written.file or ""))
+    rows += [
+        (printable(each.database.shown), "unfinished", f"{each.records:,}", "", "", each.file or "")
+        for each in output.apart
+    ]
+    return "\n".join([*lines, *_aligned(rows)]) + "\n"
+
+
+def _file_texts(environment: Environment) -> Iterator[str]:
+    for each in environment.files:
+        if each.is_guessed:
+            yield f"guessed-version: {printable(str(each.path))} is {each.version_text}"
+    for file in environment.misnamed:
+        yield f"misnamed-file: {printable(str(file.path))} is {file.text}"
+
+
+def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:
+    for kind in HoleKind:
+        some = [hole for hole in holes if hole.kind is kind]
+        if not some:
+            continue
+        size = sum(map(_size, some))
+        what = f"{size:,} bytes" if kind is not HoleKind.NO_FILE else _files(some)
+        named = sum(hole.named for hole in some)
+        count = counted(len(some), "hole")
+        yield f"{kind.value}: {count}, {what}, lost entries that others name: {named:,}"
+
+
+def _files(holes: Sequence[Hole]) -> str:
+    return counted(sum(hole.file_count for hole in holes), "file")
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        pads: list[Callable[[str, int], str]] = [
+            str.rjust if 2 <= i < 5 else str.ljust for i in range(len(row))
+        ]
+        cells = (pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True))
+        yield "  ".join(cells).rstrip()

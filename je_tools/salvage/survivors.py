@@ -1,0 +1,116 @@
+"""Survivors: keys that a salvage of some files of a log would bring back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.formats.je.nodes import joined_spans
+from je_tools.formats.spans import Spans
+from je_tools.log.environment import Environment
+from je_tools.log.names import FIXED_NAMES, Database
+from je_tools.log.records import Records
+from je_tools.log.scan import WIDE_RANGE, Scanner
+from je_tools.salvage.batches import Reading
+from je_tools.salvage.choice import Mode
+from je_tools.salvage.run import Described, Salvage, salvage
+
+_PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.int64)
+"""Largest numbers whose packed form takes one byte, two bytes, and so on."""
+
+
+def whole_keys(records: Records) -> Spans:
+    """Return the stored keys of records of a database with duplicates.
+
+    A stored key is the key, the data, and the packed length of the key.
+    """
+    key = records.key
+    tails = np.searchsorted(_PACKED_LIMITS, key.sizes).astype(np.int64) + 1
+    return Spans(key.data, key.starts, key.sizes + np.maximum(records.data.sizes, 0) + tails)
+
+
+class Kept(Struct, frozen=True):
+    """A salvage of the committed records of all databases.
+
+    Attributes:
+        salvaged: the salvage.
+        described: descriptions of the databases, by id.
+    """
+
+    salvaged: Salvage
+    described: dict[int, Described]
+
+    def database(self, db_id: int) -> Database | None:
+        """Return a database as the entries that name databases describe it, or None."""
+        return self.salvaged.content.databases.get(db_id)
+
+    def live(self) -> dict[int, Database]:
+        """Return the databases that no entry shows as removed, except those with fixed names."""
+        databases = self.salvaged.content.databases
+        return {
+            db_id: each
+            for db_id, each in databases.items()
+            if not each.removed and db_id not in FIXED_NAMES
+        }
+
+    def keys(self, db_id: int, *, two_part: bool) -> Spans:
+        """Return the surviving keys of a database, in no order.
+
+        Args:
+            db_id: id of the database.
+            two_part: return the keys of a database with duplicates as they are stored.
+        """
+        one = self.described.get(db_id)
+        if one is None:
+            return joined_spans([])
+        salvaged = self.salvaged
+        rows = salvaged.rows_of(db_id)
+        rows = rows[salvaged.choice.taken[rows]]
+        lns, confidence = salvaged.content.lns, salvaged.choice.confidence
+        # Keys that `Reading` does not split are as stored.
+        reading = Reading(salvaged.image, one.database.has_duplicates and not two_part)
+        batches = reading.batches(lns.lsn[rows], lns.size[rows], confidence[rows])
+        pieces = [batch.read().key for batch in batches]
+        for named in salvaged.named_batches(one):
+            is_apart = two_part and one.database.has_duplicates
+            pieces.append(whole_keys(named) if is_apart else named.key)
+        return joined_spans(pieces)
+
+
+def find_kept(
+    environment: Environment,
+    scanner: Scanner,
+    without: frozenset[int],
+    cut: tuple[int, int] | None = None,
+) -> Kept:
+    """Salvage a log without some of its files.
+
+    Args:
+        environment: the log.
+        scanner: options of the scan.
+        without: numbers of the files to leave out.
+        cut: number of the last file, and the offset in it where the log ends; None for all of it.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    files = [file for file in environment.files if file.file_no not in without]
+    scanner = replace(scanner, progress=None)
+    if cut is not None:
+        last, size = cut
+        files = [file for file in files if file.file_no <= last]
+        files = [replace(f, size=size) if f.file_no == last else f for f in files]
+        # Without `cuts` the scan reads a file to its real end, whatever `size` says.
+        scanner = replace(scanner, cuts=_cuts([file.size for file in files]))
+    found = salvage(
+        replace(environment, files=tuple(files)), scanner, Mode.COMMITTED, internal=True
+    )
+    described = {one.database.db_id: one for one in found.databases(internal=True)}
+    return Kept(found, described)
+
+
+def _cuts(sizes: Sequence[int]) -> int:
+    return max(-(-max(sizes, default=0) // WIDE_RANGE), 1)

@@ -1,1 +1,0 @@
-"""Writers of results: JSON lines, CSV, Parquet, and tables for a terminal."""

@@ -1,0 +1,1 @@
+"""Totals of a log by entry type, file, database, checkpoint and transaction."""

@@ -1,0 +1,1 @@
+"""Verification of a log: damaged ranges, and consistency across files."""

@@ -1,0 +1,460 @@
+"""Verification of a whole log: damaged ranges, and consistency across files.
+
+`Judge` alone defines damage: a command that reads a log for another purpose shows it all rows, and
+reports in the end the same as `verify`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import struct
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from je_tools.core.escaping import counted
+from je_tools.findings import CODES, Finding, Severity
+from je_tools.formats.arrays import Ints
+from je_tools.formats.je.header import REPLICATED
+from je_tools.formats.je.reader import Asked, Rows
+from je_tools.log.environment import Environment, LogFile
+from je_tools.log.scan import FileState, Part, Scanner
+from je_tools.verify.consistency import (
+    EVIDENCE_TYPES,
+    Evidence,
+    Files,
+    Ranges,
+    evidence,
+    finding,
+    is_evidence,
+)
+from je_tools.verify.damage import (
+    LISTED,
+    FileDamage,
+    OldDeltas,
+    RowDamage,
+    Unlisted,
+    old_deltas,
+    row_damage,
+    types_to_look_at,
+)
+from je_tools.verify.upgrade import OldForm, Upgrade, collect_old_form
+from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, Stream, runs_of
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
+
+LOCK_NAME = "je.lck"
+
+_TAILS = ("torn-tail", "zero-tail")
+"""Codes of tails that, as notes, follow the end of an intact log: they were never complete."""
+
+FIRST = 20
+"""Largest number of errors that are kept, for commands that report some of them."""
+
+UNKNOWN_PROCESS = 0
+"""Holder of a lock that cannot be named: in another pid namespace, or several processes."""
+
+
+class Damage(Struct):
+    """Number of errors of a log, for commands that do not list them.
+
+    Attributes:
+        codes: number of errors of each code.
+    """
+
+    codes: Counter[str] = field(default_factory=Counter)
+
+    def __bool__(self) -> bool:
+        return bool(self.codes)
+
+    def text(self) -> str:
+        """Return the errors in words."""
+        codes = ", ".join(f"{count:,} {code}" for code, count in sorted(self.codes.items()))
+        return f"damaged, {counted(self.codes.total(), 'error')}: {codes}"
+
+
+class Totals(Struct):
+    """Counts of a verification.
+
+    Attributes:
+        env: name of the environment.
+        files, size: number of log files, and their bytes.
+        entries: number of good entries.
+        damaged_size: bytes in damaged entries, gaps and ends of files, without a tail after the
+            end of an intact log.
+        findings: number of findings of each severity.
+        codes: number of findings of each code.
+        damage: errors by code.
+        first: the first FIRST errors.
+    """
+
+    env: str
+    files: int = 0
+    size: int = 0
+    entries: int = 0
+    damaged_size: int = 0
+    findings: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
+    damage: Damage = field(default_factory=Damage)
+    first: list[Finding] = field(default_factory=list)
+
+    @property
+    def errors(self) -> int:
+        """Number of findings that are errors."""
+        return self.findings[Severity.ERROR]
+
+    def count(self, found: Finding) -> None:
+        """Count a finding."""
+        self.findings[found.severity] += 1
+        self.codes[found.code] += 1
+        if found.severity is Severity.ERROR:
+            self.damage.codes[found.code] += 1
+            if len(self.first) < FIRST:
+                self.first.append(found)
+
+    def count_unlisted(self, codes: Counter[str]) -> None:
+        """Count findings of which only the codes are known."""
+        self.codes += codes
+        for code, count in codes.items():
+            severity = CODES[code].severity
+            self.findings[severity] += count
+            if severity is Severity.ERROR:
+                self.damage.codes[code] += count
+
+    def row(self) -> dict[str, Any]:
+        """Return the totals as plain values, for JSON."""
+        return {
+            "env": self.env,
+            "files": self.files,
+            "bytes": self.size,
+            "entries": self.entries,
+            "damaged_bytes": self.damaged_size,
+            **{f"{severity}s": self.findings[severity] for severity in Severity},
+            "codes": dict(sorted(self.codes.items())),
+        }
+
+    def verdict(self) -> str:
+        """Return the outcome in one line."""
+        read = ", ".join(
+            (
+                counted(self.files, "file"),
+                counted(self.size, "byte"),
+                f"{self.entries:,} good {'entry' if self.entries == 1 else 'entries'}",
+            )
+        )
+        kinds = [
+            counted(self.findings[severity], severity)
+            for severity in reversed(Severity)
+            if self.findings[severity]
+        ]
+        verdict = "DAMAGED" if self.errors else "intact"
+        return f"{self.env}: {verdict}{': ' * bool(kinds)}{', '.join(kinds)} ({read})"
+
+
+class Seen(Struct, frozen=True):
+    """Summary of some rows in plain numbers, so that the rows can be freed.
+
+    Attributes:
+        entries: number of good entries.
+        old_deltas: old BIN-deltas at which modern engines truncate the file.
+        old_form: entries that JE 5.0 and later cannot replay.
+        prints: fingerprints of records; None if not requested.
+    """
+
+    entries: int
+    damage: RowDamage | None
+    old_deltas: OldDeltas | None
+    runs: Runs | None
+    evidence: Evidence | None
+    old_form: OldForm | None
+    prints: Prints | None = None
+
+
+def verify(
+    environment: Environment,
+    scanner: Scanner,
+    totals: Totals,
+    *,
+    everything: bool = False,
+    prints: Fingerprints | None = None,
+) -> Iterator[Finding]:
+    """Read a whole log and yield its findings in log order, those of the directory last.
+
+    The findings of a file's header come first, then the others by offset; old BIN-deltas are
+    reported after all have been counted.
+
+    Args:
+        environment: the log.
+        scanner: options of the scan, which must check checksums.
+        totals: filled during the scan.
+        everything: also yield `clean-end` for ends without damage.
+        prints: filled during the scan.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    judge = Judge(environment, totals)
+    judge.everything = everything
+    look = replace(judge.look, printing=prints.printing if prints is not None else None)
+    scanner = replace(scanner, asked=look.asked)
+    size = 0
+    for part in scanner.scan(environment, look):
+        yield from judge.take(part, part.results)
+        for seen in part.results:
+            if prints is not None and seen.prints is not None:
+                prints.add(part.file.file_no, seen.prints)
+        size = part.end.size if part.end else size
+    yield from judge.finish()
+    for found in of_writer(environment, size):
+        totals.count(found)
+        yield found
+
+
+class Look(Struct, frozen=True):
+    """Inspector of the rows of a range, in any thread or process; keeps no view of them.
+
+    Attributes:
+        missing: ranges of missing files, for which to look for evidence.
+        is_upgrade_asked: True if old-form entries matter.
+        printing: makes fingerprints of records; None for none.
+    """
+
+    missing: Ranges
+    is_upgrade_asked: bool
+    printing: Printing | None = None
+
+    @classmethod
+    def of(cls, environment: Environment) -> Look:
+        """Return the inspector for an environment."""
+        return cls(environment.missing, Upgrade(environment).is_asked)
+
+    def asked(self, file: LogFile) -> Asked | None:
+        """Return the entries of a file to read as rows, or None for all; most are surveyed only."""
+        if self.is_upgrade_asked or self.printing is not None:
+            return None
+        types = types_to_look_at(file.version) | STREAM_TYPES
+        if is_evidence(file.file_no, self.missing):
+            types = types | EVIDENCE_TYPES
+        return Asked(types, REPLICATED)
+
+    def __call__(self, rows: Rows) -> Seen:
+        """Return a summary of the rows."""
+        return Seen(
+            rows.survey.good,
+            row_damage(rows),
+            old_deltas(rows),
+            runs_of(rows),
+            evidence(rows, self.missing),
+            collect_old_form(rows) if self.is_upgrade_asked else None,
+            self.printing.of_rows(rows) if self.printing is not None else None,
+        )
+
+
+class Judge:
+    """Converter of the summaries of a scan into findings.
+
+    Attributes:
+        totals: counts so far.
+        everything: also report `clean-end` for ends without damage.
+        upgrade: check for JE 5.0 and later, complete when all parts are merged.
+        look: work for the scan, with results for `take`.
+    """
+
+    def __init__(self, environment: Environment, totals: Totals) -> None:
+        self.environment = environment
+        self.totals = totals
+        self.everything = False
+        self._files = Files(environment)
+        self._stream = Stream(environment)
+        self.upgrade = Upgrade(environment)
+        self.look = Look.of(environment)
+        self._index = 0
+        self._is_begun = False
+        self._old_deltas: OldDeltas | None = None
+        self._listed = 0
+        self._unlisted = Unlisted()
+        totals.files, totals.size = len(environment.files), environment.size
+
+    def take(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
+        """Merge a part and return its findings; call for all parts of the log, in log order.
+
+        Args:
+            part: part of the scan.
+            seen: results of `look` for the rows of the part, in their order.
+
+        Raises:
+            StoppedError: the file vanished or shrank since it was scanned.
+            InputError: it cannot be read any more.
+        """
+        found: list[Finding] = []
+        if not self._is_begun:
+            found += self._files.of_file(self._index)
+            # Missing files take VLSNs with them.
+            self._stream.is_broken |= self._is_apart(part.file)
+            self._is_begun = True
+        found += self._of_part(part, seen)
+        if part.end is not None:
+            found += self._of_end(part.end)
+            self._begin_next()
+        return self._counted(found)
+
+    def pass_over(self) -> None:
+        """Go on after a file of which nothing, or not all, could be read."""
+        self._stream.is_broken = True
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        self._index, self._is_begun, self._old_deltas = self._index + 1, False, None
+        self._listed, self._unlisted = 0, Unlisted()
+
+    def finish(self) -> list[Finding]:
+        """Return the findings of the directory, after all parts are merged."""
+        files = self._files
+        return self._counted([*files.of_missing(), *files.of_marker(), *self.upgrade.findings()])
+
+    def _counted(self, found: Iterable[Finding]) -> list[Finding]:
+        told = [each for each in found if self.everything or each.code != "clean-end"]
+        for each in told:
+            self.totals.count(each)
+        return told
+
+    def _is_apart(self, file: LogFile) -> bool:
+        index = self._index
+        return index > 0 and file.file_no != self.environment.files[index - 1].file_no + 1
+
+    def _damage(self, file: LogFile) -> FileDamage:
+        return FileDamage(self.environment, file, is_last=self._index in self.environment.ends)
+
+    def _of_part(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
+        room = LISTED - self._listed
+        damaged = [each.damage for each in seen if each.damage is not None]
+        told = self._damage(part.file).of_part(part, damaged, room)
+        gaps = part.gaps.numbers
+        self.totals.damaged_size += int((gaps[:, 1] - gaps[:, 0]).sum())
+        self.totals.damaged_size += sum(damage.lost_size for damage in damaged)
+        for each in seen:
+            self.totals.entries += each.entries
+            if each.evidence is not None:
+                self._files.take(each.evidence)
+            if each.old_form is not None:
+                self.upgrade.take(each.old_form)
+            if each.old_deltas is not None:
+                self._old_deltas = each.old_deltas.behind(self._old_deltas)
+        lost = np.concatenate([gaps[:, 0], *(damage.lost for damage in damaged)])
+        told.add(self._of_stream(part.file, seen, lost), room)
+        self._listed += len(told.found)
+        self._unlisted.take(told.unlisted)
+        self.totals.count_unlisted(told.unlisted.codes)
+        return told.found
+
+    def _of_stream(self, file: LogFile, seen: Sequence[Seen], lost: Ints) -> Iterator[Finding]:
+        runs = [each.runs for each in seen if each.runs is not None]
+        waiting = deque(np.sort(lost).tolist() if runs else lost[:1])
+        for each in runs:
+            yield from self._stream.take(file.file_no, each, waiting)
+        self._stream.is_broken |= bool(waiting)
+
+    def _of_end(self, state: FileState) -> list[Finding]:
+        follower = self._files.follower(self._index)
+        named_last = follower.header.last_entry_in_prev_file_offset if follower else None
+        link = list(self._files.of_link(self._index, state))
+        # A missing end of a file takes VLSNs with it.
+        self._stream.is_broken |= state.tail < state.size or bool(link)
+        damage = self._damage(state.file)
+        old = damage.of_old_deltas(self._old_deltas)
+        more = damage.of_unlisted(self._unlisted)
+        ended = list(damage.of_end(state, named_last))
+        if not any(each.code in _TAILS and each.severity is Severity.NOTE for each in ended):
+            self.totals.damaged_size += max(state.size - state.tail, 0)
+        return [*more, *old, *ended, *link]
+
+
+def file_findings(environment: Environment, state: FileState) -> list[Finding]:
+    """Return the findings of one file by its state alone: those of `Judge` without rows.
+
+    For a log that is tailed, whose files are read in pieces. The link from the next file is not
+    checked if the file has grown since. A file that the cleaner has deleted has no findings.
+    """
+    files = Files(environment)
+    index = environment.places.get(state.file.path)
+    if index is None:
+        return []
+    follower = files.follower(index)
+    damage = FileDamage(environment, state.file, is_last=index in environment.ends)
+    damaged = [
+        *damage.of_bad(state.bad),
+        *damage.of_gaps(state.gaps),
+        *damage.of_breaks(state.chain_breaks),
+    ]
+    found = [*files.of_file(index), *sorted(damaged, key=lambda each: each.offset or 0)]
+    named_last = follower.header.last_entry_in_prev_file_offset if follower else None
+    found += damage.of_end(state, named_last)
+    if state.size >= environment.files[index].size:
+        found += files.of_link(index, state)
+    return [each for each in found if each.code != "clean-end"]
+
+
+def of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
+    """Yield a finding if an engine is writing to the log.
+
+    Args:
+        environment: the log.
+        size_read: number of bytes of its last file that were read.
+    """
+    if not environment.is_directory:
+        return
+    holder = lock_holder(Path(environment.name) / LOCK_NAME)
+    last = environment.files[-1]
+    try:
+        grown = last.path.stat().st_size - size_read
+    except OSError:
+        # The file has vanished since it was read.
+        grown = 0
+    if holder is None and grown <= 0:
+        return
+    words = []
+    if holder is not None:
+        process = "a process" if holder == UNKNOWN_PROCESS else f"process {holder}"
+        words.append(f"{process} holds {LOCK_NAME}")
+    if grown > 0:
+        words.append(f"{last.path.name} grew by {grown:,} bytes")
+    yield finding(
+        environment,
+        "live-writer",
+        file_no=last.file_no,
+        offset=size_read,
+        found=", ".join(words),
+    )
+
+
+def lock_holder(path: Path) -> int | None:
+    """Return the process with a write lock on a lock file, None for none; take no lock itself.
+
+    Return UNKNOWN_PROCESS if the system does not name it. Only a regular file is opened.
+    Source: FileManager, JE 7.5.11, which locks byte 0 for the life of a writable environment.
+    """
+    flock = struct.Struct("hhqqi")
+    descriptor = -1
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return None
+        # It may have become a pipe since, and opening that would wait.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        asked = flock.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 1, 0)
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
+    except OSError:
+        return None
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+    kind, _, _, _, holder = flock.unpack(answer[: flock.size])
+    return None if kind == fcntl.F_UNLCK else max(int(holder), UNKNOWN_PROCESS)

@@ -1,0 +1,31 @@
+"""Work that is begun before anybody asks for it."""
+
+from __future__ import annotations
+
+from threading import Event, current_thread
+
+import pytest
+
+from je_tools.core.background import begin
+
+
+def test_what_is_begun_goes_on_beside() -> None:
+    may_end = Event()
+
+    def work() -> str:
+        may_end.wait(60)
+        return current_thread().name
+
+    result = begin(work)
+    may_end.set()
+    assert result() == result() != current_thread().name
+
+
+def test_an_error_comes_to_who_asks_for_the_result() -> None:
+    def fail() -> int:
+        raise OSError("no")
+
+    result = begin(fail)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no"):
+            result()

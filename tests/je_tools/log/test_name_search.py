@@ -1,0 +1,50 @@
+"""Names that a limited dump looks for are those that the whole log tells, for less reading."""
+
+from __future__ import annotations
+
+import pytest
+
+from je_tools.log import name_search
+from je_tools.log.environment import open_environment
+from je_tools.log.name_search import NameSearch
+from je_tools.log.names import resolve
+from je_tools.log.scan import Scanner
+from tests.corpus import Environment, environment, environments
+from tests.je_tools.dumped import dump_rows
+from tests.je_tools.log.test_names import _parts
+
+
+def test_limited_dumps_have_the_names_of_whole_ones(some_environment: Environment) -> None:
+    whole = dump_rows(some_environment.home)
+    for options, rows in (((), whole), (("--backward",), whole[::-1])):
+        for most in (1, 7, 150):
+            assert dump_rows(some_environment.home, *options, "--limit", str(most)) == rows[:most]
+
+
+@pytest.mark.parametrize("env", environments(), ids=lambda env: env.name)
+def test_what_is_found_is_what_all_files_tell(env: Environment) -> None:
+    told = resolve(_parts(env.home))
+    opened = open_environment([env.home])
+    for db_id in told:
+        search = NameSearch(opened, Scanner())
+        search.look_up_ids({db_id})
+        assert search.names[db_id] == told[db_id]
+
+
+def test_only_the_last_files_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_environment([environment("v8-cleaned").home])
+    read: list[int] = []
+    scan = Scanner.scan
+
+    def counted(self: Scanner, some: object, work: object) -> object:
+        read.extend(file.file_no for file in some.files)  # type: ignore[attr-defined]
+        return scan(self, some, work)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(name_search.Scanner, "scan", counted)
+    search = NameSearch(opened, Scanner())
+    search.look_up_ids({0, 1})
+    assert read == []
+    search.look_up_ids({1_000_000})
+    assert sorted(read) == [file.file_no for file in opened.files]
+    search.look_up_ids({2_000_000})
+    assert len(read) == len(opened.files)
