@@ -17,12 +17,14 @@ import java.util.List;
  * <p>A line of standard input asks for one run: {@code OUT TAB TOOL [TAB ARGUMENT]...}. What the
  * tool prints is in the file OUT when standard output has the line {@code done}; {@code failed
  * TAB REASON} where it has thrown. Of DbSpace, which ends its JVM, the options -r, -d and -t (in
- * milliseconds) are understood.
+ * milliseconds) are understood. {@code Clock} with a time in milliseconds is when records expire by
+ * from then on; 0 is the time of the machine.
  */
 public final class Tools {
     private Tools() {}
 
     public static void main(String[] args) throws Exception {
+        Records.setClock();
         PrintStream answers = System.out;
         BufferedReader asked =
                 new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -47,6 +49,10 @@ public final class Tools {
     private static void run(String tool, String[] arguments, PrintStream out) throws Exception {
         if (tool.equals("DbSpace")) {
             space(Arrays.asList(arguments), out);
+            return;
+        }
+        if (tool.equals("Clock")) {
+            Records.now = Long.parseLong(arguments[0]);
             return;
         }
         Class<?> found = Class.forName((tool.startsWith("Db") ? "com.sleepycat.je.util." : "") + tool);

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.environment import open_environment
-from je_tools.recount import recount
-from je_tools.scan import Scanner
-from je_tools.snapshot import take_snapshot
-from je_tools.space import measure_space
+from je_tools.log.environment import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.recovery.snapshot import take_snapshot
+from je_tools.space.recount import recount
+from je_tools.space.usage import measure_space
 from tests.corpus import FIXTURES, Environment, environments_in
 from tests.engine.tools import Tools
 
@@ -23,6 +23,9 @@ READABLE = ("v8-", "v15-", "v17-")
 EVERY = [each for each in environments_in(FIXTURES) if each.name.startswith(READABLE)]
 
 pytestmark = pytest.mark.engine
+
+NOW_MS = 1_700_000_000_000
+"""A time at which nothing has expired: the engine counts expired records as obsolete."""
 
 _RECOUNTED = re.compile(r'^Recalc util 0x(\w+) .* totalSize="(\d+)".* getObsoleteSize="(\d+)"')
 _ROW = re.compile(r"^([0-9a-f]{8})\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)$")
@@ -37,10 +40,12 @@ def db_space(tools: Tools, home: Path, *options: object) -> list[str]:
 def test_recount(each: Environment, tmp_path: Path, tools: Tools) -> None:
     home = tmp_path / "env"
     shutil.copytree(each.home, home)
-    told = filter(None, map(_RECOUNTED.match, db_space(tools, home, "-r", "-d")))
+    with tools.clock(NOW_MS):
+        lines = db_space(tools, home, "-r", "-d")
+    told = filter(None, map(_RECOUNTED.match, lines))
     expected = {int(m[1], 16): (int(m[2]), int(m[3])) for m in told}
     assert expected
-    snapshot = take_snapshot(open_environment([each.home]), Scanner(), now_ms=0)
+    snapshot = take_snapshot(open_environment([each.home]), Scanner(), now_ms=NOW_MS)
     counted = recount(snapshot)
     found = {no: (size, counted.obsolete_size(no)) for no, size in counted.total.items()}
     assert found == expected

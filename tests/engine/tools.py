@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.engine.recovered import QUICK_START
@@ -23,6 +25,15 @@ class Tools:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
+
+    @contextmanager
+    def clock(self, now_ms: int) -> Iterator[None]:
+        """Let records expire by a fixed time."""
+        self.run("Clock", now_ms)
+        try:
+            yield
+        finally:
+            self.run("Clock", 0)
 
     def run(self, tool: str, *arguments: object) -> bytes:
         """What a tool prints; AssertionError says what it has thrown."""
