@@ -160,7 +160,7 @@ def _findings(
 def _with_trees(
     environment: Environment, scanner: Scanner, totals: Totals, options: Options
 ) -> Iterator[Finding]:
-    from je_tools.core.background import begin
+    from je_tools.core.ordered import in_background
     from je_tools.formats.je.fingerprints import Fingerprints, Printing
     from je_tools.verify.judge import verify
 
@@ -177,7 +177,7 @@ def _with_trees(
         return open_trees(environment, quiet, now_ms, to_lsn)
 
     # Opening is mostly Python, as are the imports; the scan is mostly native code beside it.
-    opened = begin(open_all) if scanner.threads_for(environment.size) > 1 else open_all
+    opened = in_background(open_all) if scanner.threads_for(environment.size) > 1 else open_all
     prints = Fingerprints(Printing.at_random())
     yield from verify(environment, scanner, totals, everything=options["everything"], prints=prints)
     from je_tools.btree.check.findings import tree_findings

@@ -105,7 +105,7 @@ class Choice(Struct, frozen=True):
     tables: Sequence[Table]
 
 
-class Room:
+class Buffer:
     """A reusable buffer for lines: a fresh one costs a page fault for each page."""
 
     def __init__(self) -> None:
@@ -129,28 +129,28 @@ def words(texts: Sequence[bytes | None], choice: Any) -> Spans:
     return Spans(table.data, table.starts[choice], table.sizes[choice])
 
 
-def lines_of(cells: Sequence[Cell], room: Room | None = None) -> Bytes:
+def lines_of(cells: Sequence[Cell], buffer: Buffer | None = None) -> Bytes:
     """Return the rows one after the other: uint8, read-only.
 
     Args:
         cells: columns of one length; the first has values.
-        room: buffer for the rows, which are then valid until it is used again.
+        buffer: buffer for the rows, which are then valid until it is used again.
 
     Raises:
         TooLongError: no memory could hold the rows.
     """
     values: Any = cells[0].values
-    return write_rows(Table(len(values), cells), room)
+    return write_rows(Table(len(values), cells), buffer)
 
 
 def write_rows(
-    table: Table, room: Room | None = None, *, ends: Ints | None = None, most: int = sys.maxsize
+    table: Table, buffer: Buffer | None = None, *, ends: Ints | None = None, most: int = sys.maxsize
 ) -> Bytes:
     """Return the rows one after the other: uint8, read-only.
 
     Args:
         table: the rows.
-        room: buffer for the rows, which are then valid until it is used again.
+        buffer: buffer for the rows, which are then valid until it is used again.
         ends: int64 (rows,), filled with the end of each row.
         most: largest total size, in bytes.
 
@@ -160,7 +160,7 @@ def write_rows(
     bound = _native.rows_bound(table)
     if bound is None or bound > most:
         raise TooLongError(f"more than {most:,} bytes")
-    out = (room or Room()).of(bound + SLACK)
+    out = (buffer or Buffer()).of(bound + SLACK)
     return read_only(out[: _native.write_rows(table, out, ends)])
 
 

@@ -1,4 +1,4 @@
-"""What malloc does with memory that is free."""
+"""Memory that the allocator keeps after it is freed, tuned for large arrays that come and go."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
 def keep_little_memory() -> None:
-    """Give back what is free, and have Arrow do so: its own pool keeps what it once had.
+    """Return free memory to the system, and have Arrow use malloc instead of a pool of its own.
 
-    Arrow is not loaded for that.
+    This does not load Arrow.
     """
     if "pyarrow" in sys.modules:
         import pyarrow
@@ -23,17 +23,16 @@ def keep_little_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Give back what threads have freed, and malloc keeps for them."""
+    """Return to the system what threads have freed."""
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if give_back is not None:
         give_back(0)
 
 
 def keep_freed_memory() -> None:
-    """Have malloc keep what is freed.
+    """Have malloc keep freed memory.
 
-    For work with arrays of some 100 kB, which come and go: else each is of pages that the system
-    has to clear first.
+    This suits arrays of some 100 kB that come and go: the system must clear the pages of a new one.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
@@ -42,10 +41,10 @@ def keep_freed_memory() -> None:
 
 
 def use_memory_again() -> None:
-    """As `keep_freed_memory`, in one place for all threads, before there are any.
+    """Have malloc keep freed memory in one arena for all threads; call it before there are any.
 
-    For arrays of megabytes that one thread makes and another frees: places of their own for
-    threads would keep more than is used.
+    This suits arrays of megabytes that one thread makes and another frees: an arena for each thread
+    would keep more than is used.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
@@ -54,9 +53,9 @@ def use_memory_again() -> None:
 
 
 def give_back_at_once() -> None:
-    """Have malloc keep little of what is freed; its thresholds else grow by themselves.
+    """Have malloc keep little freed memory; by default its thresholds grow.
 
-    It costs time, so that only workers do it, of which there are several.
+    This costs time, so only worker processes do it: there are several of them.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):

@@ -1,52 +1,50 @@
-"""Work that several do at once, of which the results are taken in its order."""
+"""Worker pool for encoding: tasks run in threads, their bytes come in order, buffers are reused."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from msgspec import Struct, field
 
-from je_tools.formats.rows import Room
+from je_tools.core.ordered import in_flight
+from je_tools.formats.rows import Buffer
 from je_tools.formats.source import Bytes
 
 AHEAD = 2
-"""Tasks in work or waiting beyond one a thread."""
+"""Number of tasks in work or done, in addition to one for each thread."""
 
 _DONE_AHEAD = 16 << 20
-"""Bytes that steps of one task may have come to, for the next to be done ahead too."""
+"""Bytes made by the steps of a task after which its other steps run only when they are needed."""
 
 T = TypeVar("T")
 
-Step = Callable[[Room], tuple[Bytes, T]]
-"""Makes bytes, in a room or elsewhere, and what is known of them."""
+Step = Callable[[Buffer], tuple[Bytes, T]]
+"""Makes bytes, in the buffer or elsewhere, and a result that describes them."""
 
 Task = Callable[[], Iterator[Step[T]]]
-"""Work of one thread: some steps, one after the other."""
+"""Work of one thread: steps that follow each other."""
 
 
-class Hands(Struct, frozen=True):
-    """Who works.
+class WorkerPool(Struct, frozen=True):
+    """Threads that run tasks.
 
     Attributes:
-        count: how many at once.
-        room_max: a room that is larger, for a record that is, is not kept.
-        rooms: that no thread uses.
+        count: number of threads.
+        buffer_max: largest buffer that is kept, in bytes; a larger one served a larger record.
+        buffers: buffers that no thread uses.
     """
 
     count: int
-    room_max: int
-    rooms: deque[Room] = field(default_factory=deque)
+    buffer_max: int
+    buffers: deque[Buffer] = field(default_factory=deque)
 
     def in_order(self, tasks: Iterable[Task[T]]) -> Iterator[tuple[T, Bytes]]:
-        """What the steps of tasks give, in their order, each with its bytes.
+        """Yield the result and the bytes of each step of each task, in order.
 
-        The bytes last until the next are asked for.
-
-        Args:
-            tasks: of which some run ahead.
+        The bytes are valid until the next are requested.
         """
         if self.count > 1:
             yield from self._by_threads(iter(tasks))
@@ -56,62 +54,60 @@ class Hands(Struct, frozen=True):
                 yield from self._made(step)
 
     def _by_threads(self, tasks: Iterator[Task[T]]) -> Iterator[tuple[T, Bytes]]:
-        running: deque[Future[_Begun[T]]] = deque()
         with ThreadPoolExecutor(self.count) as pool:
+            most = self.count + AHEAD - 1
             try:
-                for task in tasks:
-                    running.append(pool.submit(self._begin, task))
-                    if len(running) >= self.count + AHEAD:
-                        yield from self._finished(running.popleft().result())
-                while running:
-                    yield from self._finished(running.popleft().result())
+                for _, future in in_flight(
+                    lambda task: pool.submit(self._begin, task), tasks, most
+                ):
+                    yield from self._finished(future.result())
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, task: Task[T]) -> _Begun[T]:
-        """Do the first steps of a task; all of them, mostly."""
+        """Run the first steps of a task, usually all of them."""
         begun: _Begun[T] = _Begun(task())
         size = 0
         for step in begun.rest:
-            room = self._room()
-            data, told = step(room)
-            begun.done.append((told, data, room))
+            buffer = self._buffer()
+            data, result = step(buffer)
+            begun.done.append((result, data, buffer))
             size += len(data)
             if size >= _DONE_AHEAD:
                 break
         return begun
 
     def _finished(self, begun: _Begun[T]) -> Iterator[tuple[T, Bytes]]:
-        for told, data, room in begun.done:
-            yield told, data
-            self._leave(room)
+        for result, data, buffer in begun.done:
+            yield result, data
+            self._keep(buffer)
         for step in begun.rest:
             yield from self._made(step)
 
     def _made(self, step: Step[T]) -> Iterator[tuple[T, Bytes]]:
-        room = self._room()
-        data, told = step(room)
-        yield told, data
-        self._leave(room)
+        buffer = self._buffer()
+        data, result = step(buffer)
+        yield result, data
+        self._keep(buffer)
 
-    def _room(self) -> Room:
+    def _buffer(self) -> Buffer:
         try:
-            return self.rooms.popleft()
+            return self.buffers.popleft()
         except IndexError:
-            return Room()
+            return Buffer()
 
-    def _leave(self, room: Room) -> None:
-        if room.size <= self.room_max:
-            self.rooms.append(room)
+    def _keep(self, buffer: Buffer) -> None:
+        if buffer.size <= self.buffer_max:
+            self.buffers.append(buffer)
 
 
 class _Begun(Struct, Generic[T]):
     """A task of which some steps are done.
 
     Attributes:
-        rest: its other steps.
-        done: what those gave, their bytes, and in which room these are.
+        rest: the other steps.
+        done: result and bytes of each step done, and the buffer that holds the bytes.
     """
 
     rest: Iterator[Step[T]]
-    done: list[tuple[T, Bytes, Room]] = field(default_factory=list)
+    done: list[tuple[T, Bytes, Buffer]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Worker processes, for work that Python's global lock would put in a queue."""
+"""Worker processes, for work that is mostly Python and would wait for its global lock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PROCESSES_FROM = 64 << 20
-"""Bytes of a log from which on workers are worth their start."""
+"""Smallest log, in bytes, for which starting workers pays."""
 
 _PRELOADED = [
     "je_tools.output.encoders.entry_batches",
@@ -28,32 +28,32 @@ _PRELOADED = [
     "pyarrow.compute",
     "arro3.io",
 ]
-"""What workers share with the process that forks them, and find loaded."""
+"""Modules that the fork server loads once, and all workers share."""
 
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 _told: list[Any] = []
-"""What this process was told, when it is a worker."""
+"""The argument of `open_workers`, in a worker."""
 
 
 def open_workers(count: int, what: Any) -> ProcessPoolExecutor:
-    """`count` processes that are each told `what` once, and find it in `told` from then on.
+    """Return a pool of `count` processes that each receive `what` once; `told` returns it there.
 
-    They end with the process that opened them, however that ends. `what` and what is submitted
-    must pickle. A worker that dies makes the results `BrokenProcessPool`.
+    They end with the process that opened them, however that ends. `what` and all submitted work
+    must pickle. If a worker dies, the results raise `BrokenProcessPool`.
     """
     expect_workers()
     return _Workers(count, mp_context=_context(), initializer=_begin, initargs=(what,))
 
 
 def told() -> Any:
-    """In a worker, what it was told."""
+    """Return, in a worker, what `open_workers` was given."""
     return _told[0]
 
 
 def expect_workers() -> None:
-    """Begin to load what workers need, while this process goes on with something else."""
+    """Start the fork server, which loads what workers need while this process does other work."""
     if _context().get_start_method() == "forkserver":
         from multiprocessing import forkserver, resource_tracker
 
@@ -66,9 +66,9 @@ def expect_workers() -> None:
 
 @contextmanager
 def _without_what_lies_here() -> Iterator[None]:
-    """Processes started meanwhile load no module from the folder in which the user stands.
+    """Keep processes started meanwhile from loading modules out of the current directory.
 
-    That may be one of evidence, with files of any name. Source: Python, PYTHONSAFEPATH.
+    It may hold evidence, with files of any name. Source: Python, PYTHONSAFEPATH.
     """
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
@@ -83,7 +83,7 @@ def _without_what_lies_here() -> Iterator[None]:
 
 @contextmanager
 def _without_ctrl_c() -> Iterator[None]:
-    """Processes started meanwhile never get SIGINT, nor do theirs: it stays blocked in them.
+    """Block SIGINT in processes started meanwhile, and in those that they start.
 
     Ctrl-C reaches every process of the terminal; the parent is the one to answer it.
     """
@@ -96,9 +96,10 @@ def _without_ctrl_c() -> Iterator[None]:
 
 @functools.cache
 def _context() -> Any:
-    """A server that has the modules loaded and forks in milliseconds, where there can be one.
+    """Return the context of a fork server if the system has one, else of spawned processes.
 
-    Unlike this process it has no threads whose locks a fork would copy.
+    The server has the modules loaded and forks in milliseconds. Unlike this process it has no
+    threads, whose locks a fork would copy.
     """
     known = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in known else "spawn")
@@ -107,7 +108,7 @@ def _context() -> Any:
 
 
 class _Workers(ProcessPoolExecutor):
-    """Starts each process whole: one that is cut short would complain to the terminal."""
+    """A pool that SIGINT cannot interrupt while it starts a process, which would print an error."""
 
     def submit(self, work: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> Future[T]:
         try:
@@ -118,13 +119,13 @@ class _Workers(ProcessPoolExecutor):
 
 
 def _begin(what: Any) -> None:
-    # Where workers are not forked, Ctrl-C can come as early as here; see _without_ctrl_c.
+    # If workers are not forked, Ctrl-C can come as early as here; see _without_ctrl_c.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A pool of which one worker was killed ends the others by SIGTERM, and waits for them. They
-    # would ignore it where the parent of all does.
+    # If one worker is killed, the pool ends the others by SIGTERM, and waits for them. Without
+    # this they would ignore it whenever the parent of all does.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # The parent has said it once.
+    # The parent has shown warnings already.
     warnings.simplefilter("ignore")
     give_back_at_once()
     keep_little_memory()

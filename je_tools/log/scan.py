@@ -9,7 +9,6 @@ record) the range is read again from the right offset.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from je_tools.core.ordered import in_flight
 from je_tools.errors import InputError, StoppedError
 from je_tools.formats.je import reader
 from je_tools.formats.je.places import ChainBreak, ChainBreaks, Gap, Gaps
@@ -548,57 +548,34 @@ def _by_file(
     If this thread did more of it, it would wait for Python's lock at each system call, and the
     others for it.
     """
-    ahead: deque[tuple[LogFile, Future[list[Part[T]]]]] = deque()
-
-    def next_parts() -> Iterator[Part[T]]:
-        file, future = ahead.popleft()
-        yield from future.result()
+    for file, parts in in_flight(lambda file: pool.submit(read, file), files, most - 1):
+        yield from parts.result()
         if progress:
             progress(file.size)
-
-    try:
-        for file in files:
-            ahead.append((file, pool.submit(read, file)))
-            if len(ahead) == most:
-                yield from next_parts()
-        while ahead:
-            yield from next_parts()
-    finally:
-        for _, future in ahead:
-            future.cancel()
 
 
 def _in_order(scans: Iterable[_FileScan[T]], pool: Executor, most: int) -> Iterator[Part[T]]:
     """Submit ranges ahead of the one that is joined, just enough to keep the threads busy."""
-    ahead: deque[tuple[_FileScan[T], _Range, Future[Outcome[T]]]] = deque()
-    coming = (
-        (scan, planned) for scan in scans for planned in scan.ranges(Place(scan.scanner.start))
-    )
-
-    def fill() -> None:
-        while len(ahead) < most:
-            item = next(coming, None)
-            if item is None:
-                return
-            scan, planned = item
-            ahead.append((scan, planned, scan.submit(pool, planned)))
+    ranges = ((scan, each) for scan in scans for each in scan.ranges(Place(scan.scanner.start)))
+    coming = in_flight(lambda item: item[0].submit(pool, item[1]), ranges, most - 2)
+    following = next(coming, None)
 
     def next_outcome(_: _Range) -> Outcome[T]:
-        fill()
-        scan, planned, future = ahead.popleft()
+        nonlocal following
+        assert following is not None
+        (scan, planned), future = following
+        # A range is submitted before this thread waits, so that no other runs out of work.
+        following = next(coming, None)
         outcome = future.result()
-        fill()
         if scan.scanner.progress:
             scan.scanner.progress(planned.stop - planned.start)
         return outcome
 
     try:
-        fill()
-        while ahead:
-            scan = ahead[0][0]
+        while following is not None:
+            scan = following[0][0]
             for _, outcome in scan.join(next_outcome):
                 yield _part(scan, outcome)
             yield Part(scan.file, [], end=scan.state)
     finally:
-        for _, _, future in ahead:
-            future.cancel()
+        coming.close()

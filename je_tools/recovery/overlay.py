@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from je_tools.btree.faults import Faults
 from je_tools.btree.tree import Children, Fault, Tree
-from je_tools.core.background import ahead
 from je_tools.core.memory import give_back_memory
+from je_tools.core.ordered import map_in_order
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
@@ -228,7 +228,7 @@ def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults
         at, same = match(tree, keys, slots)
         return at[same], slots.take(same), found
 
-    for at, slots, found in ahead(look, tree.leaf_children(keys), threads):
+    for at, slots, found in map_in_order(look, tree.leaf_children(keys), threads):
         lsns[at], deleted[at] = slots.lsn, slots.deleted
         faults.extend(found)
     return lsns, deleted, faults

@@ -23,7 +23,7 @@ from je_tools.btree.faults import Faults
 from je_tools.btree.key_ranges import KeyRange
 from je_tools.btree.replay import KeyOrder, Replayed, nothing_replayed
 from je_tools.btree.tree import BINS_AT_ONCE, Children, Fault, FaultKind, Tree
-from je_tools.core.background import ahead
+from je_tools.core.ordered import map_in_order
 from je_tools.core.properties import HALT, read_settings
 from je_tools.errors import InputError
 from je_tools.formats.arrays import rows_by
@@ -383,7 +383,7 @@ class Snapshot(Struct, dict=True):
         Raises:
             StoppedError: a file became shorter, or its device failed.
         """
-        for each in ahead(work, children, self.threads):
+        for each in map_in_order(work, children, self.threads):
             self._check_torn()
             yield each
         # A page that is gone may have held an upper node.

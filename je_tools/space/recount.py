@@ -18,8 +18,8 @@ import numpy as np
 from msgspec import Struct, field
 
 from je_tools.btree.tree import BINS_AT_ONCE, Children, Fault, Leaves, Tree
-from je_tools.core.background import begin
 from je_tools.core.memory import keep_freed_memory
+from je_tools.core.ordered import in_background
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je import header as h
 from je_tools.formats.je.fetch import fetch
@@ -72,7 +72,7 @@ def recount(snapshot: Snapshot) -> Recount:
     # Reading trees is Python between native calls and leaves cores idle: scan at the same time.
     total: Callable[[], Counter[int]] = partial(_total, snapshot)
     if snapshot.threads > 1:
-        total = begin(total)
+        total = in_background(total)
     for database in list(snapshot.databases.values()):
         if database.root_lsn != NULL_LSN:
             _count_tree(snapshot, database, counted)

@@ -20,7 +20,7 @@ from tests.engine.snapshots import recovered
 from tests.truth.contents import Refusal
 
 SEED, COPIES, MOST = 300, 25, 11
-BY_LUCK = 2
+BY_LUCK = 5
 """A prevOffset into the middle of an entry fails, unless bytes there look like a header."""
 
 pytestmark = pytest.mark.engine

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from je_tools.formats import rows as r
-from je_tools.formats.rows import Cell, Choice, Form, Items, Room, Table, lines_of, row_texts
+from je_tools.formats.rows import Buffer, Cell, Choice, Form, Items, Table, lines_of, row_texts
 from je_tools.formats.spans import Spans, TooLongError
 from tests.builders.records import spans_of
 
@@ -91,14 +91,14 @@ def test_tables_inside_of_rows() -> None:
 
 @given(st.lists(st.lists(st.binary(max_size=300), max_size=9), min_size=1, max_size=9))
 def test_a_room_is_used_again(batches: list[list[bytes]]) -> None:
-    room = Room()
+    buffer = Buffer()
     size = 0
     for values in batches:
-        lines = lines_of([Cell(Form.HEX, spans_of(list(values)), b" ", b"\n")], room)
+        lines = lines_of([Cell(Form.HEX, spans_of(list(values)), b" ", b"\n")], buffer)
         assert bytes(lines) == b"".join(b" %s\n" % value.hex().encode() for value in values)
-        assert room.size >= max(size, len(lines))
-        assert not len(lines) or np.shares_memory(lines, room.of(room.size))
-        size = room.size
+        assert buffer.size >= max(size, len(lines))
+        assert not len(lines) or np.shares_memory(lines, buffer.of(buffer.size))
+        size = buffer.size
 
 
 def test_no_rows() -> None:

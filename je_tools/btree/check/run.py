@@ -22,7 +22,7 @@ from je_tools.btree.check.problems import Problem, Problems
 from je_tools.btree.check.record_problems import Expected, noted_nodes, record_problems
 from je_tools.btree.faults import Lacking
 from je_tools.btree.tree import BINS_AT_ONCE, Children, Known, Tree, at_once_below
-from je_tools.core.background import ahead
+from je_tools.core.ordered import map_in_order
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.header import NULL_LSN, lsn_text
@@ -130,7 +130,7 @@ class _Check:
         if self.tree.root_lsn != NULL_LSN:
             root = _Named(self.tree.root(), np.full(1, -1, np.int64))
             bottom = self._below(root, found, counts)
-            for part, some in ahead(self._leaves, bottom, self.snapshot.threads):
+            for part, some in map_in_order(self._leaves, bottom, self.snapshot.threads):
                 self.ids.take(part)
                 found.take(some, counts)
         found.take(self._changes(), counts)

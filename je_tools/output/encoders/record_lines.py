@@ -14,7 +14,7 @@ from je_tools.core.escaping import clean_text, safe_cell
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.rows import Cell, Form, Room, lines_of, words
+from je_tools.formats.rows import Buffer, Cell, Form, lines_of, words
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
@@ -85,7 +85,7 @@ class LineForm(Struct, frozen=True):
 
     suffix: str
     start: Callable[[Named], bytes]
-    lines: Callable[[Named, Records, Room], Bytes]
+    lines: Callable[[Named, Records, Buffer], Bytes]
     end: bytes = b""
     is_single: bool = False
     wants_data: bool = False
@@ -144,15 +144,15 @@ def _dump_header(form: str, database: Named) -> bytes:
 
 
 def _dump_lines(
-    masking: Masking, form: Form, database: Named, records: Records, room: Room
+    masking: Masking, form: Form, database: Named, records: Records, buffer: Buffer
 ) -> Bytes:
     columns = (masked(records.key, masking), masked(records.data, masking))
     cells = [Cell(form, values, b" ", b"\n", b" \n") for values in columns]
-    return lines_of(cells, room)
+    return lines_of(cells, buffer)
 
 
 def _json_lines(
-    masking: Masking, marks: Marks | None, database: Named, records: Records, room: Room
+    masking: Masking, marks: Marks | None, database: Named, records: Records, buffer: Buffer
 ) -> Bytes:
     form = _form(masking)
     key, data = masked(records.key, masking), masked(records.data, masking)
@@ -176,11 +176,11 @@ def _json_lines(
     if typed is not None:
         objects = spans_of(typed(records))
         cells.append(Cell(Form.TEXT, objects, b',"record":', b"}\n", b"}\n"))
-    return lines_of(cells, room)
+    return lines_of(cells, buffer)
 
 
 def _csv_lines(
-    masking: Masking, marks: Marks | None, database: Named, records: Records, room: Room
+    masking: Masking, marks: Marks | None, database: Named, records: Records, buffer: Buffer
 ) -> Bytes:
     form = _form(masking)
     name = safe_cell(database.shown).replace('"', '""')
@@ -198,7 +198,7 @@ def _csv_lines(
     cells.append(Cell(Form.LSN, lsn, b'"', b'"' + end, end, has_lsn))
     if marks:
         cells.append(marks.cell(records, '"', '"\n'))
-    return lines_of(cells, room)
+    return lines_of(cells, buffer)
 
 
 def _form(masking: Masking) -> Form:

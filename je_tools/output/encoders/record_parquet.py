@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from je_tools.core.masking import Masking
-from je_tools.core.worker_pool import Hands, Step
-from je_tools.formats.rows import Room
+from je_tools.core.worker_pool import Step, WorkerPool
+from je_tools.formats.rows import Buffer
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans, gather
 from je_tools.log.records import Batch, Coming, Records
@@ -41,7 +41,7 @@ PAGE_SIZE = 256 << 10
 FRAME_SIZE = 1 << 20
 """Largest size of a file of one row group apart from its values, in bytes."""
 
-ROOM_MAX = 4 * GROUP_BYTES
+BUFFER_MAX = 4 * GROUP_BYTES
 """Largest buffer, in bytes, that is reused; one that grew beyond it for a record is freed."""
 
 _WORDS = pa.dictionary(pa.int32(), pa.string())
@@ -72,12 +72,12 @@ class ParquetRecords(Struct, frozen=True):
     Attributes:
         masking: masking of keys and data.
         marks: an additional column, or None.
-        hands: worker pool that builds row groups.
+        pool: worker pool that builds row groups.
     """
 
     masking: Masking
     marks: Marks | None
-    hands: Hands
+    pool: WorkerPool
     suffix: str = ".parquet"
     is_single: bool = False
 
@@ -89,7 +89,7 @@ class ParquetRecords(Struct, frozen=True):
             count = 0
             steps = partial(self._steps, source.database)
             tasks = (partial(steps, group) for group in _groups(source.batches))
-            for made, file in self.hands.in_order(tasks):
+            for made, file in self.pool.in_order(tasks):
                 for each in made.notes:
                     source.note(each)
                 if made.part.rows:
@@ -97,7 +97,7 @@ class ParquetRecords(Struct, frozen=True):
                     count += made.part.rows
             written.append(Written(source.database, None, count, 0))
         if not joiner.begun:
-            file, made = self._made(record_schema(self.marks).empty_table(), [], Room())
+            file, made = self._made(record_schema(self.marks).empty_table(), [], Buffer())
             joiner.append(made.part, file.data)
         joiner.finish()
         return written
@@ -120,10 +120,10 @@ class ParquetRecords(Struct, frozen=True):
                 rows, size = rows + more_rows, size + more_bytes
         yield partial(self._made, pa.Table.from_batches(tables), notes)
 
-    def _made(self, table: pa.Table, notes: Sequence[Any], room: Room) -> tuple[Bytes, _Made]:
+    def _made(self, table: pa.Table, notes: Sequence[Any], buffer: Buffer) -> tuple[Bytes, _Made]:
         """Return a file of one row group, or of none if there are no records."""
         # Incompressible values grow by up to a sixth.
-        space = room.of(2 * table.nbytes + FRAME_SIZE)
+        space = buffer.of(2 * table.nbytes + FRAME_SIZE)
         sink = pa.FixedSizeBufferWriter(pa.py_buffer(space))
         with pq.ParquetWriter(
             sink,

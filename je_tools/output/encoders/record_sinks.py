@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 from msgspec import Struct
 
 from je_tools.core.masking import Masking
-from je_tools.core.worker_pool import Hands, Step
-from je_tools.formats.rows import Room
+from je_tools.core.worker_pool import Step, WorkerPool
+from je_tools.formats.rows import Buffer
 from je_tools.formats.source import Bytes
 from je_tools.log.records import (
     PIECE_BYTES,
@@ -36,7 +36,7 @@ from je_tools.output.encoders.record_sources import (
     read_batch,
 )
 
-ROOM_MAX = 4 * PIECE_BYTES
+BUFFER_MAX = 4 * PIECE_BYTES
 """Largest buffer, in bytes, that is reused; one that grew beyond it for a record is freed."""
 
 
@@ -62,11 +62,11 @@ class LineSink(Struct, frozen=True):
 
     Attributes:
         form: format of the lines.
-        hands: worker pool that encodes.
+        pool: worker pool that encodes.
     """
 
     form: LineForm
-    hands: Hands
+    pool: WorkerPool
 
     @property
     def suffix(self) -> str:
@@ -92,7 +92,7 @@ class LineSink(Struct, frozen=True):
         count = left_out = 0
         steps = partial(self._steps, source.database)
         tasks = (partial(steps, batch) for batch in in_pieces(source.batches))
-        for spelled, lines in self.hands.in_order(tasks):
+        for spelled, lines in self.pool.in_order(tasks):
             out.write(lines.data)
             count += spelled.records
             left_out += spelled.left_out
@@ -107,13 +107,13 @@ class LineSink(Struct, frozen=True):
             notes = []
 
     def _encode(
-        self, database: Named, records: Records, notes: Sequence[Any], room: Room
+        self, database: Named, records: Records, notes: Sequence[Any], buffer: Buffer
     ) -> tuple[Bytes, _Spelled]:
         count = len(records)
         if self.form.wants_data:
             known = records.data.sizes >= 0
             records = records if known.all() else records.take(known)
-        lines = self.form.lines(database, records, room)
+        lines = self.form.lines(database, records, buffer)
         return lines, _Spelled(len(records), count - len(records), notes)
 
 
@@ -138,16 +138,16 @@ def open_record_sink(
     if form is RecordFormat.PARQUET:
         import pyarrow as pa
 
-        from je_tools.output.encoders.record_parquet import ROOM_MAX as LARGER_ROOM_MAX
+        from je_tools.output.encoders.record_parquet import BUFFER_MAX as LARGER_BUFFER_MAX
         from je_tools.output.encoders.record_parquet import ParquetRecords
 
         # Arrow's default pool would keep freed memory in addition to what malloc keeps.
         pa.set_memory_pool(pa.system_memory_pool())
-        hands = Hands(threads, LARGER_ROOM_MAX)
-        return ParquetRecords(masking, marks, hands=hands)
-    hands = Hands(threads, ROOM_MAX)
+        pool = WorkerPool(threads, LARGER_BUFFER_MAX)
+        return ParquetRecords(masking, marks, pool=pool)
+    pool = WorkerPool(threads, BUFFER_MAX)
     if form is RecordFormat.CSV:
-        return LineSink(csv_form(masking, marks), hands)
+        return LineSink(csv_form(masking, marks), pool)
     if form is RecordFormat.JSONL:
-        return LineSink(jsonl_form(masking, marks), hands)
-    return LineSink(dump_form(masking, is_print=is_print), hands)
+        return LineSink(jsonl_form(masking, marks), pool)
+    return LineSink(dump_form(masking, is_print=is_print), pool)

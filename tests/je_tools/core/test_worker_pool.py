@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from je_tools.core import worker_pool as turns
+from je_tools.core import worker_pool
 from je_tools.core.masking import Masking
-from je_tools.core.worker_pool import Hands, Step, Task
+from je_tools.core.worker_pool import Step, Task, WorkerPool
 from je_tools.errors import StoppedError
-from je_tools.formats.rows import Room
+from je_tools.formats.rows import Buffer
 from je_tools.formats.source import Bytes
 from je_tools.log.records import Coming, Note, Records
 from je_tools.output.encoders.record_files import write_stream
@@ -38,22 +38,22 @@ MANY_FILES = FIXTURES / "v8-cleaned" / "env"
 def eager(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Use threads for a small log, with one node a task; return the tasks of each run."""
     counts: list[int] = []
-    by_threads = Hands._by_threads
+    by_threads = WorkerPool._by_threads
 
-    def counted(hands: Hands, tasks: Iterable[Task[Any]]) -> Iterator[tuple[Any, Bytes]]:
+    def counted(pool: WorkerPool, tasks: Iterable[Task[Any]]) -> Iterator[tuple[Any, Bytes]]:
         every = list(tasks)
         counts.append(len(every))
-        return by_threads(hands, iter(every))
+        return by_threads(pool, iter(every))
 
-    monkeypatch.setattr(Hands, "_by_threads", counted)
+    monkeypatch.setattr(WorkerPool, "_by_threads", counted)
     monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 1)
     monkeypatch.setattr(Reading.children, "__defaults__", (1,))
     return counts
 
 
-def fill(number: int, size: int, room: Room) -> tuple[Bytes, tuple[int, int]]:
+def fill(number: int, size: int, buffer: Buffer) -> tuple[Bytes, tuple[int, int]]:
     """Fill a buffer with a number, and return the number and the thread."""
-    out = room.of(size)
+    out = buffer.of(size)
     out[:] = number % 256
     return out, (number, threading.get_ident())
 
@@ -74,30 +74,30 @@ def test_results_come_in_order(
     count: int, ahead_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The steps of a task beyond a size run as they are taken."""
-    monkeypatch.setattr(turns, "_DONE_AHEAD", ahead_size)
-    hands = Hands(count, 1500)
-    found = [(told, data.tobytes()) for told, data in hands.in_order(tasks(40))]
+    monkeypatch.setattr(worker_pool, "_DONE_AHEAD", ahead_size)
+    pool = WorkerPool(count, 1500)
+    found = [(told, data.tobytes()) for told, data in pool.in_order(tasks(40))]
     assert [told[0] for told, _ in found] == [n for n in range(40) for _ in range(n % 5)]
     assert all(data == bytes([n]) * (100 * n) for (n, _), data in found)
-    assert all(room.size <= 1500 for room in hands.rooms)
+    assert all(buffer.size <= 1500 for buffer in pool.buffers)
 
 
 def test_bytes_that_are_in_no_room_arrive() -> None:
-    def step(_: Room) -> tuple[Bytes, str]:
+    def step(_: Buffer) -> tuple[Bytes, str]:
         return np.frombuffer(b"elsewhere", np.uint8), "told"
 
-    found = Hands(2, 1).in_order([lambda: iter([step, step])])
+    found = WorkerPool(2, 1).in_order([lambda: iter([step, step])])
     assert [(told, data.tobytes()) for told, data in found] == [("told", b"elsewhere")] * 2
 
 
 def test_an_error_comes_after_the_results_before_it() -> None:
-    def failing(_: Room) -> tuple[Bytes, tuple[int, int]]:
+    def failing(_: Buffer) -> tuple[Bytes, tuple[int, int]]:
         raise StoppedError("the log went away")
 
     def last() -> Iterator[Step[tuple[int, int]]]:
         yield failing
 
-    results = Hands(2, 1).in_order([*tasks(4), last])
+    results = WorkerPool(2, 1).in_order([*tasks(4), last])
     assert [told[0] for told, _ in islice(results, 6)] == [1, 2, 2, 3, 3, 3]
     with pytest.raises(StoppedError, match="the log went away"):
         next(results)
@@ -110,10 +110,10 @@ def test_no_more_is_begun_than_is_wanted() -> None:
         begun.append(number)
         yield partial(fill, number, 10)
 
-    results = Hands(3, 1).in_order(partial(noted, number) for number in range(1000))
+    results = WorkerPool(3, 1).in_order(partial(noted, number) for number in range(1000))
     assert [told[0] for told, _ in islice(results, 10)] == list(range(10))
     results.close()  # type: ignore[attr-defined]
-    assert len(begun) <= 10 + 3 + turns.AHEAD
+    assert len(begun) <= 10 + 3 + worker_pool.AHEAD
 
 
 @pytest.mark.usefixtures("eager")

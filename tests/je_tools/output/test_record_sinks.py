@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from je_tools.core import worker_pool as turns
+from je_tools.core import worker_pool
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import RefusedError, UsageError
 from je_tools.formats.je.header import lsn_text
@@ -134,8 +134,8 @@ def test_pieces_are_bounded_and_hold_every_record_once() -> None:
         assert len(piece) == 1 or (len(piece) <= 10 and size <= 200)
 
 
-def test_rooms_are_used_again_but_for_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink, "ROOM_MAX", 3000)
+def test_buffers_are_reused_except_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink, "BUFFER_MAX", 3000)
     rows = [Row(b"%d" % i, bytes([i]) * i) for i in range(200)]
     rows.insert(100, Row(b"big", b"y" * 5000))
     made = open_record_sink(RecordFormat.DUMP, Masking(), threads=3)
@@ -145,8 +145,8 @@ def test_rooms_are_used_again_but_for_the_largest(monkeypatch: pytest.MonkeyPatc
     write_stream(made, [Source(PEOPLE, pieces)], out)
     lines = out.getvalue().splitlines()[5:-1]
     assert lines == [b" " + v.hex().encode() for row in rows for v in (row.key, row.data or b"")]
-    assert 0 < len(made.hands.rooms) <= made.hands.count + turns.AHEAD
-    assert all(room.size <= 3000 for room in made.hands.rooms)
+    assert 0 < len(made.pool.buffers) <= made.pool.count + worker_pool.AHEAD
+    assert all(buffer.size <= 3000 for buffer in made.pool.buffers)
 
 
 def test_two_databases_do_not_fit_in_one_dump_text() -> None:

@@ -6,7 +6,7 @@ from threading import Event, current_thread
 
 import pytest
 
-from je_tools.core.background import begin
+from je_tools.core.ordered import in_background
 
 
 def test_what_is_begun_goes_on_beside() -> None:
@@ -16,7 +16,7 @@ def test_what_is_begun_goes_on_beside() -> None:
         may_end.wait(60)
         return current_thread().name
 
-    result = begin(work)
+    result = in_background(work)
     may_end.set()
     assert result() == result() != current_thread().name
 
@@ -25,7 +25,7 @@ def test_an_error_comes_to_who_asks_for_the_result() -> None:
     def fail() -> int:
         raise OSError("no")
 
-    result = begin(fail)
+    result = in_background(fail)
     for _ in range(2):
         with pytest.raises(OSError, match="no"):
             result()
