@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.output.views.sections import Section
-    from je_tools.recovery.snapshot import Database, Snapshot
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.snapshot import Snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,7 +106,7 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
         StoppedError: a file became shorter while it was read, which may show only at the end.
     """
     from je_tools.log.scan import Scanner
-    from je_tools.recovery.snapshot import held_snapshot
+    from je_tools.recovery.opening import held_snapshot
 
     environment = open_home(options["path"])
     now_ms = chosen_now(options["now"])

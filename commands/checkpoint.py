@@ -57,7 +57,7 @@ def command(**options: Unpack[WritingOptions]) -> int:
     from je_tools.checkpoint.apply import Orders, plan_checkpoint
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import check_output, open_output
-    from je_tools.recovery.snapshot import held_snapshot
+    from je_tools.recovery.opening import held_snapshot
 
     output = results_path(options)
     environment = open_home(options["path"])

@@ -194,7 +194,7 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
 
 def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
     from je_tools.log.scan import Scanner
-    from je_tools.recovery.snapshot import held_snapshot
+    from je_tools.recovery.opening import held_snapshot
 
     now_ms = chosen_now(options["now"])
     scanner = Scanner(threads=options["threads"], wide=True)

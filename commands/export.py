@@ -26,7 +26,7 @@ from je_tools.errors import UsageError
 if TYPE_CHECKING:
     from je_tools.output.encoders.record_sources import RecordSink
     from je_tools.records.export import Export
-    from je_tools.recovery.snapshot import Database
+    from je_tools.recovery.database import Database
 
 
 class Options(SnapshotOptions):

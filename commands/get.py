@@ -26,7 +26,8 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, UsageError
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.log.selection import KeyPattern
-    from je_tools.recovery.snapshot import Database, Snapshot
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.snapshot import Snapshot
 
 
 KEY_KINDS = ("long", "int", "str", "hex")

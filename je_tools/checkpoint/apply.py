@@ -41,7 +41,8 @@ from je_tools.formats.je.header import lsn_text
 from je_tools.log.environment import Environment, LogFile, open_environment
 from je_tools.log.scan import Scanner
 from je_tools.output.files.outputs import check_output
-from je_tools.recovery.snapshot import Snapshot, held_snapshot
+from je_tools.recovery.opening import held_snapshot
+from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.copying import copied
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock, Holder

@@ -20,7 +20,8 @@ from je_tools.core.escaping import printable
 from je_tools.formats.arrays import Mask
 from je_tools.formats.je.keysort import equal_keys
 from je_tools.log.records import Records
-from je_tools.recovery.snapshot import ID_DB, NAME_DB, Database, Snapshot
+from je_tools.recovery.database import ID_DB, NAME_DB, Database
+from je_tools.recovery.snapshot import Snapshot
 
 
 class Compared(Struct, frozen=True):

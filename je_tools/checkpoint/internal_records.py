@@ -39,7 +39,8 @@ from je_tools.formats.je.internal_names import (
 )
 from je_tools.formats.je.tuples import TupleError
 from je_tools.log.names import FIXED_NAMES
-from je_tools.recovery.snapshot import REPLICATED_ENV, Database, Snapshot
+from je_tools.recovery.database import REPLICATED_ENV, Database
+from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import (
     FileSummary,
     expirations,

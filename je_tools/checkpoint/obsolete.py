@@ -36,6 +36,7 @@ from je_tools.formats.je.nodes import DELTA_NO, OLD_DELTA_NOS
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
+from je_tools.recovery.database import Database
 from je_tools.recovery.interval import (
     DELETED,
     INVISIBLE,
@@ -43,7 +44,7 @@ from je_tools.recovery.interval import (
     Table,
 )
 from je_tools.recovery.overlay import is_open
-from je_tools.recovery.snapshot import Database, Snapshot
+from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import FileSummary
 from je_tools.space.recount import Live, of_live
 

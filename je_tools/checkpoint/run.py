@@ -56,16 +56,10 @@ from je_tools.formats.je.internal_names import (
 from je_tools.formats.je.node_writer import DELTAS_MIN
 from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Emit, Tail
+from je_tools.recovery.database import DUPLICATES, ID_DB, NAME_DB, PREFIXING, Database
 from je_tools.recovery.end import IMMUTABLE_NO, MENDED_REFUSALS, EndReason
 from je_tools.recovery.interval import DELETED
-from je_tools.recovery.snapshot import (
-    DUPLICATES,
-    ID_DB,
-    NAME_DB,
-    PREFIXING,
-    Database,
-    Snapshot,
-)
+from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import record_places
 
 _LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)

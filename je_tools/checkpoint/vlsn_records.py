@@ -37,8 +37,9 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal import GhostBucket, Unreadable, VlsnBucket, VlsnRange
 from je_tools.formats.je.internal_names import VLSN_MAP_DB
 from je_tools.formats.je.layout import ABORT_LSN, CREATED_IN_INSERT, PRIOR_FILE, PRIOR_SIZE
+from je_tools.recovery.database import CONVERTED, REPLICATED_ENV
 from je_tools.recovery.interval import INVISIBLE, REPLICATED
-from je_tools.recovery.snapshot import CONVERTED, REPLICATED_ENV, Snapshot
+from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import internal_records, record_places, reserved_files
 
 _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22

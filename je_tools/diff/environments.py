@@ -8,7 +8,8 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.diff.records import Change, Changes, Comparison
-from je_tools.recovery.snapshot import Database, Snapshot
+from je_tools.recovery.database import Database
+from je_tools.recovery.snapshot import Snapshot
 
 BY_ID = "id:"
 """Prefix of an id that is given instead of a name."""

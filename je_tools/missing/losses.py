@@ -35,10 +35,12 @@ from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import unchanged
 from je_tools.log.names import FIXED_NAMES, INTERNAL_PREFIX
 from je_tools.log.scan import Scanner
+from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.findings import log_findings
+from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.overlay import Overlay, match
 from je_tools.recovery.reading import Reading
-from je_tools.recovery.snapshot import ID_DB, NAME_DB, Database, Snapshot, held_snapshot
+from je_tools.recovery.snapshot import Snapshot
 from je_tools.salvage.survivors import Kept, find_kept, whole_keys
 from je_tools.verify.consistency import unreadable_findings
 

@@ -20,8 +20,9 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family
 from je_tools.log.field_descriptions import bits_of
+from je_tools.recovery.database import Database
 from je_tools.recovery.reading import Reading
-from je_tools.recovery.snapshot import Database, Snapshot
+from je_tools.recovery.snapshot import Snapshot
 
 
 class State(StrEnum):

@@ -13,7 +13,8 @@ from je_tools.errors import UsageError
 from je_tools.log.records import Batch, Coming, Records
 from je_tools.output.encoders.record_lines import Named
 from je_tools.output.encoders.record_sources import Source
-from je_tools.recovery.snapshot import Database, Snapshot
+from je_tools.recovery.database import Database
+from je_tools.recovery.snapshot import Snapshot
 
 
 class Export(Struct, frozen=True):

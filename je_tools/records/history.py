@@ -23,8 +23,9 @@ from je_tools.formats.spans import Spans, starts_with
 from je_tools.log import entry_table as entries
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
 from je_tools.log.selection import KeyPattern
+from je_tools.recovery.database import Database
 from je_tools.recovery.interval import Writes
-from je_tools.recovery.snapshot import Database, Snapshot
+from je_tools.recovery.snapshot import Snapshot
 
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 _IS_USER_LN = mask_of(

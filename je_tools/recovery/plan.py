@@ -21,6 +21,7 @@ from je_tools.formats.spans import Spans
 from je_tools.log.environment import Environment, LogFile
 from je_tools.log.images import mapped
 from je_tools.log.scan import Scanner
+from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.end import EndReason, LogEnd
 from je_tools.recovery.interval import (
     REPLICATED,
@@ -30,7 +31,7 @@ from je_tools.recovery.interval import (
     read_interval,
 )
 from je_tools.recovery.overlay import Outcome, Rules
-from je_tools.recovery.snapshot import ID_DB, NAME_DB, Snapshot
+from je_tools.recovery.snapshot import Snapshot
 
 _FOREVER = 1 << 62
 

@@ -27,9 +27,10 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.layout import ABORT_DATA, LN_EMBEDDED
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import FILE_HEADER_NO, Family
+from je_tools.recovery.database import Database
 from je_tools.recovery.overlay import Outcome
 from je_tools.recovery.reading import Reading
-from je_tools.recovery.snapshot import Database, Snapshot
+from je_tools.recovery.snapshot import Snapshot
 
 
 class Recount(Struct):

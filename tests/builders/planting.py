@@ -13,7 +13,9 @@ from je_tools.formats.je.entries import Entry, encode_entry
 from je_tools.formats.je.header import lsn_of
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.recovery.snapshot import Database, Snapshot, take_snapshot
+from je_tools.recovery.database import Database
+from je_tools.recovery.opening import take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 
 Change = Callable[[dict[str, Any]], None]
 

@@ -29,8 +29,8 @@ from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.output.views.recovery_tables import recovery_lists, recovery_rows
 from je_tools.recovery.findings import snapshot_findings
+from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.plan import plan_recovery
-from je_tools.recovery.snapshot import take_snapshot
 from je_tools.verify.judge import Totals, verify
 from tests.damage.reading import read_log
 from tests.damage.running import Outcome, je_tools

@@ -18,8 +18,8 @@ from je_tools.log.images import map_files
 from je_tools.log.scan import Scanner
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.recovery.end import _read_file, find_end
+from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.plan import plan_recovery
-from je_tools.recovery.snapshot import held_snapshot
 from je_tools.salvage.run import Mode, salvage, write
 from je_tools.writing.lock import EnvironmentLock
 from tests.builders.trees import TreeLog, simple, slot

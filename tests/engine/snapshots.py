@@ -22,7 +22,8 @@ from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.end import MENDED_REFUSALS
 from je_tools.recovery.findings import snapshot_findings
-from je_tools.recovery.snapshot import Snapshot, take_snapshot
+from je_tools.recovery.opening import take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.engine.campaign import Foretold, Warned, main
 from tests.truth.contents import Contents, Refusal
 

@@ -14,7 +14,7 @@ from je_tools.checkpoint.apply import Orders, apply_checkpoint
 from je_tools.checkpoint.internal_records import NO_LN
 from je_tools.formats.je.writer import Appender, Tail
 from je_tools.log.scan import Scanner
-from je_tools.recovery.snapshot import NAME_DB, TEMPORARY
+from je_tools.recovery.database import NAME_DB, TEMPORARY
 from tests.engine.acceptance import Judge, Verdict
 from tests.engine.recovered import QUICK_START
 from tests.je_tools.checkpoint.nodes import FILE_MAX, appending, copy_up_to, entries_of

@@ -11,7 +11,7 @@ import pytest
 
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.recovery.snapshot import take_snapshot
+from je_tools.recovery.opening import take_snapshot
 from je_tools.space.recount import recount
 from je_tools.space.usage import measure_space
 from tests.corpus import FIXTURES, Environment, environments_in

@@ -14,7 +14,9 @@ from je_tools.log.entry_table import NO_TIME, build_table
 from je_tools.log.environment import open_environment
 from je_tools.log.records import Records
 from je_tools.log.scan import Scanner
-from je_tools.recovery.snapshot import Database, Snapshot, take_snapshot
+from je_tools.recovery.database import Database
+from je_tools.recovery.opening import take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 
 _TIMES = frozenset({"time_ms", "modified_ms", "created_ms"})
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from je_tools.formats.spans import Spans
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
+from je_tools.recovery.database import Database
 from je_tools.recovery.findings import snapshot_findings
-from je_tools.recovery.snapshot import Database, Snapshot, take_snapshot
+from je_tools.recovery.opening import take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.truth.contents import Contents
 
 NOW_MS = 1_700_000_000_000

@@ -19,8 +19,10 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.environment import Environment
 from je_tools.log.images import unchanged
 from je_tools.log.scan import Scanner
+from je_tools.recovery.database import NAME_DB, Database
 from je_tools.recovery.findings import log_findings
-from je_tools.recovery.snapshot import NAME_DB, Database, Snapshot, take_snapshot
+from je_tools.recovery.opening import take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 
 
 class Trees(Struct, frozen=True):

@@ -28,8 +28,9 @@ from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal_names import UTILIZATION_DB
 from je_tools.formats.je.types import Family
+from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.reading import Reading
-from je_tools.recovery.snapshot import ID_DB, NAME_DB, Database, Snapshot
+from je_tools.recovery.snapshot import Snapshot
 
 _IDENTIFIERS_SINCE = 15
 """Initial log version from which a BIN's identifier key is always the key of one of its slots."""

@@ -9,7 +9,7 @@ from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
     from je_tools.records.databases import DatabaseRow
-    from je_tools.recovery.snapshot import Database
+    from je_tools.recovery.database import Database
 
 DATABASE_COLUMNS = (
     Column("name", "database", Kind.TEXT, wraps=True),

@@ -17,7 +17,8 @@ from je_tools.checkpoint.vlsn_records import index_to_be
 from je_tools.formats.je.internal_names import VLSN_MAP_DB
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.recovery.snapshot import Snapshot, take_snapshot
+from je_tools.recovery.opening import take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.corpus import Environment, environments, marked_beyond_fixtures
 from tests.truth.headers import Header
 from tests.truth.log_end import read_log

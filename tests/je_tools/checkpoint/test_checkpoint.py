@@ -21,7 +21,8 @@ from je_tools.formats.je.header import REPLICATED, VLSN_PRESENT
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.findings import snapshot_findings
-from je_tools.recovery.snapshot import Snapshot, take_snapshot
+from je_tools.recovery.opening import take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.disk import Disk
 from je_tools.writing.undo import list_undos
 from tests.builders.power_cuts import KilledError, Recorder

@@ -20,7 +20,8 @@ from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.recovery.snapshot import Snapshot, take_snapshot
+from je_tools.recovery.opening import take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import FileSummary, stored_summaries
 from je_tools.space.recount import Live, of_live
 from tests.builders.logs import CREATED_MS, LogFile

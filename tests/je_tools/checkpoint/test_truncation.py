@@ -11,7 +11,8 @@ from je_tools.checkpoint.truncation import acknowledged_behind
 from je_tools.errors import RefusedError
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.recovery.snapshot import Snapshot, take_snapshot
+from je_tools.recovery.opening import take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.builders.trees import TreeLog, simple, slot
 from tests.corpus import FIXTURES
 from tests.damage.running import je_tools

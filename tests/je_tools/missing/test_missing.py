@@ -24,7 +24,9 @@ from je_tools.log.scan import Scanner
 from je_tools.log.selection import parse_key
 from je_tools.missing.losses import Loss, LostRange, Report, Wanted, places, report_missing
 from je_tools.output.views.key_tables import shown
-from je_tools.recovery.snapshot import NAME_DB, Database, Snapshot, take_snapshot
+from je_tools.recovery.database import NAME_DB, Database
+from je_tools.recovery.opening import take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.corpus import FIXTURES, Environment, environments, log_files, marked_beyond_fixtures
 from tests.je_tools.dumped import Done, je_tools
 

@@ -14,7 +14,8 @@ from je_tools.output.encoders.record_sources import read_batch
 from je_tools.records.databases import State, list_databases
 from je_tools.records.export import Export
 from je_tools.records.history import records_of_key
-from je_tools.recovery.snapshot import Database, Snapshot
+from je_tools.recovery.database import Database
+from je_tools.recovery.snapshot import Snapshot
 from tests.corpus import Environment, marked_beyond_fixtures, recorded_environments
 from tests.je_tools.corpus_snapshots import pairs_of, snapshot_of
 from tests.truth.contents import Contents, read_contents

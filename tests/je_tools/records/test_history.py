@@ -16,7 +16,7 @@ from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import KeyPattern
 from je_tools.records.history import State, Version, _Ends, _with_states, history_of_key
-from je_tools.recovery.snapshot import take_snapshot
+from je_tools.recovery.opening import take_snapshot
 from tests.builders.trees import simple
 from tests.corpus import FIXTURES
 from tests.je_tools.corpus_snapshots import database_named, newest_ms, pairs_of, snapshot_of

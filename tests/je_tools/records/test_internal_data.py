@@ -26,7 +26,7 @@ from je_tools.formats.spans import Spans
 from je_tools.log.records import Records, no_records
 from je_tools.output.encoders.record_lines import Named, jsonl_form
 from je_tools.output.encoders.typed_records import typed_of
-from je_tools.recovery.snapshot import ID_DB, NAME_DB
+from je_tools.recovery.database import ID_DB, NAME_DB
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import Row, all_rows, items, je_tools, rows_of
 from tests.je_tools.snapshots import snapshot_of, strings_of

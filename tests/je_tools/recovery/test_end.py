@@ -12,10 +12,11 @@ import pytest
 from je_tools.errors import InputError, UsageError
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
+from je_tools.recovery.database import TEMPORARY
 from je_tools.recovery.earlier_ends import lsn_of_time, lsn_of_vlsn
 from je_tools.recovery.end import EndReason, Refusal
 from je_tools.recovery.plan import plan_recovery
-from je_tools.recovery.snapshot import TEMPORARY, Snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.builders.logs import LogFile
 from tests.builders.trees import NULL, TreeLog, descriptor_ln, simple, slot
 from tests.je_tools.dumped import je_tools

@@ -9,9 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.errors import StoppedError
+from je_tools.recovery.database import TEMPORARY
 from je_tools.recovery.interval import Lns, LoggedNodes
+from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.plan import _lost_keys, plan_recovery
-from je_tools.recovery.snapshot import TEMPORARY, Snapshot, take_snapshot
+from je_tools.recovery.snapshot import Snapshot
 from tests.builders.trees import NULL, TreeLog, descriptor_ln, simple, slot
 from tests.corpus import Environment, environment, marked_if_another, recorded_environments
 from tests.damage.running import je_tools
@@ -106,7 +108,7 @@ def test_a_file_that_is_cut_at_last_is_told_by_the_command(
         path.write_bytes(path.read_bytes()[:-1])
         return snapshot
 
-    monkeypatch.setattr("je_tools.recovery.snapshot.take_snapshot", cut)
+    monkeypatch.setattr("je_tools.recovery.opening.take_snapshot", cut)
     done = je_tools("recover", home)
     assert done.code == 5
     assert "00000000.jdb: became shorter while it was read" in done.err

@@ -18,7 +18,8 @@ from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.nodes import KNOWN_DELETED
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.recovery.snapshot import NAME_DB, take_snapshot
+from je_tools.recovery.database import NAME_DB
+from je_tools.recovery.opening import take_snapshot
 from je_tools.verify.judge import Totals, verify
 from tests.builders.planting import Planting, put_slot
 from tests.corpus import FIXTURES, Environment, environments

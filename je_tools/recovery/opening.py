@@ -1,0 +1,225 @@
+"""Opening of a log as recovery does it: its end, its checkpoint, the interval, then a snapshot.
+
+Source: je-log.md "Recovery"; RecoveryManager.recover, JE 7.5.11 and 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from je_tools.core.properties import HALT, read_settings
+from je_tools.errors import InputError
+from je_tools.formats.image import Image, Part
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.log.environment import Environment, check_numbers
+from je_tools.log.images import check_image, map_files, unchanged
+from je_tools.log.scan import Scanner
+from je_tools.recovery.catalogue import find_databases
+from je_tools.recovery.end import (
+    Checkpoint,
+    EndReason,
+    LogEnd,
+    Refusal,
+    find_checkpoint,
+    find_end,
+)
+from je_tools.recovery.interval import COMMITTED, Interval, read_interval
+from je_tools.recovery.overlay import Rules
+from je_tools.recovery.snapshot import Snapshot, first_lsn_of
+
+_CHECKS_CHAINS = 17
+"""Log version of the engine that checks prevOffsets before it recovers."""
+
+_FILE_NO_MAX = (1 << 31) - 1
+
+
+@contextmanager
+def held_snapshot(
+    environment: Environment,
+    scanner: Scanner,
+    *,
+    now_ms: int,
+    to_lsn: int | None = None,
+    as_member: bool = False,
+) -> Iterator[Snapshot]:
+    """Take a snapshot whose files must not change while it is in use; see `take_snapshot`.
+
+    Call `check_files` once more before an output made from it gets its name.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
+    """
+    snapshot = take_snapshot(
+        environment, scanner, now_ms=now_ms, to_lsn=to_lsn, as_member=as_member
+    )
+    with unchanged(snapshot.check_files):
+        yield snapshot
+
+
+def take_snapshot(
+    environment: Environment,
+    scanner: Scanner,
+    *,
+    now_ms: int,
+    to_lsn: int | None = None,
+    as_member: bool = False,
+) -> Snapshot:
+    """Return the log as the engine would see it; for results to publish, use `held_snapshot`.
+
+    Args:
+        environment: the log, a whole directory.
+        scanner: options of the scan.
+        now_ms: time at which records are read.
+        to_lsn: treat the entry at this LSN as the end of the log.
+        as_member: see the log as a member of a replication group, which goes on with transactions
+            of the group that have no end.
+
+    Raises:
+        InputError: the log has no root, so that there is nothing to show; or a file number is
+            higher than any log's, or two files have the same number.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    check_numbers(environment)
+    _check_highest(environment)
+    end = find_end(environment, scanner, to_lsn)
+    if end.refusal in (Refusal.NO_FILES, Refusal.BAD_FILE_HEADER):
+        raise _no_tree(environment, end.refusal)
+    checkpoint, refusal = find_checkpoint(environment, end, scanner)
+    if checkpoint.root_lsn == NULL_LSN:
+        raise _no_tree(environment, Refusal.NO_ROOT)
+    image = _image(end)
+    with unchanged(lambda: check_image(image)):
+        snapshot = _snapshot_of(
+            environment, end, checkpoint, refusal, image, scanner, now_ms, as_member
+        )
+    snapshot.to_lsn = to_lsn
+    return snapshot
+
+
+def _snapshot_of(
+    environment: Environment,
+    end: LogEnd,
+    checkpoint: Checkpoint,
+    refusal: Refusal | None,
+    image: Image,
+    scanner: Scanner,
+    now_ms: int,
+    as_member: bool,
+) -> Snapshot:
+    first = first_lsn_of(end, checkpoint)
+    interval = read_interval(
+        environment,
+        end.files,
+        image,
+        scanner,
+        first_lsn=first,
+        nodes_from=max(checkpoint.start_lsn, 0),
+        last_lsn=end.last_lsn,
+        next_lsn=end.next_lsn,
+        end_lsn=checkpoint.end_lsn,
+    )
+    periods = [
+        each
+        for each in interval.periods
+        if each.end_lsn == NULL_LSN or each.end_lsn > checkpoint.start_lsn
+    ]
+    rules = Rules(checkpoint.start_lsn, periods)
+    refusals = {
+        end.refusal: True,
+        refusal: True,
+        Refusal.MISSING_FILE: not _is_gapless(end, checkpoint),
+        Refusal.DAMAGED_INTERVAL: len(interval.damaged) > 0,
+        Refusal.COMMIT_ROLLED_BACK: rules.takes_back_commits(interval.ends),
+        Refusal.HALT_CHOSEN: _is_to_halt(environment, end),
+        Refusal.BROKEN_CHAIN: _is_chain_fatal(end, interval),
+    }
+    snapshot = Snapshot(
+        environment,
+        end,
+        checkpoint,
+        tuple(each for each, applies in refusals.items() if applies and each is not None),
+        image,
+        interval,
+        rules,
+        now_ms,
+        scanner,
+        kept_txns=_keep_open(interval, rules) if as_member else frozenset(),
+    )
+    find_databases(snapshot)
+    return snapshot
+
+
+def _keep_open(interval: Interval, rules: Rules) -> frozenset[int]:
+    """Let transactions of the group without an end count as committed, and return their ids.
+
+    Source: RecoveryManager.resurrect, Replay, JE 18.3.12.
+    """
+    lns, ends = interval.lns, interval.ends
+    kept = rules.is_undone(lns) & (lns.txn_id < 0)
+    kept &= ~np.isin(lns.txn_id, ends.txn_id[~ends.is_commit])
+    lns.flags[kept] |= COMMITTED
+    return frozenset(np.unique(lns.txn_id[kept]).tolist())
+
+
+def _check_highest(environment: Environment) -> None:
+    """Refuse files above _FILE_NO_MAX: LSNs are compared as signed numbers."""
+    if environment.files and environment.files[-1].file_no > _FILE_NO_MAX:
+        path = environment.files[-1].path
+        raise InputError(
+            f"{path}: the number of the file is above {_FILE_NO_MAX:08x}, and no log has come so "
+            "far. If it is not of this log, look at a copy without it; `je-tools dump` reads it."
+        )
+
+
+def _is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
+    """Return whether no file is missing between the first active entry and the log's end."""
+    if checkpoint.end_lsn == NULL_LSN:
+        return True
+    first = min(checkpoint.start_lsn, checkpoint.first_active_lsn) >> 32
+    there = [file.file_no for file in end.files if file.file_no >= first]
+    return there[:1] == [first] and len(there) == end.files[-1].file_no - first + 1
+
+
+def _is_chain_fatal(end: LogEnd, interval: Interval) -> bool:
+    """Return whether prevOffsets keep the engine from opening the log.
+
+    JE 18.3 checks them in whole files beforehand, up to the one before the last, and also in the
+    last if its number is 0. Source: RecoveryManager.recover, DbVerifyLog.verify,
+    JE 18.3.12.
+    """
+    if interval.backward.failed_lsn != NULL_LSN:
+        return True
+    last = end.files[-1]
+    if last.version != _CHECKS_CHAINS:
+        return False
+    return any(lsn >> 32 < last.file_no or not last.file_no for lsn in interval.break_lsns)
+
+
+def _is_to_halt(environment: Environment, end: LogEnd) -> bool:
+    """Return whether the engine was told to halt instead of cutting off Commits."""
+    if end.reason is not EndReason.DAMAGED or not len(end.commits_behind):
+        return False
+    return environment.is_directory and read_settings(Path(environment.name)).switch(HALT)
+
+
+def _image(end: LogEnd) -> Image:
+    parts = [Part(file.path, file.file_no, file.version, file.size) for file in end.files[:-1]]
+    last = end.files[-1]
+    parts.append(Part(last.path, last.file_no, last.version, end.next_offset))
+    return map_files(parts)
+
+
+def _no_tree(environment: Environment, why: Refusal) -> InputError:
+    texts = {
+        Refusal.NO_FILES: "no file holds an entry",
+        Refusal.BAD_FILE_HEADER: "the header of the last file is no good",
+        Refusal.NO_ROOT: "there is no root of the databases in what is left of the log",
+    }
+    return InputError(
+        f"{environment.name}: {texts[why]}, so the engine would not open it either. "
+        "`je-tools salvage` gets records out without a tree."
+    )
