@@ -122,7 +122,7 @@ def test_temporary_databases(
     known_until: int, is_met: bool, goes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Recovery removes those whose descriptors it meets, up to some log version."""
-    monkeypatch.setattr("je_tools.recovery.snapshot._TEMPORARY_UNTIL", known_until)
+    monkeypatch.setattr("je_tools.recovery.catalogue._TEMPORARY_UNTIL", known_until)
     log = TreeLog()
     root = log.tree([slot(b"k", log.ln(b"k", b"v"))])
     log.database(b"db", root)
