@@ -183,7 +183,8 @@ class Interval(Struct, frozen=True):
         backward: path of the backward passes.
         skipped_ends: Commits and Aborts that `backward` skips; not in `ends`.
         break_lsns: LSNs of good entries that do not name the entry before them, and of files whose
-            header does not name the last entry of the file before.
+            header does not name the last entry of the file before; in all of the files, also
+            before the first entry that recovery reads.
     """
 
     lns: Lns
@@ -362,7 +363,8 @@ def read_interval(
     lns, all_ends = _joined(found.lns, _NO_LNS), _joined(found.ends, _NO_ENDS)
     backward = STRAIGHT
     # With damage the engine does not open the log at all, so the path does not matter.
-    if found.break_lsns and not found.damaged and last_lsn is not None:
+    is_broken = any(lsn > first_lsn for lsn in found.break_lsns)
+    if is_broken and not found.damaged and last_lsn is not None:
         backward = walk_backward(environment, some, scanner, first_lsn=first_lsn, last_lsn=last_lsn)
         lns.flags[backward.misses(lns.lsn)] |= SKIPPED
     missed = backward.misses(all_ends.lsn)
@@ -396,7 +398,7 @@ def _read_all(environment: Environment, work: _Collector, scanner: Scanner) -> _
         all_found.break_lsns += [
             base + each.offset
             for each in part.chain_breaks
-            if work.first_lsn < base + each.offset < work.next_lsn
+            if base + each.offset < work.next_lsn
         ]
         named = part.file.header.last_entry_in_prev_file_offset
         if last_file_no == part.file.file_no - 1 and last_offset not in (NO_OFFSET, named):

@@ -12,8 +12,9 @@ import pytest
 from je_tools.findings import CODES
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.verify.judge import Totals, damage
-from je_tools.verify.judge import run as verify
+from je_tools.verify import damage
+from je_tools.verify import judge as verify
+from je_tools.verify.judge import Totals
 from tests.builders.logs import ERASED, RESTORE_REQUIRED, TRACE, LogFile, entry, write_log
 from tests.damage.running import je_tools
 

@@ -49,7 +49,11 @@ def outcome(judge: Judge, home: Path, last: int) -> str:
     ours = told.contents
     if isinstance(engine, Refusal) or isinstance(ours, Refusal):
         is_engine, is_ours = isinstance(engine, Refusal), isinstance(ours, Refusal)
-        return "refused" if is_engine and is_ours else "engine alone" if is_engine else "ours alone"
+        if is_engine and is_ours:
+            return "refused"
+        if is_ours:
+            return "ours alone"
+        return "foretold" if told.warnings else "engine alone"
     if told.warnings or engine.failed:
         return "foretold"
     return "equal" if sums_of(ours) == engine.sums else "different"

@@ -126,14 +126,32 @@ def test_an_engine_that_checks_the_chain_beforehand(tmp_path: Path) -> None:
         assert seen(log, tmp_path / str(files)).refusals == refusals
 
 
-def test_a_break_before_the_interval_means_nothing(tmp_path: Path) -> None:
-    log = TreeLog()
-    trace = log.file.trace(20).start
-    copy_of(log, trace)
-    slots = [slot(key, log.ln(key, data)) for key, data in OLD]
-    log.database(b"db", log.tree(slots))
-    log.checkpoint()
-    log.ln(b"a", b"2")
-    snapshot = seen(log, tmp_path)
-    assert contents_of(snapshot)["db"] == [(b"a", b"2"), (b"b", b"1")]
-    assert codes_of(snapshot) == []
+def test_a_break_before_the_interval(tmp_path: Path) -> None:
+    """JE 18.3 checks whole files, but the last one only if its number is 0."""
+    for files, refusals in ((1, (Refusal.BROKEN_CHAIN,)), (2, ())):
+        log = TreeLog()
+        for _ in range(files - 1):
+            log.next_file()
+        copy_of(log, log.file.trace(20).start)
+        slots = [slot(key, log.ln(key, data)) for key, data in OLD]
+        log.database(b"db", log.tree(slots))
+        log.checkpoint()
+        log.ln(b"a", b"2")
+        snapshot = seen(log, tmp_path / str(files))
+        assert contents_of(snapshot)["db"] == [(b"a", b"2"), (b"b", b"1")]
+        assert snapshot.refusals == refusals
+
+
+def test_a_break_in_a_file_before_the_last(tmp_path: Path) -> None:
+    """The file of the first active entry is checked as a whole, files before it not at all."""
+    for is_active, refusals in ((True, (Refusal.BROKEN_CHAIN,)), (False, ())):
+        log = TreeLog()
+        copy_of(log, log.file.trace(20).start)
+        if not is_active:
+            log.next_file()
+        slots = [slot(key, log.ln(key, data)) for key, data in OLD]
+        log.database(b"db", log.tree(slots))
+        log.checkpoint()
+        log.next_file()
+        log.ln(b"a", b"2")
+        assert seen(log, tmp_path / str(is_active)).refusals == refusals

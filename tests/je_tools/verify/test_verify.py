@@ -21,8 +21,9 @@ from je_tools.formats import _native
 from je_tools.formats.je import reader
 from je_tools.log.environment import open_environment
 from je_tools.log.scan import FileState, Scanner
-from je_tools.verify.judge import UNKNOWN_PROCESS, Totals, damage, lock_holder
-from je_tools.verify.judge import run as verify
+from je_tools.verify import damage
+from je_tools.verify import judge as verify
+from je_tools.verify.judge import UNKNOWN_PROCESS, Totals, lock_holder
 from tests.builders.logs import ERASED, OLD_DELTA, LogFile, random_log, write_log
 from tests.damage.planted_cases import CASES
 from tests.damage.planted_findings import PLANTED, log
