@@ -159,7 +159,7 @@ def misplaced_file(folder: Path) -> Planted:
 
 
 def missing_file(folder: Path) -> Planted:
-    """Omit file 1, which nobody needs, file 3, counted as in use, and file 5, for recovery."""
+    """Omit file 1, which is not needed, file 3, counted as in use, and 5, needed by recovery."""
     first = log()
     last = LogFile(6, 17, 100)
     key = struct.pack(">II", 3, 1)

@@ -183,7 +183,7 @@ def test_a_file_that_is_cut_under_an_undo(
 
 
 def test_what_lies_behind_the_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`recover` maps the part of the log that would be lost separately."""
+    """`recover` uses a separate map for the part of the log that would be lost."""
     log = simple({b"a": b"1"})
     last = log.end(5)
     for i in range(500):

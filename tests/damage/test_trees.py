@@ -94,7 +94,7 @@ def test_a_full_version_that_two_deltas_name(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(60)
 def test_a_full_version_of_unknown_order_that_is_larger_than_any(tmp_path: Path) -> None:
-    """Slots of a delta find theirs by a sort, even if keys are in no order of their bytes."""
+    """A delta's slots are matched by sorting keys, even if the tree has another order."""
     count = 30_000
     log = TreeLog()
     lsn = log.ln(b"a", b"1")
@@ -117,7 +117,7 @@ def test_a_full_version_of_unknown_order_that_is_larger_than_any(tmp_path: Path)
 
 @pytest.mark.timeout(60)
 def test_many_lost_nodes_and_many_that_were_logged_since(tmp_path: Path) -> None:
-    """Each lost node is searched by its keys among those logged since."""
+    """Each lost node is looked up by its keys among those logged since."""
     count = 30_000
     log = TreeLog()
     old = log.ln(b"a", b"1")

@@ -127,7 +127,7 @@ def test_a_flipped_bit_anywhere_is_caught_by_the_checksum() -> None:
     for at in range(4, len(data)):
         for bit in range(8):
             if at == 5 and 1 << bit == 0x10 and version >= 7:
-                continue  # the invisible bit is set later, and not summed
+                continue  # set after the entry is written: not in the checksum
             data[at] ^= 1 << bit
             assert entry_checksum(bytes(data), version) != stored, (at, bit)
             data[at] ^= 1 << bit
@@ -152,7 +152,7 @@ def _bytes_of(header: Header, item: bytes) -> bytes:
 
 
 def test_records_before_v6_have_fixed_numbers() -> None:
-    """Fields of a transactional record: payload, database, key, abort LSN, flag, txn, last LSN."""
+    """Transactional record: payload, database, key, abort LSN, flag, transaction, previous LSN."""
 
     def i64(value: int) -> bytes:
         return value.to_bytes(8, "little", signed=True)

@@ -49,7 +49,7 @@ def printed(home: Path, *, most: int = 1 << 24) -> Fingerprints:
 
 
 def some_slots(snapshot: Snapshot) -> Iterator[tuple[int, Slots]]:
-    """Yield the database id and a sample of slots of each BIN read."""
+    """Yield the database id and a sample of slots of each batch of BINs."""
     for database in snapshot.databases.values():
         tree = snapshot.tree(database)
         for children in tree.leaf_children():
@@ -236,7 +236,7 @@ def test_places_where_no_record_is(tmp_path: Path) -> None:
 
 
 def test_a_log_that_ends_in_front_of_what_was_scanned(tmp_path: Path) -> None:
-    """The image ends before the scan did in the first file; the second file is still found."""
+    """The image has less of the first file than was scanned; the second file is still found."""
     log = TreeLog()
     lsns = [log.ln(b"%04d" % i, bytes(300)) for i in range(100)]
     log.next_file()

@@ -121,7 +121,7 @@ class Copied:
 
 
 def is_made_whole(path: Path) -> bool:
-    """Return True if an appender can write the file: erased entries keep their old checksums."""
+    """Return True if the version is writable and no entry erased, which keeps its old checksum."""
     version = int.from_bytes(path.read_bytes()[34:38], "little")
     return version >= WRITTEN_MIN and not any((r.type == ERASED_NO).any() for r in log_rows(path))
 
