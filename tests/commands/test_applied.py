@@ -1,4 +1,4 @@
-"""What `checkpoint --apply` and `recover --apply` refuse, do, and say of it."""
+"""`checkpoint --apply` and `recover --apply`: refusals, results, and messages."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_a_dry_run_says_how_it_is_done(tmp_path: Path) -> None:
 
 
 def test_a_database_without_a_root_has_none_told(tmp_path: Path) -> None:
-    """Not the LSN that stands for none; and why it is written is told however narrow it is."""
+    """The null LSN is never shown, and reasons are shown however narrow the table is."""
     log = TreeLog()
     root = log.tree([slot(b"key", log.ln(b"key", b"data"))])
     log.database(b"db", root)

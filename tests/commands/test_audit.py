@@ -1,4 +1,4 @@
-"""`audit run`: what it prints, its exit codes, what it needs, and what it never leaves behind."""
+"""`audit run`: output, exit codes, requirements, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def names_in(folder: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment of each severity."""
+    """Return the root of an environment of each severity."""
     root = tmp_path_factory.mktemp("fleet")
     write_log(root / "ok", [log()])
     for severity, code in MAKERS.items():
@@ -74,7 +74,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_formats_and_exit_codes(
     audit_session: Any, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One after the other into one folder, so each replaces the audit before it."""
+    """The audits run one after the other into one folder, so each replaces the one before it."""
     assert audit_session
     monkeypatch.chdir(fleet)
     output = tmp_path / "out put"
@@ -128,7 +128,7 @@ def test_what_fails_is_chosen(
 
 @pytest.mark.spark
 def test_nothing_of_keys_and_values_is_in_it(audit_session: Any, tmp_path: Path) -> None:
-    """Of whole entries and damaged ones; `dump` shows that they are in these logs."""
+    """This covers whole and damaged entries; `dump` shows that these logs hold such data."""
     assert audit_session
     root, output = tmp_path / "root", tmp_path / "out"
     for version in (6, 8, 17, 26):
@@ -153,7 +153,7 @@ def test_nothing_of_keys_and_values_is_in_it(audit_session: Any, tmp_path: Path)
 
 @pytest.fixture
 def earlier(tmp_path: Path) -> Path:
-    """An audit of the night before, alone in its folder."""
+    """Return an audit of the night before, alone in its folder."""
     output = tmp_path / "audits" / "out"
     for table in TABLES:
         (output / table.name).mkdir(parents=True)
@@ -165,7 +165,7 @@ def earlier(tmp_path: Path) -> Path:
 
 
 def reading(output: Path) -> subprocess.Popen[str]:
-    """An audit that has begun to read."""
+    """Start an audit, and return it once it reads."""
     command = [TOOL, "audit", "run", FIXTURES, "--output", output, "--master", "local[2]"]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while running.poll() is None and not list(output.parent.glob(".*/.staging/*/*")):
@@ -179,7 +179,7 @@ ENDED = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED}
 @pytest.mark.spark
 @pytest.mark.parametrize("sent", ENDED)
 def test_nothing_is_left_of_an_interrupted_audit(earlier: Path, sent: signal.Signals) -> None:
-    """Not even of an earlier one is anything changed; `timeout` and cron send SIGTERM."""
+    """An earlier audit stays unchanged, too; `timeout` and cron send SIGTERM."""
     before = states(earlier)
     with reading(earlier) as running:
         running.send_signal(sent)
@@ -192,7 +192,7 @@ def test_nothing_is_left_of_an_interrupted_audit(earlier: Path, sent: signal.Sig
 
 @pytest.mark.spark
 def test_an_audit_whose_java_is_killed(earlier: Path) -> None:
-    """As the kernel does where memory is short: one line tells, and Spark's log is left."""
+    """The kernel does that if memory is short: one line reports it, and Spark's log is left."""
     before = states(earlier)
     with reading(earlier) as running:
         for java in below(running.pid, "org.apache.spark.deploy.SparkSubmit"):
@@ -210,7 +210,7 @@ def test_an_audit_whose_java_is_killed(earlier: Path) -> None:
 
 @pytest.mark.spark
 def test_executors_without_je_tools(home: Path, tmp_path: Path) -> None:
-    """As on a cluster on whose machines it is not installed."""
+    """This happens on a cluster whose machines do not have je-tools."""
     (tmp_path / "bin").mkdir()
     other = tmp_path / "bin" / "python3"
     other.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
@@ -239,7 +239,7 @@ def test_what_lies_in_the_working_directory_is_not_run(home: Path, tmp_path: Pat
 @pytest.mark.parametrize("master", ["nothing", "local[0]"])
 @pytest.mark.spark
 def test_a_master_that_is_none(home: Path, tmp_path: Path, master: str) -> None:
-    """One line says why, and nothing is left."""
+    """One line gives the reason, and nothing is left."""
     command = [TOOL, "audit", "run", home, "--output", tmp_path / "out", "--master", master]
     done = subprocess.run(command, capture_output=True, check=False)
     told = done.stderr.decode()
@@ -253,7 +253,7 @@ def test_a_master_that_is_none(home: Path, tmp_path: Path, master: str) -> None:
 
 @pytest.mark.spark
 def test_under_spark_submit(home: Path, tmp_path: Path) -> None:
-    """With the two lines that the docs have; the master is the one that it was given."""
+    """The script is the two lines of the docs; the master is the one given to spark-submit."""
     text = (ROOT / "docs" / "commands" / "audit.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"^```python\n(.*?)```", text, re.DOTALL | re.MULTILINE)
     script = tmp_path / "tools.py"
@@ -275,7 +275,7 @@ def test_under_spark_submit(home: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if no test had a session open."""
+    """Pretend that no test has a session open."""
     from pyspark import SparkContext
 
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
@@ -316,7 +316,7 @@ def test_a_folder_that_no_audit_has_made_is_refused(home: Path, tmp_path: Path) 
 def test_a_folder_with_somebody_elses_audit_json_is_refused(
     home: Path, tmp_path: Path, text: str
 ) -> None:
-    """`npm audit --json` is written to a file of this name, in a project's folder."""
+    """`npm audit --json` is often written to a file of this name, in a project's folder."""
     output = tmp_path / "project"
     output.mkdir()
     (output / "audit.json").write_text(text)
@@ -328,7 +328,7 @@ def test_a_folder_with_somebody_elses_audit_json_is_refused(
 
 
 def test_an_audit_that_holds_logs_is_not_replaced(earlier: Path) -> None:
-    """They would go with it."""
+    """Replacing it would delete them."""
     write_log(earlier / "backups", [log()])
     before = states(earlier)
     done = audit(earlier, earlier)
@@ -363,14 +363,14 @@ def test_settings_that_are_none_of_sparks(home: Path, tmp_path: Path, text: str)
 
 
 def test_the_master_is_no_setting(home: Path, tmp_path: Path) -> None:
-    """Else it would get settings that are for this machine alone."""
+    """A master set this way would get settings that are for this machine alone."""
     done = audit(tmp_path / "out", home, "--conf", "spark.master=spark://head:7077")
     assert done.code == EXIT_USAGE
     assert "name the master with --master" in done.err
 
 
 def fake_java(folder: Path, script: str) -> Path:
-    """A JAVA_HOME whose java is a script."""
+    """Return a JAVA_HOME whose java is a script."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\n{script}\n")
@@ -422,7 +422,7 @@ def test_no_java(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.spark
 def test_a_java_that_does_not_start(home: Path, tmp_path: Path) -> None:
-    """Its own last words are told."""
+    """The message has the last line that Java printed."""
     script = f"""case "$*" in
     *org.apache.spark.launcher.Main* | -version) exec '{find_java()}' "$@" ;;
     *) echo 'not enough space for the heap' >&2; exit 1 ;;
@@ -444,7 +444,7 @@ def test_no_pyspark(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_help_needs_no_spark() -> None:
-    """Nor do other commands."""
+    """It imports neither PySpark nor PyArrow."""
     program = (
         "import sys; from je_tools.commands.main import group, run; "
         "code = run(group, ['audit', 'run', '--help']); "

@@ -1,4 +1,4 @@
-"""The first run on a machine does the work of any other: nothing is compiled, nothing is kept."""
+"""The first run on a machine works like any other: nothing is compiled, nothing is cached."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDS, VALUE = 3000, 900
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of some megabytes."""
+    """Return a log of some megabytes."""
     log = simple({b"%05d" % i: bytes(VALUE) for i in range(RECORDS)})
     log.ln(b"00000", b"changed")
     return log.write(tmp_path_factory.mktemp("cold") / "env")

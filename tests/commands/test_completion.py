@@ -89,9 +89,9 @@ INTERNAL = {"_jeIdMap", "_jeNameMap", "_jeUtilization", "_jeBeforeImagesDb"}
 
 
 def offered(shell: str, *words: str | Path) -> list[str]:
-    """Values that a shell is offered for the last word, by click's protocol."""
+    """Return the values that a shell is offered for the last word, by click's protocol."""
     program, *others = map(str, words)
-    # zsh and bash say which word it is, fish which text.
+    # zsh and bash pass the index of the word, fish its text.
     at = others[-1] if shell == "fish" else str(len(others))
     environment = {
         **os.environ,

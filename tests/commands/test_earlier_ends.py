@@ -1,4 +1,4 @@
-"""Earlier ends of a log, and `--now`, for the commands that do more than show records."""
+"""Earlier ends of a log, and `--now`, for commands that do more than show records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def lsn_of(text: str) -> int:
 
 
 def changed(a: Snapshot, b: Snapshot) -> dict[str, set[tuple[str, bytes]]]:
-    """What differs, by plain sets."""
+    """Return the differences by database, computed with plain sets."""
     found = {}
     before, after = contents_of(a), contents_of(b)
     for name in before | after:
@@ -57,7 +57,7 @@ def test_diff_tells_what_changed_since() -> None:
 
 
 def test_missing_tells_of_an_earlier_state_what_it_kept_then(tmp_path: Path) -> None:
-    """As of a log that was cut there."""
+    """The result is that of a log that was cut there."""
     files = sorted(SEVERAL.glob("*.jdb"))
     rows = rows_of(je_tools("dump", files[-1], "--type", "Commit", "--format", "jsonl").out)
     row = rows[len(rows) // 2]
@@ -74,7 +74,7 @@ def test_missing_tells_of_an_earlier_state_what_it_kept_then(tmp_path: Path) -> 
 
 
 def test_trees_are_checked_as_they_were(tmp_path: Path) -> None:
-    """What a later entry does to a tree is no fault of the earlier one."""
+    """Damage to a later entry is no fault of the earlier tree."""
     whole = snapshot_of(SEVERAL)
     home = shutil.copytree(SEVERAL, tmp_path / "env")
     first = rows_of(je_tools("dump", home, "--type", "CkptEnd", "--format", "jsonl").out)[0]

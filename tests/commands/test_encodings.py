@@ -1,4 +1,4 @@
-"""Standard output that cannot show every character, of every command."""
+"""Standard output that cannot show every character, for every command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENCODINGS = [
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A log in a folder, and with a database, of such a name."""
+    """Return a log whose folder and database have this name."""
     file = LogFile()
     key = packed(len(NAME.encode())) + NAME.encode()
     file.add(INS_LN, bytes(2) + packed(100) + key)
@@ -69,7 +69,7 @@ def test_data_are_utf8_everywhere(
 
 @pytest.mark.parametrize(("environment", "encoding", "name"), ENCODINGS[:3])
 def test_help_and_errors(environment: dict[str, str], encoding: str, name: str, home: Path) -> None:
-    # All of it is ASCII, so where that can be shown the rest can.
+    # All help is ASCII, so one encoding is enough for every command.
     for verb in COMMANDS if encoding == "ascii" else ["dump"]:
         assert run(environment, verb, "--help")[::2] == (0, b"")
     for words in (

@@ -105,7 +105,7 @@ def test_all_forms_say_the_same(tmp_path: Path, home: Path) -> None:
 
 
 def _lost(tmp_path: Path) -> tuple[Path, bytes]:
-    """An environment of which the entry of one record is damaged, and the key of that."""
+    """Return an environment with the entry of one record damaged, and the key of that record."""
     home = tmp_path / "env"
     shutil.copytree(FILES, home)
     snapshot = snapshot_of(home)
@@ -133,7 +133,7 @@ def test_a_record_without_its_data_is_left_out_and_told(tmp_path: Path) -> None:
 
 
 def test_a_duplicate_whose_key_is_not_one_is_left_out_and_told(tmp_path: Path) -> None:
-    """Its key should end with its data; nobody knows where the one begins."""
+    """Its key should end with its data, but the border between the two is unknown."""
     log = TreeLog()
     both = (b"akd\x01", b"b\xff")
     slots = [slot(key, log.ln(key, b"")) for key in both]

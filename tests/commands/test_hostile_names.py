@@ -1,4 +1,4 @@
-"""Names of directories, files and databases are somebody else's text."""
+"""Names of directories, files and databases: untrusted text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--data`: what is not to be seen is on neither stream, also where damage names keys."""
+"""`--data`: masked values are on neither stream, even if findings name their keys."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ COMMANDS = [
     ("diff", WHOLE, "--show", "records", "--format", "csv"),
 ]
 NAMING = [COMMANDS[0], *COMMANDS[6:]]
-"""Those that name keys of this log when nothing is masked."""
+"""Commands that name keys of this log if nothing is masked."""
 
 
 @pytest.fixture(scope="module")
 def hurt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log without one of its files."""
+    """Return a log without one of its files."""
     home = tmp_path_factory.mktemp("hurt") / "env"
     shutil.copytree(WHOLE, home)
     (home / "00000002.jdb").unlink()
@@ -47,7 +47,7 @@ def told(home: Path, words: tuple[str | Path, ...], mode: str) -> Done:
 
 
 def leaks(done: Done) -> bool:
-    """Whether a key of `people` is there in some spelling."""
+    """Return True if a key of `people` is in the output, in any form."""
     text = done.out + done.err.encode()
     return any(piece in text for piece in (b"user0", b"user1", b"757365723", b"7573657230"))
 
@@ -76,7 +76,7 @@ def test_get_names_no_key(hurt: Path, mode: str) -> None:
 
 
 def test_a_salted_hash_is_the_same_on_both_streams(hurt: Path) -> None:
-    """So that what is told of a record can be joined with the record."""
+    """Messages about a record can thus be joined with the record."""
     words = ("diff", WHOLE, "--db", "people", "--show", "records", "--format", "jsonl")
     done = told(hurt, words, "salted-hash")
     keys = {row["key"] for row in rows_of(done.out)}

@@ -1,4 +1,4 @@
-"""Progress bars: which passes over the log have one, and where none may be."""
+"""Progress bars: passes over the log that have one, and cases without a bar."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Bars = list[tuple[str, int, list[int]]]
 
 @pytest.fixture
 def bars(monkeypatch: pytest.MonkeyPatch) -> Bars:
-    """Each bar that was shown: its label, its length, and how it went on."""
+    """Return each bar that is shown: its label, its length, and its steps."""
     shown: Bars = []
 
     @contextmanager
@@ -73,7 +73,7 @@ def test_no_bar_between_the_lines_on_a_terminal(
 
 
 def test_a_bar_goes_when_all_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not only when the command ends, since what is followed does not."""
+    """It does not stay until the command ends, since `--follow` has no end."""
     with (
         shown_on_terminal(monkeypatch) as shown,
         _options.progress_bar(1 << 30, "dump") as advance,
@@ -82,12 +82,12 @@ def test_a_bar_goes_when_all_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
         advance(1 << 29)
         advance(1 << 29)
         shown.end()
-    # The cursor is shown again where the bar has gone.
+    # Clearing the bar may also show the cursor again.
     assert shown.text.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h\r\x1b[1A\x1b[2K"))
 
 
 class Shown:
-    """What a terminal is sent, up to where that is asked for."""
+    """Output sent to a terminal, up to the end marker."""
 
     def __init__(self, terminal: int) -> None:
         self._data = bytearray()
@@ -96,25 +96,25 @@ class Shown:
         self._screen.start()
 
     def _read_on(self) -> None:
-        # What is written at once may come out in parts.
+        # The data of one write may arrive in parts.
         while END.encode() not in self._data:
             self._data += os.read(self._terminal, 1 << 16)
 
     def end(self) -> None:
-        """No more of it."""
+        """Send the end marker, and wait for it."""
         if self._screen.is_alive():
             print(END, file=sys.stderr, flush=True)
             self._screen.join()
 
     @property
     def text(self) -> bytes:
-        """All of it."""
+        """Return the whole output."""
         return bytes(self._data.partition(END.encode())[0])
 
 
 @contextmanager
 def shown_on_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
-    """Standard error as a terminal, and what comes out of it."""
+    """Make standard error a terminal, and yield its output."""
     reader, writer = pty.openpty()
     shown = Shown(reader)
     with os.fdopen(writer, "w", encoding="utf-8") as terminal, monkeypatch.context() as patched:
@@ -128,7 +128,7 @@ END = "behind the bar"
 
 
 class Parts:
-    """A staged bar that remembers: what each part was, how many bytes it was to have and had."""
+    """A staged bar that records each part, with its expected and its actual number of bytes."""
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[int, int]] = {}
@@ -182,7 +182,7 @@ def test_what_is_looked_at_before_a_cut_is_told_of(parts: Parts, tmp_path: Path)
     ("is_shown", "size"), [(True, 1 << 30), (True, 20 << 20), (False, 5 << 20)]
 )
 def test_a_staged_bar(is_shown: bool, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is shown for all but small logs, and each part as it begins."""
+    """The bar is shown for all but small logs, and each part as it begins."""
     monkeypatch.setenv("TERM", "xterm")
     with shown_on_terminal(monkeypatch) as shown:
         with _options.staged_bar(size, "first part") as stages:

@@ -1,4 +1,4 @@
-"""More than one signal: the first ends a command, and no other stops what it puts in order."""
+"""More than one signal: the first ends a command, and no other interrupts its cleanup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`space`: what it prints, what its page says of it, and that a limit is foretold."""
+"""`space`: output, documentation of its columns, and warnings about limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rows_of(
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A copy of an environment."""
+    """Return a copy of an environment."""
     copied = tmp_path / "env"
     shutil.copytree(environment("v17-erase-after").home, copied)
     return copied
@@ -108,7 +108,7 @@ def test_a_recount_beside_the_scan_is_the_same(
 
 
 def test_what_is_not_counted_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first checkpoint has counted little of what the log holds up to this end."""
+    """The first checkpoint has counted little of the log up to this end."""
     end = _last_entry_of_file_1(home, capsys)
     (home / "00000002.jdb").unlink()
     *_, whole = rows_of(capsys, str(home))
@@ -122,7 +122,7 @@ def test_what_is_not_counted_is_told(home: Path, capsys: pytest.CaptureFixture[s
 def test_lost_counts_are_told(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the name of that database lay in a file that is missing."""
+    """This happens if the name of that database is in a missing file."""
     for module in ("space.usage", "recovery.utilization"):
         monkeypatch.setattr(f"je_tools.{module}.UTILIZATION_DB", "_jeOther")
     assert run(group, ["space", str(home)]) == 0

@@ -1,4 +1,4 @@
-"""Signals that come while a command is being loaded: no traceback, and the exit code of a stop."""
+"""Signals while a command is being loaded: no traceback, and the exit code of a stop."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ each_signal = pytest.mark.parametrize(("number", "code", "said"), CASES)
 def test_while_modules_are_loaded(
     entry: str, number: signal.Signals, code: int, said: str, tmp_path: Path
 ) -> None:
-    """The first module of somebody else that is imported sends the signal."""
+    """The first third-party module that is imported sends the signal."""
     (tmp_path / "click.py").write_text(SENDING.format(number.name))
     start = f"from je_tools.commands.start import {entry}; {entry}()"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", start, "--help"]
-    # Shells start what runs in the background with SIGINT ignored.
+    # Shells start background jobs with SIGINT ignored.
     done = subprocess.run(
         command,
         capture_output=True,
@@ -54,7 +54,7 @@ def test_that_is_where_commands_start() -> None:
 def test_while_a_command_loads_more(
     number: signal.Signals, code: int, said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Python has what is raised where a class is being made as the cause of a RuntimeError."""
+    """Python wraps an exception from `__set_name__` in a RuntimeError."""
 
     class Interrupted:
         def __set_name__(self, owner: type, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Standard output and standard error that are closed, full or gone, of every command."""
+"""Standard output and standard error that are closed, full or gone, for every command."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def name_of(words: Words) -> str:
 
 
 def started(words: Words, stdout: int, *, unbuffered: bool = False) -> tuple[int, str]:
-    """Exit code and standard error of a command that writes to `stdout`."""
+    """Return the exit code and standard error of a command that writes to `stdout`."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1" if unbuffered else ""}
     done = subprocess.run(
         [TOOLS / words[0], *words[1:]],
@@ -60,7 +60,7 @@ def started(words: Words, stdout: int, *, unbuffered: bool = False) -> tuple[int
 
 
 def closed_pipe() -> int:
-    """The end of a pipe whose reader has gone."""
+    """Return the write end of a pipe whose reader has gone."""
     reader, writer = os.pipe()
     os.close(reader)
     return writer
@@ -141,7 +141,7 @@ def test_notes_that_nobody_reads_change_nothing(
 def test_an_error_that_is_not_the_outputs_is_a_bug(
     error: OSError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker's pipe that breaks must not end in 0 with half of the output."""
+    """A broken pipe of a worker must not end in exit code 0 with half of the output."""
 
     def opened(*_: object) -> None:
         raise error

@@ -1,4 +1,4 @@
-"""What commands say beside their results: hints, counts of what is left out, texts that go on."""
+"""Messages beside results: hints, counts of omitted findings, and texts that wrap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LATE = ("--now", "2070-01-01")
 
 @pytest.fixture(scope="module")
 def hurt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log without a file that has the data of 730 records."""
+    """Return a log without the file that has the data of 730 records."""
     home = tmp_path_factory.mktemp("hurt") / "env"
     home.mkdir()
     shutil.copyfile(FIXTURES / "v8-cleaned" / "env" / "00000003.jdb", home / "00000003.jdb")

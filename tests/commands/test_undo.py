@@ -1,4 +1,4 @@
-"""`je-tools undo`: what it says, and that whoever cannot be told keeps nothing from being done."""
+"""`je-tools undo`: messages, and the undo is done even if nobody can read them."""
 
 from __future__ import annotations
 

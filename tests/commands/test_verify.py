@@ -1,4 +1,4 @@
-"""`verify`: its manifest, its totals, and outputs that are refused before anything is read."""
+"""`verify`: manifest, totals, and outputs that are refused before anything is read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def moment(text: str) -> datetime:
 
 
 def examined(path: Path, *words: str | Path) -> dict[str, Any]:
-    """The manifest of an examination; its times are those of now."""
+    """Run `verify`, and return its manifest, asserting that its times are those of the run."""
     before = datetime.now(UTC)
     done = je_tools("verify", *words, "--manifest", path)
     after = datetime.now(UTC)
@@ -87,7 +87,7 @@ def test_a_manifest_of_damaged_files(tmp_path: Path) -> None:
 def test_a_manifest_beside_a_growing_file(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What has come since is not part of what was examined."""
+    """Bytes appended since are not part of the examination."""
     last = sorted(home.iterdir())[-1]
     known = expected_input(last)
     write = manifest.write_manifest
@@ -123,7 +123,7 @@ def test_no_manifest_of_a_file_that_shrank(
 def test_what_cannot_be_read_has_no_digest(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sectors that a device does not deliver read as zeros: their sum would be of no file."""
+    """Unreadable sectors read as zeros, so a digest of them would be of no file."""
     check = Source.check_unchanged
 
     def with_a_bad_sector(source: Source) -> None:
@@ -140,7 +140,7 @@ OUTPUTS = ("--output", "--stats", "--manifest")
 
 @pytest.fixture
 def _unread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing may be read: a scan of a large log takes minutes."""
+    """Forbid all reading: a scan of a large log takes minutes."""
 
     def scan(*_: object, **__: object) -> None:
         raise AssertionError("read")
@@ -184,7 +184,7 @@ def test_one_place_says_what_options_there_are() -> None:
 def test_a_file_that_is_cut_while_its_trees_are_read(
     left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is read of it then is not there, and no damage."""
+    """Bytes that are gone by then are no damage."""
     shutil.copytree(SOUND, tmp_path / "env")
     path = tmp_path / "env" / "00000000.jdb"
     path.chmod(0o644)
@@ -203,7 +203,7 @@ def test_a_file_that_is_cut_while_its_trees_are_read(
 def test_large_logs_are_opened_beside_the_scan(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the same result, also where there is nothing to open, or the time is none."""
+    """The result is the same, even if there is nothing to open, or `--now` is invalid."""
     rootless = write_log(tmp_path / "rootless", small_log(17, 1))
     told = {each: je_tools("verify", "--tree", each) for each in (SOUND, home, rootless)}
     assert {done.code for done in told.values()} == {0, 3}

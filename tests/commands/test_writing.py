@@ -1,4 +1,4 @@
-"""`checkpoint --apply` and `recover --apply`: what is at rest stays, what changes meanwhile too."""
+"""`checkpoint --apply` and `recover --apply`: logs that need nothing, and logs that change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.je_tools.writing.operations import digests
 
 WRITTEN = [each for each in environments() if each.name.startswith(("v8-", "v17-"))]
 CRASHES = 2
-"""Of each environment that has entries to be cut off."""
+"""Number of crashed copies of each environment."""
 
 each_written = pytest.mark.parametrize(
     "written",
@@ -25,13 +25,13 @@ each_written = pytest.mark.parametrize(
 
 
 def crashed(written: Environment, folder: Path) -> list[Path]:
-    """A copy of an environment, and others that have crashed."""
+    """Return a copy of an environment, and others that have crashed."""
     homes = [Path(shutil.copytree(written.home, folder / "whole"))]
     source = read_source(written.home)
     for number in range(CRASHES):
         crash = make_crash(source, random.Random(f"{written.name}/{number}"))
         write_crash(source, crash, folder / f"linked-{number}")
-        # Files of the original must not be written to.
+        # The links are to files of the original, which must not be written to.
         homes.append(Path(shutil.copytree(folder / f"linked-{number}", folder / f"{number}")))
     return homes
 
@@ -48,7 +48,7 @@ def test_the_second_writes_nothing(written: Environment, tmp_path: Path) -> None
         if done.code in (4, 6):
             assert digests(home) == found
             continue
-        # Also where Commits lay behind damage, and are lost.
+        # The code is 3 if Commits after damage are lost.
         assert done.code == 3 * ("lost-tail" in done.err), done.err
         before, told = (digests(home), times(home)), done.err
         for verb in ("checkpoint", "recover"):
@@ -57,7 +57,7 @@ def test_the_second_writes_nothing(written: Environment, tmp_path: Path) -> None
             assert (digests(home), times(home)) == before, verb
         if not told:
             continue
-        # Without journals: none is made either.
+        # Once the journals are dropped, no new one is made.
         assert je_tools("undo", "--drop", "all", "--apply", home).code == 0
         rest = digests(home)
         assert not any("je-tools" in name for name in rest)
@@ -84,7 +84,7 @@ def begin(home: Path) -> None:
 def test_a_log_that_changes_before_it_is_written(
     meddle: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By somebody who takes no lock: a copy, or an engine on another machine."""
+    """A copy, or an engine on another machine, takes no lock."""
     (written,) = (each for each in WRITTEN if each.name == "v17-crash-txn")
     home = Path(shutil.copytree(written.home, tmp_path / "env"))
     left: dict[str, str] = {}

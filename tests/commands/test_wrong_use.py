@@ -1,4 +1,4 @@
-"""What a command line cannot mean is refused with a reason, before anything is read or printed."""
+"""Command lines without a meaning: refused with a reason, before anything is read or printed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What happens to a log, and what must be said of it."""
+"""Damage to logs, and the findings that it must produce."""

@@ -1,4 +1,4 @@
-"""Files that the system does not open."""
+"""Files that the system refuses to open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DENIED = os.strerror(errno.EACCES)
 
 
 def close(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
-    """Permissions do not stop a superuser, so the system is told to."""
+    """Make opening these paths fail, since permissions do not stop a superuser."""
     real = os.open
 
     def refused(name: Any, *rest: Any, **named: Any) -> int:

@@ -1,8 +1,8 @@
-"""What must be said of a log whose entries are known, when bytes of it have been changed.
+"""Findings expected of a log whose entries are known, after bytes of it have changed.
 
-Told from where the entries were and from the bytes as they are now, by the rules of the issue: one
-error for each damaged entry while its header still leads to an entry that fits; else one for each
-gap, with the LSN at which entries go on. What a torn end is depends on the files behind it.
+They follow from the old places of the entries and the new bytes: one error for each damaged entry
+if its header still leads to an entry that fits; otherwise one error for each gap, with the LSN at
+which entries resume. The finding for a torn end depends on the files after it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HEADER_SIZE, LONG_HEADER_SIZE, FILE_HEADER_SIZE = 14, 22, 38
 
 
 class Said(NamedTuple):
-    """The part of a finding that tells what, where, and where it goes on."""
+    """Code, severity and place of a finding, and the offset at which entries resume."""
 
     code: str
     severity: str
@@ -28,7 +28,7 @@ class Said(NamedTuple):
 
 
 def said(row: dict[str, Any]) -> Said:
-    """The same part of a line of `verify --format jsonl`."""
+    """Return the same fields of a line of `verify --format jsonl`."""
     resume = row["resume_lsn"]
     at = None if resume is None else int(resume.split("/")[1], 16)
     return Said(row["code"], row["severity"], row["offset"], row["length"], at)
@@ -36,13 +36,13 @@ def said(row: dict[str, Any]) -> Said:
 
 @dataclass(frozen=True)
 class Damaged:
-    """A file some bytes of which are not what they were; its size is the same.
+    """A file with changed bytes, of the same size as before.
 
     Attributes:
-        before, after: its bytes.
-        placed: its entries as they were, the file header first.
+        before, after: its bytes before and after the change.
+        placed: its entries before the change, the file header first.
         version: its log version.
-        is_last: nothing follows it in the log.
+        is_last: True if no file follows it in the log.
     """
 
     before: bytes
@@ -52,7 +52,7 @@ class Damaged:
     is_last: bool
 
     def is_damaged(self, place: Placed) -> bool:
-        """Whether an entry is another one now; the invisible bit may change in place."""
+        """Return True if an entry has changed; since v7 the invisible bit may change in place."""
         before = bytearray(self.before[place.start : place.stop])
         after = bytearray(self.after[place.start : place.stop])
         if self.version >= 7:
@@ -61,15 +61,15 @@ class Damaged:
         return before != after
 
     def is_invisible(self, start: int) -> bool:
-        """Whether the entry at `start` says now that a rollback has taken it back."""
+        """Return True if the entry at `start` is now marked as rolled back."""
         return self.version >= 7 and bool(self.after[start + 5] & INVISIBLE)
 
     def becomes_erased(self, place: Placed) -> bool:
-        """Whether it claims a type without checksum now: that it is damaged cannot be told."""
+        """Return True if it now has the type without checksum, which hides the damage."""
         return self.version >= 17 and self.after[place.start + 4] == ERASED and self._fits(place)
 
     def _fits(self, place: Placed) -> bool:
-        """Whether its header leads to where it ended."""
+        """Return True if its header leads to its old end."""
         type_no, flags, _, size = self._header(place)
         mask = 0x28 if self.version >= 8 else 0x20
         header = LONG_HEADER_SIZE if flags & mask and type_no != FILE_HEADER else HEADER_SIZE
@@ -83,21 +83,21 @@ class Damaged:
         return prev == place.start and type_no != 0 and size >= 0
 
     def _chained(self, i: int) -> bool:
-        """Whether entry i names the one before it, which all that fit must."""
+        """Return True if entry `i` names the one before it, as all that fit must."""
         return self._header(self.placed[i])[2] == self.placed[i - 1].start
 
     def intact(self) -> list[Placed]:
-        """The entries that must still be listed as good, the file header left out."""
+        """Return the entries that must still be listed as good, without the file header."""
         return [place for place in self.placed[1:] if not self.is_damaged(place)]
 
     def taken_for_erased(self) -> list[Placed]:
-        """Entries that are damaged so that they must pass for erased ones."""
+        """Return the damaged entries that must pass for erased ones."""
         fit = (i for i in range(1, len(self.placed)) if self._chained(i))
         places = (self.placed[i] for i in fit)
         return [place for place in places if self.is_damaged(place) and self.becomes_erased(place)]
 
     def findings(self) -> list[Said]:
-        """The damage, in the order of the file."""
+        """Return the findings of the damage, in the order of the file."""
         found = []
         if self.is_damaged(self.placed[0]):
             found.append(Said("bad-file-header", "error", 0, FILE_HEADER_SIZE, None))

@@ -1,8 +1,8 @@
-"""`make fuzz`: mutated logs by the hundred thousand, `python -m tests.damage.fuzz --help`.
+"""`make fuzz`: read mutated logs by the hundred thousand (`python -m tests.damage.fuzz --help`).
 
-Every input is told by the seed and its number; `judge` says what is asked of it. The Makefile
-builds the extension with overflow checks and debug assertions for this. A process that dies or
-hangs is seen by the one that started it.
+A seed and a number determine each input, and `judge` checks it. The Makefile builds the extension
+with overflow checks and debug assertions for this. The parent process detects one that dies or
+hangs.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from tests.damage.mutate import Input, make_input
 
 INPUTS = 100_000
 WARM_UP = 150
-"""Inputs read first; then memory and time are judged."""
+"""Number of inputs read before memory and time are judged."""
 
 SLOW = 2.0
-"""Seconds of CPU that an input may take; one that takes longer is read again to be sure."""
+"""Seconds of CPU that an input may take; a slower one is read again to be sure."""
 
 HUNG = 60.0
-"""Seconds after which a process is ended."""
+"""Seconds after which a process is killed."""
 
 MEMORY = 512 << 20
-"""Address space that an input may take beyond what a warm process has."""
+"""Bytes of address space that an input may take beyond those of a warm process."""
 
 GROWTH = 96 << 20
-"""Anonymous memory that a process may gain over all its inputs once it is warm."""
+"""Bytes of anonymous memory that a warm process may gain over all its inputs."""
 
 PAGE = resource.getpagesize()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run: numbers `first`, `first + step`, … below `inputs`, until `deadline`."""
+    """A share of a run: numbers `first`, `first + step`, … below `inputs`, until `deadline`."""
 
     seed: int
     inputs: int
@@ -73,13 +73,13 @@ class Failure:
 
     @property
     def place(self) -> str:
-        """Where in the sources it was raised: failures of one bug have the same."""
+        """Return the source line that raised: failures of one bug have the same."""
         frames = [line for line in self.text.splitlines() if line.startswith("  File ")]
         return frames[-1] if frames else self.text
 
 
 def check(seed: int, number: int, folder: Path) -> float:
-    """Judge one input; the seconds of CPU that it took."""
+    """Judge one input, and return the seconds of CPU that it took."""
     home = folder / "env"
     write_input(make_input(seed, number), home)
     started = time.process_time()
@@ -98,7 +98,7 @@ def write_input(made: Input, home: Path) -> None:
 
 
 def failure_of(seed: int, number: int, folder: Path) -> Failure | None:
-    """Judge one input; what is wrong, if anything is."""
+    """Judge one input, and return its failure, if any."""
     try:
         if check(seed, number, folder) > SLOW and (again := check(seed, number, folder)) > SLOW:
             return Failure(number, f"took {again:.1f} s of CPU")
@@ -108,7 +108,7 @@ def failure_of(seed: int, number: int, folder: Path) -> Failure | None:
 
 
 def anonymous_memory() -> int:
-    """Bytes of anonymous memory that this process holds."""
+    """Return the bytes of anonymous memory that this process holds."""
     resident, shared = Path("/proc/self/statm").read_text(encoding="ascii").split()[1:3]
     return (int(resident) - int(shared)) * PAGE
 
@@ -117,9 +117,9 @@ def run_share(plan: Plan, current: Any, progress: Any, failures: Any) -> None:
     """Judge a share of the inputs, in a process of its own.
 
     Args:
-        plan: which.
-        current: the number of the input in work, and when it was begun.
-        progress: how many are done.
+        plan: the share.
+        current: shared; the number of the current input, and its start time.
+        progress: shared; the number of inputs done.
         failures: queue of Failure.
     """
     warnings.simplefilter("error")
@@ -144,7 +144,7 @@ def run_share(plan: Plan, current: Any, progress: Any, failures: Any) -> None:
 
 
 def limit_memory() -> None:
-    """An input that asks for more than MEMORY gets a MemoryError."""
+    """Limit address space: an input that asks for more than MEMORY gets a MemoryError."""
     used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * PAGE
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
 
@@ -161,7 +161,7 @@ class Share:
         self.process.start()
 
     def ended(self) -> Failure | None:
-        """What is wrong with a process that died or hangs, which is then ended."""
+        """Return the failure of a process that died or hangs; one that hangs is killed."""
         number, began = self.current[:]
         if self.process.is_alive():
             if not began or time.monotonic() - began < HUNG:
@@ -174,7 +174,7 @@ class Share:
 
 
 def run(seed: int, inputs: int, seconds: float, processes: int) -> tuple[int, list[Failure]]:
-    """Judge inputs in several processes; how many were done, and the failures."""
+    """Judge inputs in several processes; return the number done, and the failures."""
     context = multiprocessing.get_context("spawn")
     failures = context.Queue()
     deadline = time.monotonic() + seconds
@@ -202,7 +202,7 @@ def run(seed: int, inputs: int, seconds: float, processes: int) -> tuple[int, li
 
 
 def keep(seed: int, failure: Failure, folder: Path) -> Path:
-    """Write the files of a failing input, and what was said of it."""
+    """Write the files of a failing input and its failure, and return their folder."""
     home = folder / f"{seed}-{failure.number}"
     shutil.rmtree(home, ignore_errors=True)
     write_input(make_input(seed, failure.number), home)
@@ -231,7 +231,7 @@ def main() -> int:
         done, failures = 1, [failure] if failure else []
     else:
         done, failures = run(options.seed, options.inputs, options.seconds, options.processes)
-    # One of each bug, and that the first.
+    # Keep one failure of each bug: the first.
     by_place = {each.place: each for each in sorted(failures, key=lambda f: -f.number)}
     for failure in by_place.values():
         home = keep(options.seed, failure, options.keep)

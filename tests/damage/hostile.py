@@ -14,12 +14,12 @@ def zeros(size: int) -> bytes:
 
 
 def ones(size: int) -> bytes:
-    """At every offset a header of a known type with a plausible size."""
+    """Return bytes that are, at every offset, a header of a known type with a plausible size."""
     return b"\x01" * size
 
 
 def _fill(size: int, piece: Callable[[int], bytes]) -> bytes:
-    """Pieces behind each other; each is told its offset in a file behind the file header."""
+    """Repeat pieces up to a size; `piece` gets its offset in a file, after the file header."""
     data = bytearray()
     while len(data) < size:
         data += piece(38 + len(data))
@@ -27,12 +27,12 @@ def _fill(size: int, piece: Callable[[int], bytes]) -> bytes:
 
 
 def wild_sizes(size: int) -> bytes:
-    """Headers behind each other that all claim the rest of the file for their entry."""
+    """Return headers in a row that all claim the rest of the file for their entry."""
     return _fill(size, lambda at: struct.pack("<IBBIi", 1, TRACE, 0, at - 14, size + 38 - at - 14))
 
 
 def erased_chains(size: int) -> bytes:
-    """Chains of erased entries, that need no checksum, each broken at its end."""
+    """Return chains of erased entries, which need no checksum, each broken at its end."""
 
     def chain(at: int) -> bytes:
         data = bytearray()
@@ -45,23 +45,23 @@ def erased_chains(size: int) -> bytes:
 
 
 def small_candidates(size: int) -> bytes:
-    """Many headers of entries just short enough to be summed always."""
+    """Return many headers of entries just short enough for their checksum always to be computed."""
     return _fill(size, lambda at: struct.pack("<BBIi", TRACE, 0, max(at - 4, 0), 4000) + bytes(4))
 
 
 def placed_candidates(size: int) -> bytes:
-    """The same, each naming one that stands before it."""
+    """Return the same headers, each naming the one before it."""
     return _fill(size, lambda at: struct.pack("<BBIi", TRACE, 0, max(at - 18, 0), 4000) + bytes(4))
 
 
 def broken_chain(size: int) -> bytes:
-    """Good entries of which each names another place than the one before it."""
+    """Return good entries that each name another place than the entry before it."""
     rng = random.Random(1)
     return _fill(size, lambda at: entry(TRACE, b"x", rng.randrange(max(at - 14, 1))))
 
 
 def gaps(size: int) -> bytes:
-    """Good entries, after each a damaged one."""
+    """Return pairs of a damaged and a good entry."""
 
     def pair(at: int) -> bytes:
         bad = bytearray(entry(TRACE, b"yyyy", at))
@@ -72,7 +72,7 @@ def gaps(size: int) -> bytes:
 
 
 def claims_before_good(size: int) -> bytes:
-    """A header with a size as large as it may be, then a good entry that names it; repeated."""
+    """Return pairs: a header with the largest possible size, and a good entry that names it."""
 
     def pair(at: int) -> bytes:
         claim = struct.pack("<IBBIi", 1, TRACE, 0, max(at - 15, 0), max(size - at - 100, 0))
@@ -82,7 +82,7 @@ def claims_before_good(size: int) -> bytes:
 
 
 def claims_of_all_sizes(size: int) -> bytes:
-    """The same with any size, so that no two headers claim the same end."""
+    """Return the same pairs with random sizes, so that the headers claim different ends."""
     rng = random.Random(2)
 
     def pair(at: int) -> bytes:
@@ -94,7 +94,7 @@ def claims_of_all_sizes(size: int) -> bytes:
 
 
 def bad_sums(size: int) -> bytes:
-    """Entries whose sums are wrong, and that the ones behind them name."""
+    """Return entries with wrong checksums, each named by the entry after it."""
     last = 0
 
     def bad(at: int) -> bytes:
@@ -106,7 +106,7 @@ def bad_sums(size: int) -> bytes:
 
 
 def unknown_types(size: int) -> bytes:
-    """Good entries of a type that no version has."""
+    """Return good entries of a type that no version has."""
     last = 0
 
     def unknown(at: int) -> bytes:
@@ -137,7 +137,7 @@ PATTERNS: dict[str, Callable[[int], bytes]] = {
 
 
 def hostile_file(pattern: str, size: int) -> LogFile:
-    """A log file of that pattern behind a good header."""
+    """Return a log file with this pattern after a good header."""
     file = LogFile()
     file.data += PATTERNS[pattern](size)
     return file

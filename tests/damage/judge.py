@@ -1,4 +1,4 @@
-"""What must hold for any input of the fuzz run, however it was damaged."""
+"""Invariants of every input of the fuzz run, however it was damaged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.je_tools.snapshots import NOW_MS, records_of
 
 COMMANDS_SHARE, ALL_COMMANDS_SHARE, VERDICT_SHARE = 0.04, 0.01, 0.15
 THREADS = (1, 3)
-"""What is said must not depend on how many threads read."""
+"""Numbers of threads, on which results must not depend."""
 
 OUTCOMES = (0, 3, 4)
 LOST = {
@@ -49,11 +49,11 @@ LOST = {
     "truncated-file",
     "zero-tail",
 }
-"""Codes of findings whose ranges are bytes that are in no good entry."""
+"""Codes of findings whose bytes are in no good entry."""
 
 
 def numbers_of(family: Family, version: int) -> list[int]:
-    """The types of a family that this log version has: of others columns know no fields."""
+    """Return the types of a family that this log version has: columns know only their fields."""
     return [
         no
         for no, each in ENTRY_TYPES.items()
@@ -62,11 +62,11 @@ def numbers_of(family: Family, version: int) -> list[int]:
 
 
 def judge(home: Path, rng: random.Random) -> None:
-    """Read a log in every way; AssertionError, or whatever is raised, tells of a bug.
+    """Read a log in every way; any exception is a bug.
 
     Args:
-        home: a directory of files that may hold anything.
-        rng: draws how it is read, and which inputs go through whole commands.
+        home: a directory of files with any content.
+        rng: draws how the log is read, and which inputs go through whole commands.
     """
     share = rng.random()
     size = sum(path.stat().st_size for path in home.iterdir())
@@ -89,7 +89,7 @@ def judge(home: Path, rng: random.Random) -> None:
 
 @contextmanager
 def read_in_some_way(rng: random.Random, size: int) -> Iterator[None]:
-    """Ranges, windows and arrays of sizes such that borders fall anywhere in `size` bytes."""
+    """Set sizes of ranges, windows and arrays so that borders fall anywhere in `size` bytes."""
     before = reader.RANGE_SIZE, reader.SURVEY_WINDOW, reader._SLACK, reader._ROWS
     # Each range may walk a long chain of erased entries, so there must not be thousands.
     ranges = [each for each in (64, 300, 1000, 4096) if each * 100 > size]
@@ -104,7 +104,7 @@ def read_in_some_way(rng: random.Random, size: int) -> Iterator[None]:
 
 
 def assert_equal(alone: list[Any], together: list[Any]) -> None:
-    """The first difference between what one thread and what several have said."""
+    """Assert that one thread and several give the same, or report the first difference."""
     if alone == together:
         return
     for one, other in zip(alone, together, strict=False):
@@ -113,9 +113,9 @@ def assert_equal(alone: list[Any], together: list[Any]) -> None:
 
 
 def observed(environment: Any, draw: float, threads: int) -> list[Any]:
-    """All that is read of a log, as comparable values.
+    """Return everything that is read of a log, as comparable values.
 
-    `draw` chooses the entries that are looked at more closely.
+    `draw` selects the entries that are examined more closely.
     """
 
     def work(rows: Rows) -> list[Any]:
@@ -130,7 +130,7 @@ def observed(environment: Any, draw: float, threads: int) -> list[Any]:
 
 
 def rows_observed(rows: Rows, draw: float) -> list[Any]:
-    """All that is decoded of some rows; single entries are held against the columns."""
+    """Return everything that rows decode to, comparing single entries with the columns."""
     said: list[Any] = [getattr(rows, name).tobytes() for name in COLUMN_NAMES]
     chosen = int(draw * len(rows))
     tally = tally_rows(rows)
@@ -154,7 +154,7 @@ def rows_observed(rows: Rows, draw: float) -> list[Any]:
 
 
 def standing_alone(rows: Rows, row: int) -> Rows:
-    """One entry in a buffer that ends where it does, so that reading on is reading outside."""
+    """Return one entry in a buffer that ends with it, so that reading on is out of bounds."""
     data = np.frombuffer(rows.entry_bytes(row), np.uint8)
     return replace(rows.take(np.array([row])), data=data, base=int(rows.offset[row]))
 
@@ -171,7 +171,7 @@ def columns_observed(decoded: Decoded) -> list[Any]:
 
 
 def decoded_or_none(rows: Rows, row: int) -> Entry | None:
-    """A single entry; one that decodes says the same when it is encoded and decoded again."""
+    """Return a single entry, asserting that it round-trips, or None if it does not decode."""
     try:
         entry = decode_entry(rows.entry_bytes(row), rows.version)
     except EntryError:
@@ -182,7 +182,7 @@ def decoded_or_none(rows: Rows, row: int) -> Entry | None:
 
 
 def hold_against(decoded: Decoded, entries: list[Entry | None], chosen: int) -> None:
-    """Columns are bad where single entries are, and hold the same in a chosen row."""
+    """Assert that columns are bad if single entries are, and equal in a chosen row."""
     assert decoded.bad.tolist() == [each is None for each in entries]
     entry = entries[chosen]
     if entry is None:
@@ -199,7 +199,7 @@ def hold_against(decoded: Decoded, entries: list[Entry | None], chosen: int) -> 
 
 
 def row_of(columns: Columns, row: int) -> dict[str, Any]:
-    """The fields that one row of columns holds."""
+    """Return the fields that one row of columns holds."""
     fields: dict[str, Any] = {}
     for column, name in enumerate(columns.program.names):
         if not columns.present[row] >> column & 1:
@@ -214,14 +214,14 @@ def row_of(columns: Columns, row: int) -> dict[str, Any]:
 
 
 def verdict(environment: Any, threads: int) -> list[Any]:
-    """The findings of a log and its totals."""
+    """Return the findings of a log and its totals."""
     totals = Totals("")
     found = verify(environment, Scanner(threads=threads), totals)
     return [*[each.row() for each in found], totals.row()]
 
 
 def recovered(environment: Any, threads: int) -> list[Any]:
-    """What a snapshot and the plan of the recovery say of a log, or why there is none."""
+    """Return the snapshot and the recovery plan of a log, or the error that prevents them."""
     try:
         snapshot = take_snapshot(environment, Scanner(threads=threads), now_ms=NOW_MS)
         plan = plan_recovery(snapshot)
@@ -239,7 +239,7 @@ def recovered(environment: Any, threads: int) -> list[Any]:
 
 
 def judge_commands(home: Path, rng: random.Random, *, everything: bool) -> None:
-    """Commands end with exit codes that are documented, and between them list every byte."""
+    """Check that commands exit with documented codes, and together account for every byte."""
     with one_thread_up_to(-1 if rng.random() < 0.7 else 1 << 40):
         verified = run("verify", home, "--format", "jsonl")
         dumped = run("dump", home, "--format", "jsonl")
@@ -259,7 +259,7 @@ def judge_commands(home: Path, rng: random.Random, *, everything: bool) -> None:
 
 
 def judge_others(home: Path, rng: random.Random, rows: list[dict[str, Any]]) -> None:
-    """The other commands, formats and options."""
+    """Run the other commands, formats and options."""
     out = home.parent / "out.parquet"
     assert not out.exists()
     run("dump", home, "--format", "parquet", "--output", out)
@@ -285,7 +285,7 @@ def judge_others(home: Path, rng: random.Random, rows: list[dict[str, Any]]) -> 
 
 
 def judge_salvage(home: Path, rng: random.Random) -> None:
-    """What comes back is written whole, or nothing is."""
+    """Check that a salvage writes a whole output, or nothing."""
     out = home.parent / "rescued"
     mode = rng.choice(["committed", "everything"])
     form = rng.choice(["dump", "jsonl", "csv", "parquet"])
@@ -300,14 +300,14 @@ def judge_salvage(home: Path, rng: random.Random) -> None:
 
 
 def run(*arguments: object) -> Outcome:
-    """Run a command; its exit code is a documented one."""
+    """Run a command, asserting that its exit code is documented."""
     outcome = je_tools(*arguments)
     assert outcome.code in OUTCOMES, (arguments, outcome.code, outcome.err)
     return outcome
 
 
 def strict_rows(outcome: Outcome) -> list[dict[str, Any]]:
-    """JSON lines, NaN and its like not allowed."""
+    """Return the rows of JSON lines, refusing NaN and infinities."""
     lines = outcome.out.decode("utf-8").split("\n")
     assert lines.pop() == ""
     return [json.loads(line, parse_constant=not_json) for line in lines]
@@ -320,7 +320,7 @@ def not_json(name: str) -> None:
 def assert_accounted_for(
     sizes: Mapping[int, int], rows: list[dict[str, Any]], found: list[dict[str, Any]]
 ) -> None:
-    """Each byte of each file is in one entry that `dump` lists, or in a finding of `verify`."""
+    """Assert that each byte is in one entry that `dump` lists, or in a finding of `verify`."""
     for file_no, size in sizes.items():
         listed = sorted(
             (row["offset"], row["offset"] + row["header_size"] + row["item_size"])
@@ -343,7 +343,7 @@ def assert_accounted_for(
 
 @contextmanager
 def one_thread_up_to(size: int) -> Iterator[None]:
-    """Read logs above this size by several threads."""
+    """Read only logs above this size with several threads."""
     before = scan.ONE_THREAD_MAX
     scan.ONE_THREAD_MAX = size
     try:

@@ -1,4 +1,4 @@
-"""Runs a command as its own process, and measures what it took."""
+"""Commands in their own process, measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CALL = "import sys; from je_tools.commands.main import group, run; sys.exit(run(
 
 
 class Measured(NamedTuple):
-    """Exit code, seconds of CPU, and the most bytes of anonymous memory that were seen."""
+    """Exit code, seconds of CPU, and the largest anonymous memory that was seen, in bytes."""
 
     code: int
     seconds: float
@@ -23,7 +23,7 @@ class Measured(NamedTuple):
 
 
 def measured(*arguments: object) -> Measured:
-    """Run `je-tools`, its output thrown away."""
+    """Run `je-tools`, and discard its output."""
     command = [sys.executable, "-c", CALL, *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     peak = 0
@@ -37,7 +37,7 @@ def measured(*arguments: object) -> Measured:
 
 
 def anonymous_memory(pid: int) -> int:
-    """Bytes of anonymous memory of a process, 0 when it has ended."""
+    """Return the bytes of anonymous memory of a process, or 0 if it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Inputs of the fuzz run: small good logs, mutated; each is told by a seed and its number alone."""
+"""Inputs of the fuzz run: small good logs, mutated. A seed and a number determine each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.damage.small import small_log, vectors
 
 HEADER_SIZE, VLSN_SIZE, FILE_HEADER_SIZE = 14, 8, 38
 EVERY_VERSION = [1, 5, *VERSIONS]
-"""Before log version 6 only user records are decoded."""
+"""Log versions of the inputs; before version 6 only user records are decoded."""
 
 LONGEST_ITEM = 1500
 LONGEST_LOG = 6000
@@ -39,7 +39,7 @@ NUMBERS = [0, 1, 2, 3, 7, 14, 22, 38, 119, 120, 127, 128, 255, 256, 4095, 4096, 
 NUMBERS += [(1 << bits) + step for bits in (24, 31, 32, 40, 48, 62) for step in (-1, 0, 1)]
 NUMBERS += [(1 << 63) - 1, (1 << 63) - 120, 1 << 63]
 INTERESTING = [*NUMBERS, *(-each for each in NUMBERS)]
-"""Borders of the codings, and of what is computed from them."""
+"""Limits of the codings, and of values computed from them."""
 
 HEADER_FIELDS = {"checksum": (0, 4), "type": (4, 1), "flags": (5, 1), "prev": (6, 4)}
 HEADER_FIELDS |= {"size": (10, 4), "vlsn": (14, 8)}
@@ -47,7 +47,7 @@ FILE_HEADER_FIELDS = {"created": (14, 8), "file_no": (22, 4), "last": (26, 8), "
 
 
 class Item(NamedTuple):
-    """A good entry without its place: what `LogFile.add` takes."""
+    """A good entry without its place: the arguments of `LogFile.add`."""
 
     type_no: int
     data: bytes
@@ -57,14 +57,14 @@ class Item(NamedTuple):
 
 @dataclass
 class Input:
-    """A log that is no longer one: bytes by file name."""
+    """A damaged log: bytes by file name."""
 
     kind: str
     files: dict[str, bytes]
 
 
 def make_input(seed: int, number: int) -> Input:
-    """The input of this number."""
+    """Return the input with this number."""
     rng = random.Random(f"{seed}/{number}")
     kind, make = rng.choices(KINDS, WEIGHTS)[0]
     files = make(rng)
@@ -78,7 +78,7 @@ def make_input(seed: int, number: int) -> Input:
 
 @cache
 def items(version: int) -> list[Item]:
-    """Entries of all types of a version: made from the declarations, and written by engines."""
+    """Return entries of all types of a version: built from declarations, or written by engines."""
     planted = planted_file(version, b"Qz7-carol")
     found = [item_at(planted.data, place, version) for place in planted.placed[1:]]
     found += [
@@ -90,7 +90,7 @@ def items(version: int) -> list[Item]:
 
 
 def item_at(data: bytes | bytearray, place: Placed, version: int) -> Item:
-    """A good entry of a log."""
+    """Return the good entry of a log at a place."""
     type_no, flags = data[place.start + 4 : place.start + 6]
     has_vlsn = flags & (0x28 if version >= 8 else 0x20) and type_no != FILE_HEADER
     size = HEADER_SIZE + (VLSN_SIZE if has_vlsn else 0)
@@ -100,7 +100,7 @@ def item_at(data: bytes | bytearray, place: Placed, version: int) -> Item:
 
 @cache
 def pieces() -> list[tuple[int, list[Item]]]:
-    """Runs of entries out of the logs in fixtures/: their version, and they."""
+    """Return runs of entries from the logs in fixtures/, each with its log version."""
     rng = random.Random("pieces")
     paths = sorted(path for path in FIXTURES.rglob("*.jdb") if path.stat().st_size < 3 << 20)
     found = []
@@ -118,7 +118,7 @@ def pieces() -> list[tuple[int, list[Item]]]:
 
 
 def good_log(rng: random.Random) -> list[LogFile]:
-    """One to three files of some kilobytes at most."""
+    """Return one to three files of a few kilobytes at most."""
     kind = rng.randrange(4)
     version = rng.choice(EVERY_VERSION)
     if kind == 0:
@@ -150,7 +150,7 @@ def add_items(file: LogFile, run: list[Item]) -> None:
 
 
 def changed_bytes(rng: random.Random) -> dict[str, bytes]:
-    """Some changes to the bytes of a log, its sums made right again or not."""
+    """Return a log with changed bytes, half of the time with corrected checksums."""
     files = good_log(rng)
     for _ in range(rng.choice([1, 1, 1, 2, 3, 8])):
         file = rng.choice(files)
@@ -162,7 +162,7 @@ def changed_bytes(rng: random.Random) -> dict[str, bytes]:
 
 
 def changed_items(rng: random.Random) -> dict[str, bytes]:
-    """Entries with good headers and sums around payloads that are not what they should be."""
+    """Return entries with good headers and checksums around changed payloads."""
     version = rng.choice(EVERY_VERSION)
     file = LogFile(0, version)
     for each in rng.choices(items(version), k=rng.choice([1, 1, 2, 5])):
@@ -174,7 +174,7 @@ def changed_items(rng: random.Random) -> dict[str, bytes]:
 
 
 def hostile(rng: random.Random) -> dict[str, bytes]:
-    """Patterns made to stall a reader, with a byte or two changed."""
+    """Return a pattern made to stall a reader, half of the time with one change."""
     size = rng.choice([60, 500, 3000])
     file = hostile_file(rng.choice(sorted(PATTERNS)), size)
     del file.data[FILE_HEADER_SIZE + size :]
@@ -184,7 +184,7 @@ def hostile(rng: random.Random) -> dict[str, bytes]:
 
 
 def trees(rng: random.Random) -> dict[str, bytes]:
-    """An environment with trees, of which some fields are changed, mostly with right sums."""
+    """Return an environment with trees and some changed fields, mostly with right checksums."""
     files = rich(rng).files
     for _ in range(rng.choice([1, 1, 2, 4])):
         file = rng.choice(files)
@@ -196,7 +196,7 @@ def trees(rng: random.Random) -> dict[str, bytes]:
 
 
 def noise(rng: random.Random) -> dict[str, bytes]:
-    """Any bytes, behind a good file header or without one."""
+    """Return any bytes, after a good file header or without one."""
     size = rng.choice([0, 1, 13, 14, 37, 38, 39, 100, 2000])
     few = rng.choice([bytes(256), bytes(range(256)), b"\0\1\x2b\x18\xff", b"\0\0\0\x7f\x80"])
     data = bytes(rng.choice(few) for _ in range(size))
@@ -217,7 +217,7 @@ WEIGHTS = (40, 30, 5, 5, 20)
 
 
 def changed_item(rng: random.Random, each: Item, data: bytes, version: int) -> bytes:
-    """One change to a payload, most often in or around a field of it."""
+    """Make one change to a payload, mostly in or around one of its fields."""
     if not data:
         return rng.randbytes(rng.randrange(4))
     kind = rng.randrange(8)
@@ -235,7 +235,7 @@ def changed_item(rng: random.Random, each: Item, data: bytes, version: int) -> b
 
 
 def field_of(rng: random.Random, each: Item, data: bytes, version: int) -> tuple[int, int]:
-    """Where one field of a payload lies; any bytes where none can be told."""
+    """Return the bounds of one field of a payload, or of any bytes if it does not decode."""
     try:
         spans, _ = decode_spans(entry(each.type_no, data, 0), version)
     except EntryError:
@@ -248,7 +248,7 @@ def field_of(rng: random.Random, each: Item, data: bytes, version: int) -> tuple
 
 
 def spelled(rng: random.Random) -> bytes:
-    """An interesting number in one of the codings."""
+    """Return an interesting number in one of the codings."""
     number = rng.choice(INTERESTING)
     coding = rng.randrange(5)
     if coding <= 1:
@@ -257,7 +257,7 @@ def spelled(rng: random.Random) -> bytes:
         return struct.pack("<Q", number & (1 << 64) - 1)
     if coding == 3:
         return struct.pack("<I", number & (1 << 32) - 1)
-    # A packed number that is longer than it must be, or too long to be one.
+    # A packed number that is longer than necessary, or too long to be valid.
     size = rng.randrange(1, 10)
     return bytes([(119 + size) * rng.choice([1, -1]) & 0xFF]) + rng.choice(
         [bytes(size), b"\xff" * size, rng.randbytes(rng.randrange(size + 1))]
@@ -268,7 +268,7 @@ def spelled(rng: random.Random) -> bytes:
 
 
 def _place(rng: random.Random, file: LogFile) -> Placed:
-    """An entry; where it was before other changes."""
+    """Return the place that an entry had before other changes, within the present file."""
     place = rng.choice(file.placed)
     size = len(file.data)
     return Placed(min(place.start, size), min(place.stop, size))
@@ -372,7 +372,7 @@ CHANGES = [
 
 
 def mended(data: bytes | bytearray, version: int) -> bytes:
-    """The same with right checksums, as far as headers lead from entry to entry."""
+    """Return the bytes with right checksums, as far as headers lead from entry to entry."""
     made = bytearray(data)
     at = 0
     while at + HEADER_SIZE <= len(made):
@@ -389,7 +389,7 @@ def mended(data: bytes | bytearray, version: int) -> bytes:
 
 
 def change_names(rng: random.Random, files: dict[str, bytes]) -> None:
-    """A file that is gone, empty, renamed, or there twice; or the marker."""
+    """Remove, empty, rename or duplicate a file, or add the marker."""
     name = rng.choice(sorted(files))
     kind = rng.randrange(5)
     if kind == 0 and len(files) > 1:

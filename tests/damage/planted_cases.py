@@ -1,4 +1,4 @@
-"""Logs whose damage lies between files, or that are only a part of a log."""
+"""Logs with damage between files, and parts of logs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.damage.planted_findings import log
 UNKNOWN_VERSION = 27
 
 Paths = list[Path]
-"""What is named on the command line."""
+"""Paths on the command line."""
 
 
 def torn_last_file_then_an_empty_one(folder: Path) -> Paths:
-    """What a writer leaves that died when it had begun the next file."""
+    """Return the log of a writer that died after it had begun the next file."""
     file = log()
     del file.data[-5:]
     home = write_log(folder, [file])
@@ -30,7 +30,7 @@ def empty_file_alone(folder: Path) -> Paths:
 
 
 def begun_files_alone(folder: Path) -> Paths:
-    """Nothing that an engine could open: no header is whole."""
+    """Return files without a whole header, which no engine could open."""
     file = log()
     home = write_log(folder, [])
     (home / file.name).write_bytes(file.data[:37])
@@ -39,7 +39,7 @@ def begun_files_alone(folder: Path) -> Paths:
 
 
 def begun_file_behind_a_header(folder: Path) -> Paths:
-    """What a writer leaves that died when it had begun its second file."""
+    """Return the log of a writer that died after it had begun its second file."""
     file = LogFile(0, 17)
     home = write_log(folder, [file])
     (home / "00000001.jdb").write_bytes(file.follower().data[:10])
@@ -60,7 +60,7 @@ def empty_loose_file(folder: Path) -> Paths:
 
 
 def later_version(folder: Path) -> Paths:
-    """A whole header, of a version that is not known."""
+    """Return a log with a whole header of an unknown version."""
     first = log()
     second = LogFile(1, UNKNOWN_VERSION, first.last)
     second.trace(20)
@@ -68,7 +68,7 @@ def later_version(folder: Path) -> Paths:
 
 
 def cut_between_entries(folder: Path) -> Paths:
-    """Only the next file's header tells."""
+    """Return a log cut between entries, which only the next file's header shows."""
     first = log()
     second = first.follower()
     second.trace(30)
@@ -93,7 +93,7 @@ def loose_files_the_first_cut(folder: Path) -> Paths:
 
 
 def loose_files_that_do_not_touch(folder: Path) -> Paths:
-    """Each may be the last one."""
+    """Return two cut files that are no neighbours: each may be the last one."""
     first, third = log(), log(no=2)
     del first.data[-5:]
     del third.data[-5:]
@@ -108,7 +108,7 @@ def old_deltas(folder: Path) -> Paths:
 
 
 def data_directories(folder: Path) -> Paths:
-    """File f lies in number (f modulo 3) + 1."""
+    """Return a log with file f in data directory (f modulo 3) + 1."""
     files = [log()]
     for _ in range(4):
         files.append(files[-1].follower())
@@ -136,4 +136,4 @@ CASES: dict[str, tuple[Callable[[Path], Paths], int]] = {
         (data_directories, 0),
     )
 }
-"""By name; the exit code that each command has."""
+"""Builders by name, with the exit code that each command has."""

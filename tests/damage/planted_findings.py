@@ -1,4 +1,4 @@
-"""A log for each finding code, and what `verify` must say of it: no more and no less."""
+"""A log for each finding code, and exactly the findings that `verify` must report of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILE_HEADER_SIZE, HEADER_SIZE = 38, 14
 
 
 class Told(NamedTuple):
-    """The columns of a finding that say what, where and how bad."""
+    """Code, severity and place of a finding."""
 
     code: str
     severity: str
@@ -43,7 +43,7 @@ Planted = tuple[Path, list[Told]]
 
 
 def log(count: int = 6, no: int = 0, version: int = 17) -> LogFile:
-    """A file of good entries."""
+    """Return a file of good entries."""
     file = LogFile(no, version)
     for size in range(20, 20 + count):
         file.trace(size)
@@ -76,7 +76,7 @@ def torn_tail(folder: Path) -> Planted:
 
 
 def truncated_file(folder: Path) -> Planted:
-    """Cut inside an entry, and between two."""
+    """Cut one file inside an entry, and one between two."""
     first = log()
     second = first.follower()
     second.trace(40)
@@ -109,7 +109,7 @@ def damaged_gap(folder: Path) -> Planted:
 
 
 def unknown_type(folder: Path) -> Planted:
-    """A type that there is not, and one of other log versions."""
+    """Add an entry of a type that does not exist, and one of a type of other log versions."""
     file = log()
     none = file.add(UNKNOWN_TYPE, b"abc")
     old = file.add(OLD_DELTA, b"abcd")
@@ -159,7 +159,7 @@ def misplaced_file(folder: Path) -> Planted:
 
 
 def missing_file(folder: Path) -> Planted:
-    """File 1 is not needed, file 3 is counted as in use, file 5 is needed by recovery."""
+    """Omit file 1, which is not needed, file 3, counted as in use, and 5, needed by recovery."""
     first = log()
     last = LogFile(6, 17, 100)
     key = struct.pack(">II", 3, 1)
@@ -177,7 +177,7 @@ def missing_file(folder: Path) -> Planted:
 
 
 def _file_summary(key: bytes) -> bytes:
-    """A record of v17 that counts a file as in use: flags, database, data, numbers, key."""
+    """Encode a record of v17 that counts a file as in use: flags, database, data, numbers, key."""
     data = b"utilization"
     numbers = struct.pack("<11i", 5, 500, 1, 100, 4, 400, 90, 0, 1, 90, 1)
     return b"\0\0" + packed(2) + packed(len(data)) + data + numbers + packed(0) * 2 + key
@@ -188,7 +188,7 @@ def _ckpt_start() -> bytes:
 
 
 def _ckpt_end(start_lsn: int) -> bytes:
-    """Recovery begins where the checkpoint does."""
+    """Encode a CkptEnd: recovery begins at the start of the checkpoint."""
     numbers = packed(start_lsn) + packed(0) * 8 + packed(1)
     return text("test") + packed(CREATED_MS) + packed(start_lsn) + b"\0" + numbers
 
@@ -211,7 +211,7 @@ def version_step(folder: Path) -> Planted:
 
 
 def restore_marker(folder: Path) -> Planted:
-    """In the marker file, and in a file of the log."""
+    """Add a marker to the marker file, and to a file of the log."""
     item = text("NETWORK_RESTORE") + packed(CREATED_MS) + text("p=1\n")
     file = log()
     start, stop = file.add(RESTORE_REQUIRED, item)
@@ -225,7 +225,7 @@ def restore_marker(folder: Path) -> Planted:
 
 
 def erased_not_zero(folder: Path) -> Planted:
-    """Neighbours are one finding; those that are all zero are none."""
+    """Add erased entries: neighbours are one finding; those of zeros are none."""
     file = log()
     first = file.add(ERASED, b"left over")
     second = file.add(ERASED, bytes(20) + b"x")
@@ -237,7 +237,7 @@ def erased_not_zero(folder: Path) -> Planted:
 
 
 def _with_vlsns(folder: Path, vlsns: list[int], code: str, severity: str) -> Planted:
-    """The code is of the last VLSN."""
+    """Return a log with these VLSNs, the last of which has the finding."""
     file = LogFile(0, 17)
     places = [file.trace(20, vlsn=vlsn) for vlsn in vlsns]
     return write_log(folder, [file]), [Told(code, severity, 0, places[-1].start)]
@@ -265,7 +265,7 @@ def prev_offset_mismatch(folder: Path) -> Planted:
 
 
 def old_form_to_replay(folder: Path) -> Planted:
-    """A BIN-delta behind the last checkpoint, and one in front of it, that is not met."""
+    """Add a BIN-delta after the last checkpoint, and one before it, which is not replayed."""
     file = LogFile(0, 7)
     file.add(OLD_DELTA, bytes(5))
     begin = file.add(CKPT_START, _ckpt_start()).start
@@ -302,4 +302,4 @@ PLANTED: dict[str, Callable[[Path], Planted]] = {
         old_form_to_replay,
     )
 }
-"""By code; the others need a device, an engine or another command."""
+"""Builders by code; the other codes need a device, an engine or another command."""

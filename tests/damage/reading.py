@@ -1,4 +1,4 @@
-"""Reads a damaged log and gives what was seen, in plain numbers."""
+"""Reading a damaged log: entries, gaps and ends as plain numbers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Spans = tuple[list[tuple[int, int]], list[tuple[int, int]]]
 
 @dataclass
 class Seen:
-    """What one file has shown.
+    """Entries and damage of one file.
 
     Attributes:
         good, bad: entries (start, stop) with a right and with a wrong checksum.
-        gaps, breaks: as the parts held them.
-        tail, size: where the last entry ends, and the file.
-        is_whole: all of the file was read.
+        gaps, breaks: those of all parts of the file.
+        tail, size: end of the last entry, and of the file.
+        is_whole: True if the whole file was read.
     """
 
     good: list[tuple[int, int]] = field(default_factory=list)
@@ -36,14 +36,14 @@ class Seen:
     is_whole: bool = False
 
     def damaged(self) -> list[tuple[int, int]]:
-        """All that is not good, in order; the tail too."""
+        """Return all ranges that are not good, and the tail, in order."""
         ranges = self.bad + [(gap.start, gap.stop) for gap in self.gaps]
         if self.tail < self.size:
             ranges.append((self.tail, self.size))
         return sorted(ranges)
 
     def assert_covers_every_byte(self) -> None:
-        """Every byte of the file lies in exactly one row, gap or tail."""
+        """Assert that every byte of the file lies in exactly one entry, gap or tail."""
         at = 0
         for start, stop in sorted(self.good + self.damaged()):
             assert start == at, (start, at)
@@ -53,7 +53,7 @@ class Seen:
 
 
 def spans_of(rows: Rows) -> Spans:
-    """Where the entries of some rows lie, those with a right and with a wrong checksum."""
+    """Return the places of entries with a right, and with a wrong checksum."""
     spans = list(zip(rows.offset.tolist(), (rows.offset + rows.size).tolist(), strict=True))
     is_bad = (rows.checksum == Checksum.BAD).tolist()
     good = [span for span, bad in zip(spans, is_bad, strict=True) if not bad]
@@ -61,7 +61,7 @@ def spans_of(rows: Rows) -> Spans:
 
 
 def take(seen: list[Seen], part: Part[Any], spans: Sequence[Spans]) -> None:
-    """Add a part of a log to what its files have shown."""
+    """Merge a part of a log into the results of its files."""
     if not seen or seen[-1].is_whole:
         seen.append(Seen())
     for good, bad in spans:
@@ -74,7 +74,7 @@ def take(seen: list[Seen], part: Part[Any], spans: Sequence[Spans]) -> None:
 
 
 def read_log(path: Path, *, check: bool = True, threads: int = 2) -> list[Seen]:
-    """Every file of a log, in order."""
+    """Read every file of a log, in order."""
     seen: list[Seen] = []
     environment = open_environment([path])
     for part in Scanner(check=check, threads=threads).scan(environment, spans_of):

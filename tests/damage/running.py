@@ -1,4 +1,4 @@
-"""Runs commands in this process, and holds every input to what it was before."""
+"""Running commands in this process, and the state of paths before and after."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from je_tools.commands.main import group, run
 
 
 class Outcome(NamedTuple):
-    """What a command has written, and its exit code."""
+    """Exit code and output of a command."""
 
     code: int
     out: bytes
@@ -22,12 +22,12 @@ class Outcome(NamedTuple):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """JSON lines of the output."""
+        """Return the output, parsed as JSON lines."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
 def je_tools(*arguments: object) -> Outcome:
-    """Run `je-tools`; its exit code, and what went to the standard outputs."""
+    """Run `je-tools`, and return its exit code and the two standard outputs."""
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     err = io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
@@ -38,7 +38,7 @@ def je_tools(*arguments: object) -> Outcome:
 
 
 class State(NamedTuple):
-    """A path as it is: everything that a command which writes would change but access times."""
+    """State of a path: everything that a write would change, except access times."""
 
     digest: str
     mode: int
@@ -49,7 +49,7 @@ class State(NamedTuple):
 
 
 def states(*homes: Path) -> dict[str, State]:
-    """Every file and directory below some directories, these included."""
+    """Return the state of some directories, and of every path below them."""
     paths = [path for home in homes for path in (home, *sorted(home.rglob("*")))]
     return {str(path): _state(path) for path in paths}
 
@@ -68,5 +68,5 @@ def _state(path: Path) -> State:
 
 
 def forget_arguments() -> None:
-    """Let no command see the arguments of the test run, as the manifest writes them down."""
+    """Hide the arguments of the test run from commands, which write them into the manifest."""
     sys.argv[1:] = []

@@ -1,4 +1,4 @@
-"""Small logs with an entry of each type, made of single entries that are shipped as vectors."""
+"""Small logs with an entry of each type, built from the single entries shipped as vectors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.builders.logs import ERASED, RESTORE_REQUIRED, ROLLBACK_START, LogFil
 from tests.corpus import VECTORS
 
 LONGEST = 400
-"""Bytes of the longest item that is taken: the logs are to be read thousands of times."""
+"""Size of the largest item used, in bytes: the logs are read thousands of times."""
 
 LEFT_OUT = {25, ERASED, RESTORE_REQUIRED, ROLLBACK_START}
-"""File headers, and what has findings of its own or changes what the rest means."""
+"""File headers, and types that have findings of their own or change the meaning of the rest."""
 
 
 class Vector(NamedTuple):
@@ -31,7 +31,7 @@ class Vector(NamedTuple):
 
 @cache
 def vectors() -> list[Vector]:
-    """Every entry of fixtures/vectors."""
+    """Return every entry of fixtures/vectors."""
     rows = (json.loads(line) for line in VECTORS.read_text().splitlines())
     return [
         Vector(
@@ -45,7 +45,7 @@ def vectors() -> list[Vector]:
 
 
 def small_log(version: int, files: int = 2) -> list[LogFile]:
-    """Files with one entry of each type that there are vectors of, and a replicated Trace each."""
+    """Return files with one entry of each type of the vectors, and some replicated Traces."""
     made = [LogFile(0, version)]
     kept = [each for each in vectors() if each.version == version and len(each.item) <= LONGEST]
     by_type = {each.type_no: each for each in kept if each.type_no not in LEFT_OUT}

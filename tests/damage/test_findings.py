@@ -1,4 +1,4 @@
-"""Every finding code is produced by a planted log, with its severity, place and length."""
+"""Every finding code: a planted log produces it, with its severity, place and length."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ ELSEWHERE = {
     "utilization",
     *(code for code in CODES if "tree-" in code),
 }
-"""Codes with a test of their own: below, of damage that is only counted in test_listed, of what an
-audit could not read in tests/je_tools/audit/test_judging.py, of snapshots in test_trees and in
-tests/je_tools/recovery, of B-trees in tests/je_tools/btree/check, of files that cannot be opened in
-tests/damage/test_unreadable_files.py."""
+"""Codes without a planted log. They have tests below; in test_listed (damage that is only counted);
+in tests/je_tools/audit/test_judging.py (logs that an audit could not read); in test_trees and
+tests/je_tools/recovery (snapshots); in tests/je_tools/btree/check (B-trees); and in
+test_unreadable_files (files that cannot be opened)."""
 
 HOLD_LOCK = """
 import fcntl, sys
@@ -53,7 +53,7 @@ sys.stdin.read()
 
 
 def told(outcome: Outcome) -> list[Told]:
-    """The findings of `verify --format jsonl`; their LSNs must be those of the places."""
+    """Return the findings of `verify --format jsonl`, asserting that LSNs match their places."""
     found = []
     for row in outcome.rows:
         resume = None
@@ -111,7 +111,7 @@ def test_bytes_that_the_device_does_not_deliver(
 
 
 def test_old_deltas_in_a_file_that_new_engines_cut_off(tmp_path: Path) -> None:
-    """`files` tells, since nothing is wrong with the file."""
+    """`files` reports them, since nothing is wrong with the file."""
     file = LogFile(0, 8)
     file.trace(20)
     file.add(OLD_DELTA, bytes(5))

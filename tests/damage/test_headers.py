@@ -1,4 +1,4 @@
-"""Every byte of every header changed, one at a time: what is said, and what can still be read."""
+"""Every byte of every header changed, one at a time: findings, and entries still readable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEADER_SIZE, VLSN_SIZE, FLAGS_AT = 14, 8, 5
 
 
 def header_bytes(file: LogFile) -> list[tuple[Placed, int]]:
-    """Each entry with the offset of each byte of its header, that of the file header too."""
+    """Return each entry with the offset of each byte of its header, the file header included."""
     mask = 0x28 if file.version >= 8 else 0x20
     found = []
     for place in file.placed:
@@ -34,7 +34,7 @@ def header_bytes(file: LogFile) -> list[tuple[Placed, int]]:
 
 
 def judged(home: Path) -> tuple[list[Said], list[Seen]]:
-    """What `verify` finds, and what is read, by one scan: a million logs are read here."""
+    """Return the findings of `verify` and the entries, by one scan: a million logs are read."""
     environment = open_environment([home])
     judge = Judge(environment, Totals(""))
 
@@ -52,7 +52,7 @@ def judged(home: Path) -> tuple[list[Said], list[Seen]]:
 
 
 def check_flip(home: Path, files: list[LogFile], i: int, at: int, value: int) -> None:
-    """Change one byte of one file of a log, and look what is said and read."""
+    """Change one byte of one file of a log, and check the findings and the entries."""
     file = files[i]
     after = bytearray(file.data)
     after[at] = value
@@ -73,23 +73,23 @@ def check_flip(home: Path, files: list[LogFile], i: int, at: int, value: int) ->
 
 
 def left_out(files: list[LogFile], i: int, at: int, value: int) -> list[Said]:
-    """The gap in the VLSNs where an entry is invisible that no rollback has taken back.
+    """Return the VLSN gap of an entry that is invisible although no rollback covers it.
 
-    That bit is not summed, so the entry is no damaged one.
+    The checksum does not cover that bit, so the entry is not damaged.
     """
     if files[i].version < 7 or value ^ files[i].data[at] != INVISIBLE:
         return []
     stream = replicated_entries(files)
     places = [(j, start + FLAGS_AT) for j, start in stream]
     nth = places.index((i, at)) if (i, at) in places else 0
-    # What is left out in front of the first VLSN and behind the last one nobody can tell.
+    # Nothing shows that the first or the last VLSN is left out.
     if not 0 < nth < len(stream) - 1:
         return []
     return [Said("vlsn-gap", "warning", stream[nth + 1][1], None, None)]
 
 
 def replicated_entries(files: list[LogFile]) -> list[tuple[int, int]]:
-    """The entries of the replication stream: number in `files`, and where each begins."""
+    """Return the entries of the replication stream: index in `files`, and start offset."""
     return [
         (i, place.start)
         for i, file in enumerate(files)
@@ -99,7 +99,7 @@ def replicated_entries(files: list[LogFile]) -> list[tuple[int, int]]:
 
 
 def write_byte(path: Path, at: int, value: int) -> None:
-    """Change a byte in place: cutting a file and writing it anew takes longer than reading it."""
+    """Change a byte in place: truncating and rewriting a file takes longer than reading it."""
     with path.open("r+b", buffering=0) as file:
         file.seek(at)
         file.write(bytes([value]))

@@ -1,4 +1,4 @@
-"""Files made to stall or to bloat a reader: time grows as their size, memory does not."""
+"""Files made to stall or to bloat a reader: time is linear in their size, memory is bounded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.damage.reading import read_log
 from tests.damage.running import je_tools
 
 INTACT = {"ones", "placed_candidates", "small_candidates", "wild_sizes", "zeros"}
-"""Patterns without an entry; what is behind the last good one is a torn tail."""
+"""Patterns without an entry; everything after the last good one is a torn tail."""
 
 DAMAGED = PATTERNS.keys() - INTACT
 
@@ -33,18 +33,18 @@ CODES = {
     "zeros": {"zero-tail"},
 }
 MORE = "more-damage"
-"""What is told besides of a file with more places than are listed."""
+"""Code of one more finding for files with more damaged places than are listed."""
 
 SECONDS = 120.0
-"""For 1 MB on a slow and busy machine; where there is nothing else to do, two of them do."""
+"""CPU seconds allowed for 1 MB on a slow and busy machine; an idle one takes two."""
 
 MEMORY = 400 << 20
 SMALL, LARGE = 16_000_000, 64_000_000
 GROWTH = 6.0
-"""How much longer four times the bytes may take: 4 were linear, 16 square; machines are busy."""
+"""Largest ratio of times for four times the bytes: 4 is linear, 16 square; machines are busy."""
 
 LARGE_SECONDS = 200.0
-"""For LARGE bytes; the slowest takes a fortieth of it on an idle machine."""
+"""CPU seconds allowed for LARGE; the slowest takes a fortieth of it on an idle machine."""
 
 
 def write_hostile(folder: Path, pattern: str, size: int) -> Path:
@@ -53,7 +53,7 @@ def write_hostile(folder: Path, pattern: str, size: int) -> Path:
 
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
 def test_a_megabyte_is_judged_in_seconds(pattern: str, tmp_path: Path) -> None:
-    # On the first log of a machine the kernels are compiled.
+    # The first command of a process imports its modules.
     je_tools("verify", write_hostile(tmp_path / "small", pattern, 10_000))
     home = write_hostile(tmp_path, pattern, 1_000_000)
     started = time.process_time()
@@ -87,5 +87,5 @@ def test_time_grows_as_the_size_and_memory_does_not(pattern: str, tmp_path: Path
         assert found.anonymous < MEMORY
         took.append(found.seconds)
     assert took[1] < LARGE_SECONDS
-    # What a process costs that does nothing weighs in where nothing takes long.
+    # The fixed cost of a process distorts the ratio of short times.
     assert took[1] < GROWTH * max(took[0], 1.0)

@@ -1,4 +1,4 @@
-"""Of a file that is made of damage some places are told, and all are counted."""
+"""Files full of damage: some places are listed, and all are counted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = ("gap", "single", "break", "sum", "type", "erased", "restore", "vlsn")
 
 
 def damaged_file(rng: random.Random, places: int, before: LogFile | None = None) -> LogFile:
-    """A file with damage of all kinds."""
+    """Return a file with damage of all kinds."""
     file = before.follower() if before else LogFile()
     vlsn = 1
     for i in range(places):

@@ -1,4 +1,4 @@
-"""Files whose names or headers do not tell which number they have: never guessed in silence."""
+"""Files whose number is ambiguous from names or headers: never guessed in silence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE, OTHER = (FIXTURES / name / "env" / "00000000.jdb" for name in ("v26-basic",
 
 
 def with_twin(home: Path, name: str) -> tuple[Path, Path]:
-    """An environment with a second file of number 0, of another log."""
+    """Create an environment with two files of number 0, of different logs."""
     paths = home / ONE.name, home / name
     paths[1].parent.mkdir(parents=True)
     for source, path in zip((ONE, OTHER), paths, strict=True):
@@ -67,7 +67,7 @@ CLEANED = FIXTURES / "v8-cleaned" / "env"
 
 
 def swapped(home: Path) -> Path:
-    """Two files of one log, each under the name of the other."""
+    """Copy two files of one log, each under the name of the other."""
     home.mkdir()
     one, other = sorted(CLEANED.glob("*.jdb"))
     shutil.copyfile(one, home / other.name)
@@ -87,7 +87,7 @@ def records_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("named", [False, True], ids=["directory", "files"])
 def test_swapped_files_are_read_in_the_order_of_their_headers(named: bool, tmp_path: Path) -> None:
-    """Old versions would win over the newer ones, and come back as committed."""
+    """In the order of names, old versions would win and come back as committed."""
     home = swapped(tmp_path / "env")
     right, wrong = sorted(CLEANED.glob("*.jdb")), sorted(home.glob("*.jdb"))
     whole = je_tools("salvage", *right, "-o", tmp_path / "right", "--format", "jsonl")
@@ -119,7 +119,7 @@ def test_swapped_files_are_read_in_the_order_of_their_headers(named: bool, tmp_p
 
 
 def test_a_number_that_two_headers_have_tells_nothing(tmp_path: Path) -> None:
-    """Names decide then, and it is said: the copy may be of older data than its name has it."""
+    """Names decide then, and the output says so: the data may be older than the name."""
     home = shutil.copytree(CLEANED, tmp_path / "env")
     one, other = sorted(home.glob("*.jdb"))
     shutil.copyfile(one, other)

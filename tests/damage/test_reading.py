@@ -1,6 +1,6 @@
-"""Damage of many kinds to entries that are known: exactly those are lost, and no byte is.
+"""Damage of many kinds to known entries: exactly those are lost, and every byte is covered.
 
-Ranges are made small, so that every kind of damage meets every place in a range and its borders.
+Ranges are small, so that every kind of damage meets every place in a range and its borders.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ INVISIBLE_AT, INVISIBLE = 5, 0x10
 
 
 def damage_entry(rng: random.Random, data: bytearray, place: Placed) -> None:
-    """Change bytes of one entry, so that it does not become another good one."""
+    """Change bytes of one entry so that it does not become another good one."""
     kind = rng.randrange(5)
     at = rng.randrange(place.start, min(place.stop, place.start + HEADER_SIZE))
     if kind == 0:
         at = rng.randrange(place.start, place.stop)
     if kind <= 2:
-        # The invisible bit is not summed, and 43 is a type without a checksum.
+        # The checksum does not cover the invisible bit, and 43 is a type without a checksum.
         mask = rng.randrange(1, 256) & ~(INVISIBLE if at - place.start == INVISIBLE_AT else 0) or 1
         data[at] ^= mask
         if at - place.start == 4 and data[at] == 43:
@@ -37,7 +37,7 @@ def damage_entry(rng: random.Random, data: bytearray, place: Placed) -> None:
 
 
 def assert_lost_exactly(file: LogFile, damaged: set[Placed], seen: Seen) -> None:
-    """The entries that were damaged are lost, each by itself unless its neighbour is too."""
+    """Assert that exactly the damaged entries are lost, each by itself unless a neighbour is."""
     seen.assert_covers_every_byte()
     assert seen.good == [place for place in file.placed if place not in damaged]
     lost = [byte for start, stop in seen.damaged() for byte in (start, stop)]
@@ -62,7 +62,7 @@ def test_damaged_entries_are_lost_and_no_others(
     files = random_log(rng, files=3, entries=60)
     damaged: list[set[Placed]] = []
     for file in files:
-        # The last entry of a file has none behind it that could tell where it ends.
+        # No entry follows the last one of a file to show its end.
         several = rng.sample(file.placed[:-1], rng.randrange(6))
         for place in several:
             damage_entry(rng, file.data, place)
@@ -103,7 +103,7 @@ def is_changed(before: bytes, data: bytearray, place: Placed) -> bool:
 def test_bytes_inserted_or_missing_move_the_rest(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What lies behind is still found, and the chain is broken once, not once an entry."""
+    """The entries after it are still found, and the chain is broken once, not once per entry."""
     rng = random.Random(seed)
     monkeypatch.setattr(reader, "RANGE_SIZE", rng.choice([64, 500, 1000, 4096]))
     (file,) = random_log(rng, files=1, entries=120)
@@ -127,7 +127,7 @@ def test_bytes_inserted_or_missing_move_the_rest(
         for place in file.placed
         if place.start >= kept_from
     ]
-    # The first entry behind may still look as if it were in its place, and then proves nothing.
+    # The first entry after it may still seem to be in its place, and then proves nothing.
     assert seen.good[: len(before)] == before
     assert seen.good[len(before) :] in (behind, behind[1:])
     assert len(seen.breaks) == 1
@@ -135,7 +135,7 @@ def test_bytes_inserted_or_missing_move_the_rest(
 
 
 def test_a_long_last_entry_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing behind it names it, so it is summed to be believed, whatever that costs."""
+    """No entry after it names it, so its checksum decides, whatever that costs."""
     monkeypatch.setattr(reader, "RANGE_SIZE", 64)
     file = LogFile()
     file.trace(100)
@@ -150,7 +150,7 @@ def test_a_long_last_entry_is_no_damage(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_long_last_entry_behind_a_gap_is_found(
     slack: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is summed where the gap ends and is read then: that must not cost twice its size."""
+    """Its checksum is computed at the end of the gap; reading it must not cost that again."""
     monkeypatch.setattr(reader, "RANGE_SIZE", 64)
     monkeypatch.setattr(reader, "_SLACK", slack)
     file = LogFile()

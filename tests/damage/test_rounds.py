@@ -1,7 +1,7 @@
-"""k entries damaged in m files: exactly those are reported by `verify`, all others are listed.
+"""k damaged entries in m files: `verify` reports exactly those, and `dump` lists all others.
 
-Through the commands, so that what is tested is what an operator reads; every round draws how the
-log is read (plain Python or machine code, ranges of any size, 1 or 4 threads).
+The commands run whole, to test what an operator reads. Every round draws how the log is read:
+ranges of any size, 1 or 4 threads.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ IN_FILE = {
     "unknown-type",
     "zero-tail",
 }
-"""Codes of damage to bytes; others tell what a log with that damage lacks."""
+"""Codes of damaged bytes; the other codes report what a log lacks because of them."""
 
 
 def change_entry(rng: random.Random, data: bytearray, place: Placed) -> None:
-    """Change some bytes of one entry, header and payload alike."""
+    """Change some bytes of one entry, in the header or the payload."""
     kind = rng.choice(["header", "header", "byte", "bits", "zeros", "noise", "block", "swap"])
     start, stop = place
     if kind == "header":
@@ -73,7 +73,7 @@ def damage_log(rng: random.Random, log: Log) -> list[bytearray]:
             first = rng.randrange(1, len(placed))
             for place in placed[first : first + rng.choice([1, 1, 1, 2, 4])]:
                 change_entry(rng, data, place)
-        # Of erasing alone no checksum tells: flips to that type have a test of their own.
+        # No checksum detects a change to the erased type; such flips have a test of their own.
         for place in placed[1:]:
             if data[place.start + 4] == ERASED and before[place.start + 4] != ERASED:
                 data[place.start + 4] = 255
@@ -82,9 +82,9 @@ def damage_log(rng: random.Random, log: Log) -> list[bytearray]:
 
 
 def read_in_some_way(rng: random.Random, monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:
-    """Draw the size of ranges, and the number of threads (as an option)."""
+    """Draw the size of ranges, and return an option with the number of threads."""
     monkeypatch.setattr(scan, "ONE_THREAD_MAX", rng.choice([-1, 1 << 40]))
-    # Every range costs some work, and ones shorter than entries are read again and again.
+    # Every range has a fixed cost, and ranges shorter than entries read them again and again.
     sizes = [each for each in (64, 300, 1000, 4096, 65536) if each * 1000 > size]
     monkeypatch.setattr(reader, "RANGE_SIZE", rng.choice(sizes))
     monkeypatch.setattr(reader, "_SLACK", rng.choice([22, 100, 5000, 65536]))
@@ -92,9 +92,9 @@ def read_in_some_way(rng: random.Random, monkeypatch: pytest.MonkeyPatch, size: 
 
 
 def dumped_rows(home: Path, *options: str) -> tuple[int, dict[tuple[int, int], dict[str, Any]]]:
-    """The exit code of `dump`, and its rows by file number and offset in their order.
+    """Return the exit code of `dump`, and its rows by file number and offset, in order.
 
-    Without names of databases: these stand in entries that may be damaged.
+    Names of databases are left out: they are in entries that may be damaged.
     """
     dumped = je_tools("dump", home, "--format", "jsonl", *options)
     rows = {(row["file_no"], row["offset"]): row for row in dumped.rows}
@@ -108,9 +108,10 @@ def check_round(
     rows_before: dict[tuple[int, int], dict[str, Any]],
     options: list[str],
 ) -> set[str]:
-    """Hold what `verify` and `dump` say of a log against what was done to it.
+    """Compare the output of `verify` and `dump` with the known damage of a log.
 
-    Gives the codes of the other findings.
+    Returns:
+        Codes of the other findings.
     """
     untouched = states(home)
     expected = {no: log.findings() for no, log in logs.items()}
@@ -135,7 +136,7 @@ def check_round(
 def damaged_round(
     seed: str, log: Log, version: int, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> set[str]:
-    """Write a log, list it, damage it, and look what is said of it."""
+    """Write a log, dump it, damage it, and check the findings; return the other codes."""
     rng = random.Random(seed)
     home.mkdir()
     for no, before, _ in log:
@@ -180,7 +181,7 @@ def test_exactly_the_damaged_entries_are_reported_in_many_rounds(
 
 
 def fixture_log(home: Path) -> tuple[Log, int]:
-    """The files of an engine-written log, and their log version."""
+    """Return the files of an engine-written log, and their log version."""
     log: Log = []
     version = 0
     for path in log_files(home):
@@ -197,8 +198,8 @@ SOME_LOGS = ("v8-cleaned/env", "v17-erase-after/env", "v26-basic/env", "v6-halt/
 def engine_round(seed: str, name: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, version = fixture_log(FIXTURES / name)
     others = damaged_round(seed, log, version, home, monkeypatch)
-    # What is lost may have been a VLSN's entry, or what told that a missing file is not needed.
-    # That later engines refuse the log of version 6 has nothing to do with damage.
+    # Lost entries may have had VLSNs, or have shown that a missing file is not needed.
+    # Later engines refuse the log of version 6, damaged or not.
     assert others <= {"missing-file", "vlsn-gap", "old-form-to-replay"}
 
 

@@ -1,4 +1,4 @@
-"""Exit codes of salvage: 3 where the log was damaged, or the ledger tells of losses."""
+"""Exit codes of salvage: 3 if the log is damaged, or the salvage report lists losses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLEANED = FIXTURES / "v8-cleaned" / "env"
 
 
 def salvage(folder: Path, *arguments: str | Path) -> tuple[Done, list[str]]:
-    """A salvage, and the kinds of the lines of its ledger."""
+    """Run a salvage; return it, and the kinds of the lines of its report."""
     done = je_tools("salvage", *arguments, "--output", folder, "--format", "jsonl")
     lines = (folder / "ledger.jsonl").read_text().splitlines()
     return done, [json.loads(line)["kind"] for line in lines]
@@ -28,7 +28,7 @@ def test_a_whole_log_has_no_losses(name: str, tmp_path: Path) -> None:
 
 
 def test_records_that_the_ledger_has_as_lost_are_told(tmp_path: Path) -> None:
-    """What they name lies in a file that was not given; no place in the given one is damaged."""
+    """They point into a file that was not given; the given one is not damaged."""
     file = CLEANED / "00000003.jdb"
     done, kinds = salvage(tmp_path / "out", file)
     assert (kinds.count("hole"), kinds.count("lost-key")) == (0, 730)

@@ -1,4 +1,4 @@
-"""Files that become shorter while a command reads them under a map: exit code 5 and no output."""
+"""Files truncated while a command has them mapped: exit code 5 and no output."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 def two_files(folder: Path) -> Path:
-    """A log of which recovery reads the second file alone, and the records lie in the first."""
+    """Write a log with the records in the first file; recovery reads only the second."""
     log = TreeLog()
     slots = []
     for i in range(COUNT):
@@ -77,7 +77,7 @@ def two_files(folder: Path) -> Path:
 
 
 def cut(path: Path, how: str) -> None:
-    """Shorten a file: to nothing, to a page, or within its last page."""
+    """Truncate a file: to nothing, to a page, or within its last page."""
     size = path.stat().st_size
     os.truncate(path, {"whole": 0, "pages": 4096, "bytes": size - 100}[how])
 
@@ -85,10 +85,10 @@ def cut(path: Path, how: str) -> None:
 def tear_when_mapped(
     home: Path, monkeypatch: pytest.MonkeyPatch, how: str, count: int = 1
 ) -> list[int]:
-    """Shorten the first file of a log, or of its copy, as soon as it was mapped so many times.
+    """Truncate the first file of a log, or of its copy, when it is mapped the `count`th time.
 
     Returns:
-        Grows by one a map.
+        List that grows by one per map.
     """
     maps: list[int] = []
     made = Image.__init__
@@ -107,23 +107,23 @@ def tear_when_mapped(
 
 
 def run(name: str, home: Path, copy: Path, out: Path) -> Outcome:
-    """A command of COMMANDS."""
+    """Run a command of COMMANDS."""
     places = {"ENV": str(home), "COPY": str(copy), "OUT": str(out)}
     return je_tools(*(places.get(word, word) for word in COMMANDS[name]))
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same log, for `diff`."""
+    """Return the same log, for `diff`."""
     return two_files(tmp_path_factory.mktemp("copy") / "env")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_log_that_stays(name: str, copy: Path, tmp_path: Path) -> None:
-    """What is torn below is good before, and every command has its output."""
+    """Before the log is cut, every command reads it and has its output."""
     home, out = two_files(tmp_path / "env"), tmp_path / "out"
     done = run(name, home, copy, out)
-    # What the builder writes has node ids that its checkpoint does not know.
+    # The builder writes node ids that its checkpoint does not know.
     has_findings = "verify" in name or "without" in name
     assert done.code == (3 if has_findings else 0), done.err
     assert out.exists() == ("OUT" in COMMANDS[name])
@@ -149,7 +149,7 @@ def test_a_file_that_is_cut_under_a_command(
 def test_a_file_that_is_cut_when_it_is_written(
     name: str, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While what was written is read again: what was done in place can be taken back."""
+    """The file is cut while the written log is read back; a write in place can be undone."""
     home, out = two_files(tmp_path / "env"), tmp_path / "out"
     tear_when_mapped(home, monkeypatch, "bytes", 2)
     done = run(name, home, copy, out)
@@ -163,7 +163,7 @@ def test_a_file_that_is_cut_when_it_is_written(
 def test_a_file_that_is_cut_under_an_undo(
     how: str, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which reads without a map: it takes nothing back of a log that is not what it was."""
+    """`undo` reads without a map, and leaves a log alone that is not as it was."""
     home, out = two_files(tmp_path / "env"), tmp_path / "out"
     assert run("checkpoint in place", home, copy, out).code == 0
     before = (home / "00000001.jdb").read_bytes()
@@ -183,7 +183,7 @@ def test_a_file_that_is_cut_under_an_undo(
 
 
 def test_what_lies_behind_the_end_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`recover` maps the part of the log that would be lost by itself."""
+    """`recover` uses a separate map for the part of the log that would be lost."""
     log = simple({b"a": b"1"})
     last = log.end(5)
     for i in range(500):
@@ -202,7 +202,7 @@ def test_what_lies_behind_the_end_is_cut(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("form", list(RecordFormat))
 def test_a_log_that_is_another_when_a_salvage_writes(tmp_path: Path, form: RecordFormat) -> None:
-    """No record that was promised goes missing in silence, though no file is shorter."""
+    """No promised record is missing silently, though no file is shorter."""
     home = two_files(tmp_path / "env")
     salvaged = salvage(open_environment([home]), Scanner(), Mode.COMMITTED)
     (one,) = salvaged.databases()
@@ -292,7 +292,7 @@ def test_what_has_nothing_to_do_with_the_log_is_told(tmp_path: Path, error: Exce
 
 
 def test_every_map_is_looked_after() -> None:
-    """No command or library makes an image, or a snapshot, that nobody checks."""
+    """No command or library makes an image or a snapshot that nothing checks for changes."""
     sources = [
         path for folder in ("je_tools", "commands") for path in (ROOT / folder).rglob("*.py")
     ]

@@ -1,4 +1,4 @@
-"""Trees that no engine writes: a snapshot of them ends, says what is wrong, and gives the rest."""
+"""Trees that no engine writes: a snapshot terminates, reports damage, and yields the rest."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MISSING = "a node that another slot of the tree names too"
 Make = Callable[[TreeLog], int]
 
 WILD = [-2, 0, 5, 38, 1 << 62, -(1 << 63), (1 << 63) - 1, 0x7FFFFFFF << 32, 1 << 32 | 38]
-"""LSNs where no node is."""
+"""LSNs that hold no node."""
 
 
 def written(folder: Path, make: Make) -> Path:
-    """A log with a database whose root `make` gives, and one that is good."""
+    """Write a log with a database whose root `make` returns, and one that is good."""
     log = TreeLog()
     log.database(b"db", make(log))
     good = log.ln(b"good", b"1", db=9)
@@ -38,7 +38,7 @@ def written(folder: Path, make: Make) -> Path:
 
 
 def seen(home: Path) -> tuple[Snapshot, Contents]:
-    """A snapshot whose plan was made and whose records were read."""
+    """Return a snapshot after planning its recovery, and the records of its databases."""
     snapshot = snapshot_of(home)
     plan_recovery(snapshot)
     contents = contents_of(snapshot)
@@ -52,7 +52,7 @@ def leaf(log: TreeLog, *keys: bytes) -> int:
 
 @pytest.mark.parametrize("depth", [3, 8, 60])
 def test_more_ways_than_anybody_can_go(tmp_path: Path, depth: int) -> None:
-    """Each node names the one below many times: every node is read once, and each told of."""
+    """Each node names the one below many times; each is read once, and repeats are reported."""
 
     def make(log: TreeLog) -> int:
         node = leaf(log, b"a")
@@ -94,7 +94,7 @@ def test_a_full_version_that_two_deltas_name(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(60)
 def test_a_full_version_of_unknown_order_that_is_larger_than_any(tmp_path: Path) -> None:
-    """Slots of a delta find their own by a sort: those of no order are in none of the bytes'."""
+    """A delta's slots are matched by sorting keys, even if the tree has another order."""
     count = 30_000
     log = TreeLog()
     lsn = log.ln(b"a", b"1")
@@ -117,7 +117,7 @@ def test_a_full_version_of_unknown_order_that_is_larger_than_any(tmp_path: Path)
 
 @pytest.mark.timeout(60)
 def test_many_lost_nodes_and_many_that_were_logged_since(tmp_path: Path) -> None:
-    """Each lost node is looked for among those that were logged since, by its keys."""
+    """Each lost node is looked up by its keys among those logged since."""
     count = 30_000
     log = TreeLog()
     old = log.ln(b"a", b"1")
@@ -149,7 +149,7 @@ def test_self_reference(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lsn", [NULL, *WILD], ids=hex)
 def test_wild_places(tmp_path: Path, lsn: int) -> None:
-    """A slot of a BIN, one of its parent, and a root that name them."""
+    """A slot of a BIN, one of its parent, and a root point to them."""
 
     def make(log: TreeLog) -> int:
         slots = [slot(b"b", lsn), slot(b"c", log.ln(b"c", b"1"))]
@@ -164,7 +164,7 @@ def test_wild_places(tmp_path: Path, lsn: int) -> None:
 
 @pytest.mark.parametrize("level", [0, 1, 2, 4, 63, 64, 65, 0xFFFF, -1, 1 << 31, 1 << 62], ids=hex)
 def test_wild_levels(tmp_path: Path, level: int) -> None:
-    """Below a root of a level that is not the one of its child plus 1 there is nothing."""
+    """Nothing is found below a root whose level is not one above that of its child."""
 
     def make(log: TreeLog) -> int:
         child = log.tree([slot(b"a", log.ln(b"a", b"1"))])
@@ -183,7 +183,7 @@ def test_wild_levels(tmp_path: Path, level: int) -> None:
 
 
 def test_a_prefix_that_multiplies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node whose whole keys are more than memory should hold is none; the others are."""
+    """A node is dropped if its expanded keys exceed the memory limit; the others are read."""
     monkeypatch.setattr(je_nodes, "KEYS_MAX", 100_000)
 
     def make(log: TreeLog) -> int:
@@ -214,7 +214,7 @@ def test_huge_fan_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file_no", [0x80000000, 0xFFFFFFFF], ids=hex)
 def test_file_numbers_that_no_log_has(tmp_path: Path, file_no: int) -> None:
-    """Their LSNs are negative, and what is newest would be told wrong."""
+    """Their LSNs are negative, so the newest entry would be chosen wrongly."""
     log = TreeLog(files=[LogFile(file_no, VERSION)])
     log.database(b"db", log.tree([slot(b"a", log.ln(b"a", b"1"))]))
     log.checkpoint()
@@ -231,7 +231,7 @@ def test_a_root_of_databases_that_is_none(tmp_path: Path) -> None:
 
 
 def test_databases_without_roots(tmp_path: Path) -> None:
-    """The two in which all others are."""
+    """The two databases that list all others have no roots."""
     log = TreeLog()
     record = descriptor(None, NULL, 0)
     fields = {"last_local_db_id": 6, "last_replicated_db_id": -256, "id_database": record}
@@ -243,7 +243,7 @@ def test_databases_without_roots(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["CkptEnd", "RollbackStart", "RollbackEnd"])
 def test_entries_that_do_not_decode(tmp_path: Path, name: str) -> None:
-    """With right sums: of a checkpoint that cannot be read the one before is taken."""
+    """Their checksums are right. The checkpoint before an unreadable one is used."""
     from je_tools.formats.je.types import BY_NAME
 
     log = simple({b"a": b"1"})
@@ -255,7 +255,7 @@ def test_entries_that_do_not_decode(tmp_path: Path, name: str) -> None:
 
 
 def test_numbers_that_came_before_are_known() -> None:
-    """Beside a set, over batches of many sizes."""
+    """Compared with a set, over batches of many sizes."""
     from je_tools.btree.tree import Known
 
     chance = np.random.default_rng(5)

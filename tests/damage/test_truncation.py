@@ -1,4 +1,4 @@
-"""A log cut off at each of its bytes: what is torn, what is lost, and what the exit code is."""
+"""A log cut off at each of its bytes: torn ends, losses, and exit codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE_HEADER_SIZE = 38
 
 
 def verified(path: Path, size: int) -> tuple[int, list[Said]]:
-    """The exit code of `verify`, and what it says; the command itself is run for some sizes."""
+    """Return the exit code and findings of `verify`; the command itself runs for some sizes."""
     if size % 50 == 0:
         outcome = je_tools("verify", path, "--format", "jsonl")
         return outcome.code, [said(row) for row in outcome.rows]
@@ -29,7 +29,7 @@ def verified(path: Path, size: int) -> tuple[int, list[Said]]:
 
 
 def torn(file: LogFile, size: int) -> list[Said]:
-    """What is to be said of a last file that was cut to `size` bytes."""
+    """Return the findings expected of a last file cut to `size` bytes."""
     if size == 0:
         return [Said("torn-tail", "note", 0, 0, None)]
     start = max(place.start for place in file.placed if place.start < size)
@@ -40,7 +40,7 @@ def torn(file: LogFile, size: int) -> list[Said]:
 
 
 def test_each_length_of_a_last_file(tmp_path: Path) -> None:
-    """Whatever a writer that died has left is a note, in a directory and by itself."""
+    """Anything that a dying writer leaves is a note, in a directory and as a single file."""
     files = small_log(17)
     home = write_log(tmp_path / "env", files)
     last = files[-1]
@@ -57,7 +57,7 @@ def test_each_length_of_a_last_file(tmp_path: Path) -> None:
 
 
 def test_each_length_of_a_file_that_another_follows(tmp_path: Path) -> None:
-    """There it is damage, told from the next file's header where an entry is whole."""
+    """The cut is damage; between two entries, the next file's header reveals it."""
     files = small_log(17)
     home = write_log(tmp_path / "env", files)
     file = files[0]
@@ -71,7 +71,7 @@ def test_each_length_of_a_file_that_another_follows(tmp_path: Path) -> None:
 
 
 def cut(file: LogFile, size: int) -> list[Said]:
-    """What is to be said of a file that others follow and that was cut to `size` bytes."""
+    """Return the findings expected of a file cut to `size` bytes that others follow."""
     if size < FILE_HEADER_SIZE:
         return [Said("bad-file-header", "error", 0, size, None)]
     if any(place.stop == size for place in file.placed):

@@ -1,4 +1,4 @@
-"""Files that are there and that the system does not open: told, and no reason to stop."""
+"""Files that the system does not open: reported, and no reason to stop."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_salvage_goes_on_without_a_file_that_cannot_be_opened(
 def test_an_end_that_a_file_may_hold_is_not_known(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind what is read there are entries: its last ones are no torn tail of the log."""
+    """The last bytes read are no torn tail of the log: an unread file follows them."""
     *_, before, last = sorted(home.glob("*.jdb"))
     before.write_bytes(before.read_bytes()[:-3])
     close(monkeypatch, last)

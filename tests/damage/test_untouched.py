@@ -1,4 +1,4 @@
-"""No command changes what it reads, or leaves anything beside it: no lock, no temporary file."""
+"""No command changes its input, or leaves anything beside it: no lock, no temporary file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.damage.running import Outcome, je_tools, states
 from tests.damage.small import small_log
 
 OUT = "OUT"
-"""Stands for a new path outside of the environment."""
+"""Placeholder of a new path outside of the environment."""
 
 READ = [
     ("verify",),
@@ -47,7 +47,7 @@ def _form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def made(folder: Path) -> Path:
-    """A log with strangers, and files that a cleaner or a restore has renamed."""
+    """Write a log with foreign files, and files that a cleaner or a restore has renamed."""
     files = small_log(17, 3)
     home = write_log(folder / "env", files)
     damaged_entry(folder / "damaged")
@@ -75,7 +75,7 @@ HOMES = {each.__name__: each for each in (made, in_data_directories, written_by_
 
 @pytest.fixture(params=sorted(HOMES))
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """An environment on which nobody may write: root could, and must not either."""
+    """Yield an environment without write permission: root could write, and must not either."""
     home = HOMES[request.param](tmp_path)
     folders = [home, *(path for path in home.rglob("*") if path.is_dir())]
     for path in home.rglob("*"):
@@ -89,7 +89,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 
 def run(arguments: tuple[str, ...], paths: list[Path], out: Path) -> Outcome:
-    """Run a command over paths; it ends as it should, and they are what they were."""
+    """Run a command over paths, asserting that it ends as it should and leaves them unchanged."""
     parents = {path if path.is_dir() else path.parent for path in paths}
     before = states(*parents)
     chosen = [str(out) if argument == OUT else argument for argument in arguments]
@@ -156,7 +156,7 @@ def test_an_output_inside_the_environment_is_refused(tmp_path: Path) -> None:
 
 
 def test_nothing_stays_open(tmp_path: Path) -> None:
-    """Also after a log that was read in ranges: an open file keeps a disk from being unmounted."""
+    """This includes logs read in ranges: an open file keeps a disk from being unmounted."""
     home = made(tmp_path)
     for arguments in READ:
         run(arguments, [home], tmp_path / "out")
@@ -166,7 +166,7 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
 def open_files() -> list[str]:
     names = []
     for path in Path("/proc/self/fd").iterdir():
-        # Other threads may close theirs meanwhile.
+        # Other threads may close files meanwhile.
         with suppress(FileNotFoundError):
             names.append(str(path.readlink()))
     return names

@@ -1,4 +1,4 @@
-"""The log version of files whose header is damaged: told by what is left, and said."""
+"""Log versions of files with damaged headers: inferred from the rest, and reported."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def flipped(at: int, bit: int) -> Callable[[bytearray], None]:
 
 
 def zeroed(data: bytearray) -> None:
-    """A sector of the disk; the version is gone."""
+    """Zero a sector of the disk, and with it the version."""
     data[:4096] = bytes(4096)
 
 
 def other_version(data: bytearray) -> None:
-    """One that there is, of another layout."""
+    """Set another existing version, with another layout."""
     data[34] = 13 if data[34] > 13 else 20
 
 
@@ -63,7 +63,7 @@ def damaged(home: Path, name: str, damage: Callable[[bytearray], None]) -> Path:
 
 
 def salvage(home: Path, folder: Path) -> tuple[int, dict[str, set[bytes]], list[dict[str, Any]]]:
-    """The exit code, records by file, and the ledger."""
+    """Return the exit code, the records by file, and the salvage report."""
     done = je_tools("salvage", home, "--output", folder, "--format", "jsonl")
     ledger = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
     records = {
@@ -75,7 +75,7 @@ def salvage(home: Path, folder: Path) -> tuple[int, dict[str, set[bytes]], list[
 
 
 def by_offset(records: dict[str, set[bytes]]) -> dict[int, tuple[str, str]]:
-    """Keys and data by where they were written."""
+    """Return keys and data by the offset of their entries."""
     rows = [json.loads(line) for lines in records.values() for line in lines]
     return {int(row["lsn"].split("/")[1], 16): (row["key"], row["data"]) for row in rows}
 
@@ -113,7 +113,7 @@ def test_without_a_first_sector_entries_tell_the_version(name: str, tmp_path: Pa
     assert {at: row for at, row in back.items() if at >= stop} == {
         at: row for at, row in whole.items() if at >= stop
     }
-    # Names may be lost, and with them which of the records are of one database.
+    # Names of databases may be lost, and with them the assignment of records to databases.
     assert all(whole[at] == back[at] for at in back.keys() & whole.keys())
 
 

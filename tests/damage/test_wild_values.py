@@ -1,4 +1,4 @@
-"""Values that no engine writes, in entries whose sums are right: each was a bug once."""
+"""Values that no engine writes, in entries with right checksums: each was a bug once."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_value_that_ends_behind_its_entry_is_broken(size: int, tmp_path: Path)
 
 
 def test_a_slot_cut_short_leaves_the_lines_of_others_json(tmp_path: Path) -> None:
-    """A field that is missing in one entry is the first of none of the others."""
+    """A field that is missing in one entry never counts as the first field of another."""
     file = LogFile(0, 19)
     good = planted_file(19)
     nodes = [place for place in good.placed if good.data[place.start + 4] == BIN]
@@ -115,7 +115,7 @@ def test_databases_of_old_logs_have_no_names(version: int, tmp_path: Path) -> No
 
 
 def test_a_type_of_later_versions_beside_those_of_its_family(tmp_path: Path) -> None:
-    """Not one of its fields is known, and its line is there all the same."""
+    """None of its fields is known, but its line is written all the same."""
     file = LogFile(0, 14)
     file.add(INS_LN, b"\0" + packed(3) + packed(1) + b"vk")
     file.add(EXTINCT_SCAN_LN, b"\0" * 5)
@@ -134,7 +134,7 @@ def test_a_restore_marker_in_a_log_that_is_too_old_for_it(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_node_has_no_more_slots_than_an_engine_writes(tmp_path: Path, more: int) -> None:
-    """What a node costs in memory is bounded, however many slots its bytes hold."""
+    """The memory that a node takes is bounded, however many slots its bytes hold."""
     count = SLOTS_MAX + more
     nodes = (decode_entry(v.data, 17) for v in vectors() if (v.version, v.type_no) == (17, BIN))
     node = next(node for node in nodes if node.fields["slot_count"])

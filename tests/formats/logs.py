@@ -1,4 +1,4 @@
-"""The entries of engine-written log files, some of each type or all of them."""
+"""Entries of engine-written log files: all of them, or a sample of each type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION_AT = 34
 
 
 def log_rows(path: Path) -> Iterator[Rows]:
-    """Every entry of a log file, asserting that there are no others and no damage."""
+    """Yield all rows of a log file, asserting that it has no gaps and no other damage."""
     with Source(path) as source:
         version = int.from_bytes(source.read_bytes(_VERSION_AT, _VERSION_AT + 4), "little")
         # One of the engine's test files claims a version that no release has; its entries are old.
@@ -32,7 +32,7 @@ def log_rows(path: Path) -> Iterator[Rows]:
 
 
 def sampled(rows: Rows, most: int) -> Rows:
-    """At most `most` rows of each type, spread evenly."""
+    """Return at most `most` rows of each type, evenly spread."""
     index = [
         places[:: -(-len(places) // most)]
         for type_no in np.unique(rows.type)

@@ -1,4 +1,4 @@
-"""Arrays: rows by value, values that differ."""
+"""Arrays: rows by value, and distinct values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns and single entries: two decoders of one declaration, over the same bytes."""
+"""Columns and single entries: two decoders of one declaration, compared on the same bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.corpus import Environment, log_files
 from tests.formats.logs import log_rows, sampled
 
 SAMPLE = 25
-"""Entries of each type, of each some megabytes of log."""
+"""Largest number of entries of each type, per batch of rows (some megabytes of log)."""
 
 
 def test_columns_equal_single_entries(some_environment: Environment) -> None:
@@ -79,7 +79,7 @@ def _compare_slot(
 
 
 def row_of(columns: Columns, row: int) -> dict[str, Any]:
-    """The fields that one row holds."""
+    """Return the fields that one row holds."""
     return {
         name: _value(columns, name, row)
         for name in columns.program.names

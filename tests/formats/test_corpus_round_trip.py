@@ -1,4 +1,4 @@
-"""Every entry that an engine wrote decodes with no byte left over, and encodes back."""
+"""Entries that engines wrote: each decodes with no byte left over, and encodes back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.corpus import Environment, log_files
 from tests.formats.logs import log_rows, sampled
 
 SAMPLE = 40
-"""Entries of each type, of each some megabytes of log."""
+"""Largest number of entries of each type, per batch of rows (some megabytes of log)."""
 
 
 def _round_trip(rows: Rows) -> int:

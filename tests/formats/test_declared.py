@@ -1,4 +1,4 @@
-"""Any values of the declared fields of any type: encoded, decoded, and in columns the same."""
+"""Random values of the declared fields of every type: encoded, decoded, and read as columns."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ CODED: dict[Coding, st.SearchStrategy[Any]] = {
     ).map(list),
     Coding.OFFSETS: st.lists(st.integers(0, 200_000) | st.integers(0, 1 << 40)).map(sorted),
 }
-"""Any value of each coding."""
+"""Strategy for the values of each coding."""
 
 
 @st.composite
 def values(draw: Draw, fields: Sequence[Field], outer: Sequence[Values] = ()) -> Values:
-    """Values of declared fields, those left out whose conditions do not hold."""
+    """Draw values of declared fields, leaving out fields whose conditions do not hold."""
     counts = {field.count for field in fields if field.coding is Coding.LIST}
     made: Values = {}
     scopes: list[Mapping[str, Any]] = [*outer, made]
@@ -78,7 +78,7 @@ def values(draw: Draw, fields: Sequence[Field], outer: Sequence[Values] = ()) ->
 
 @st.composite
 def entries(draw: Draw, type_no: int) -> Entry:
-    """Any entry of a type, of any log version that has it."""
+    """Draw an entry of a type, in any log version that has the type."""
     known = ENTRY_TYPES[type_no]
     version = draw(st.integers(known.first_version, min(known.last_version, LOG_VERSION_MAX)))
     fields = draw(values(layout(type_no, version)))
@@ -113,7 +113,7 @@ def test_any_values_encode_and_decode(type_no: int) -> None:
 
 
 def compare_columns(data: bytes, entry: Entry) -> None:
-    """The same entry in columns."""
+    """Assert that columns decode the entry to the same fields."""
     decoded = decode(rows_of(data, entry), ENTRY_TYPES[entry.header.type_no].family)
     fields = dict(entry.fields)
     slots = fields.pop("slots", [])
@@ -126,7 +126,7 @@ def compare_columns(data: bytes, entry: Entry) -> None:
 
 
 def with_lsn(slot: Values, base: int) -> Values:
-    """A slot with its compact LSN as columns have it: signed, in 64 bits."""
+    """Return a slot with its compact LSN as columns hold it: a signed 64-bit number."""
     if "compact_lsn" not in slot:
         return slot
     step, offset = slot["compact_lsn"]
@@ -137,7 +137,7 @@ def with_lsn(slot: Values, base: int) -> Values:
 
 
 def rows_of(data: bytes, entry: Entry) -> Rows:
-    """One entry as rows of a file that holds nothing else."""
+    """Return one entry as the rows of a file that holds nothing else."""
     header = entry.header
     told = {"type": header.type_no, "header_size": header.size, "item_size": header.item_size}
     columns = {name: np.array([told.get(name, 0)], ROW_DTYPE[name]) for name in COLUMN_NAMES}

@@ -1,4 +1,4 @@
-"""Single entries decode to what an independent decoder found in them, and encode back."""
+"""Single entries: fields as an independent decoder found them, round trips, and damage."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_spans_cover_the_item_without_overlap() -> None:
 
 
 def test_every_entry_cut_short_is_an_entry_error() -> None:
-    """Truncated anywhere, with or without its item size set right: no other exception."""
+    """A truncated entry raises only `EntryError`; with its item size adjusted, it may decode."""
     for line in LINES[::7]:
         data = bytes.fromhex(line["hex"])
         for size in range(len(data)):
@@ -127,7 +127,7 @@ def test_a_flipped_bit_anywhere_is_caught_by_the_checksum() -> None:
     for at in range(4, len(data)):
         for bit in range(8):
             if at == 5 and 1 << bit == 0x10 and version >= 7:
-                continue  # the invisible bit is set later, and not summed
+                continue  # set after the entry is written: not in the checksum
             data[at] ^= 1 << bit
             assert entry_checksum(bytes(data), version) != stored, (at, bit)
             data[at] ^= 1 << bit
@@ -152,7 +152,7 @@ def _bytes_of(header: Header, item: bytes) -> bytes:
 
 
 def test_records_before_v6_have_fixed_numbers() -> None:
-    """Transactional: payload, database, key, abort LSN, boolean, transaction, previous LSN."""
+    """Transactional record: payload, database, key, abort LSN, flag, transaction, previous LSN."""
 
     def i64(value: int) -> bytes:
         return value.to_bytes(8, "little", signed=True)
@@ -211,7 +211,7 @@ def test_bytes_left_over_are_an_error() -> None:
 
 
 def test_a_wild_count_ends_with_the_entry() -> None:
-    """A count of four thousand million, in an entry of some bytes, sizes nothing."""
+    """A count of four thousand million in a short entry allocates nothing."""
     count = b"\x7b\xff\xff\xff\xff"
     item = b"\0\0\0" + count + b"\1\1\1"
     header = Header(0, 28, 0, 0, len(item), None)

@@ -1,4 +1,4 @@
-"""Expirations: the number tells the unit, and wild ones are no time at all."""
+"""Expirations: days or hours, told apart by the number, and wild values, which never expire."""
 
 from __future__ import annotations
 

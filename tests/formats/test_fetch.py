@@ -1,4 +1,4 @@
-"""Entries and nodes at LSNs, beside the walk over the same log and single entries."""
+"""Fetching entries and nodes by LSN, compared with a walk over the log and single entries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NODES = [no for no, each in ENTRY_TYPES.items() if each.family is Family.NODE]
 
 
 def image_of(paths: list[Path]) -> Image:
-    """Whole files, of the versions that their headers say."""
+    """Return an image of whole files, in the log versions that their headers name."""
     parts = []
     for path in paths:
         version = int.from_bytes(path.read_bytes()[34:38], "little")
@@ -35,7 +35,7 @@ def image_of(paths: list[Path]) -> Image:
 
 
 def some_rows(environment: Environment) -> Iterator[Rows]:
-    """Some entries of each type; their bytes go when the next come."""
+    """Yield some entries of each type; a batch is valid until the next one."""
     for path in log_files(environment.home):
         for rows in log_rows(path):
             yield sampled(rows, SAMPLE)
@@ -59,7 +59,7 @@ def test_entries_are_those_of_the_walk(some_environment: Environment) -> None:
 
 
 def test_copies_are_the_entries_themselves(some_environment: Environment) -> None:
-    """Where all have room; else they stay where they are."""
+    """Entries are copied if all of them fit into `room_size`; otherwise none is."""
     image = image_of(log_files(some_environment.home))
     for rows in some_rows(some_environment):
         there = fetch(image, rows.lsn[::-1])

@@ -1,4 +1,4 @@
-"""Fingerprints of records beside single entries, which are decoded one by one."""
+"""Fingerprints of records, compared with entries that are decoded one by one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 def printed(home: Path, *, most: int = 1 << 24) -> Fingerprints:
-    """Of all records of a sound log."""
+    """Return the fingerprints of all records of an undamaged log."""
     found = Fingerprints(Printing.at_random(), most)
     for path in log_files(home):
         for rows in log_rows(path):
@@ -49,7 +49,7 @@ def printed(home: Path, *, most: int = 1 << 24) -> Fingerprints:
 
 
 def some_slots(snapshot: Snapshot) -> Iterator[tuple[int, Slots]]:
-    """Some slots of each database's BINs, with the database's id."""
+    """Yield the database id and a sample of slots of each batch of BINs."""
     for database in snapshot.databases.values():
         tree = snapshot.tree(database)
         for children in tree.leaf_children():
@@ -59,7 +59,7 @@ def some_slots(snapshot: Snapshot) -> Iterator[tuple[int, Slots]]:
 
 
 def is_record(image: Image, slots: Slots, row: int, db_id: int) -> bool:
-    """Whether a slot names a record of its key, with data, that expires when the slot says."""
+    """Return True if the slot's LSN holds a record with its key, database, data and expiration."""
     entry = fetch_entry(image, int(slots.lsn[row]))
     if entry is None or ENTRY_TYPES[entry.header.type_no].family is not Family.LN:
         return False
@@ -96,7 +96,7 @@ def log() -> TreeLog:
 
 
 def slots_of(home: Path) -> tuple[Snapshot, Slots]:
-    """The slots of the database of `simple`."""
+    """Return the snapshot, and the slots of the database that `simple` builds."""
     snapshot = snapshot_of(home)
     (slots,) = (slots for db_id, slots in some_slots(snapshot) if db_id == FIRST_ID)
     return snapshot, slots
@@ -122,7 +122,7 @@ def test_all_of_reserved_files_is_in_doubt(log: TreeLog, tmp_path: Path) -> None
 
 
 def test_records_that_were_not_kept_are_in_doubt(tmp_path: Path) -> None:
-    """Of two files the second has one record too many."""
+    """The second of two files has one record more than the limit."""
     log = TreeLog()
     lsns = [log.ln(b"a", b""), log.ln(b"b", b"")]
     log.next_file()
@@ -141,7 +141,7 @@ def doubts(
     db_id: int = FIRST_ID,
     most: int = 1 << 24,
 ) -> list[bool]:
-    """Of which of these slots it is not certain that they name their records."""
+    """Return True for each slot that is not certain to point to its record."""
     image = image_of(log_files(home))
     checks = SlotChecks(image, printed(home, most=most), NOTHING, frozenset())
     slots = made_slots(lsns, keys, expires_ms)
@@ -225,7 +225,7 @@ def test_records_whose_sum_is_not_right_have_none(log: TreeLog, tmp_path: Path) 
 
 
 def test_places_where_no_record_is(tmp_path: Path) -> None:
-    """A deletion, a Commit, places beside a record, files that are missing, and no place at all."""
+    """A deletion, a Commit, addresses beside a record, missing files, and invalid LSNs."""
     log = TreeLog()
     lsns = [log.ln(b"k", b"v"), log.ln(b"k", None), log.end(3)]
     home = write_log(tmp_path / "env", log.files)
@@ -236,7 +236,7 @@ def test_places_where_no_record_is(tmp_path: Path) -> None:
 
 
 def test_a_log_that_ends_in_front_of_what_was_scanned(tmp_path: Path) -> None:
-    """The first file holds more pages than count of it, and the second is still found."""
+    """The image has less of the first file than was scanned; the second file is still found."""
     log = TreeLog()
     lsns = [log.ln(b"%04d" % i, bytes(300)) for i in range(100)]
     log.next_file()

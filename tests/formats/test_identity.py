@@ -1,4 +1,4 @@
-"""Identities of records: those that differ have others, and the newest of each is found."""
+"""Identities of records: unequal records differ, and the newest row of each is found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.builders.records import spans_of
 
 
 def test_what_differs_has_another_identity() -> None:
-    """Keys of all lengths of zeros, and the same key in other databases."""
+    """Keys of zeros in every length, and one key in many databases."""
     keys: list[bytes | None] = [bytes(size) for size in range(300)]
     keys += [b"key"] * 300
     column = spans_of(keys)

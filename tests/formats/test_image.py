@@ -1,4 +1,4 @@
-"""Files of a log as one array: places, LSNs, and files that are not what they were."""
+"""Log files as one array: positions, LSNs, and files that change while they are mapped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = 4096
 
 
 def parts_of(folder: Path, sizes: dict[int, int]) -> list[Part]:
-    """Files of these sizes, of bytes that tell the file and the place."""
+    """Write files whose bytes depend on file and offset, and return them as parts."""
     found = []
     for file_no, size in sizes.items():
         path = folder / f"{file_no:08x}.jdb"
@@ -48,7 +48,7 @@ def test_files_lie_in_the_order_of_their_numbers(image: Image) -> None:
     for file_no, start, stop in zip(image.file_nos, image.starts, image.stops, strict=True):
         assert image.data[start:stop].tobytes() == content(int(file_no), int(stop - start))
     assert not image.data.flags.writeable
-    # Up to the next page there are zeros.
+    # Zeros fill the rest of the page.
     assert not image.data[100:PAGE].any()
 
 
@@ -62,7 +62,7 @@ def test_every_place_has_its_lsn_and_the_reverse(image: Image) -> None:
 
 
 def test_places_that_are_not(image: Image) -> None:
-    """Behind the end of a file, in a file that is missing or empty, and what is no place."""
+    """LSNs after the end of a file, in missing or empty files, and invalid LSNs."""
     lsns = [100, PAGE, 1 << 32 | PAGE, 2 << 32, 3 << 32, 4 << 32, 8 << 32, -1, -(1 << 63)]
     lsns += [(1 << 63) - 1, 0xFFFFFFFF, 0x7FFFFFFF << 32 | 5 * PAGE - 1]
     positions, _ = image.places(np.array(lsns, np.int64))
@@ -160,7 +160,7 @@ print(image.data[:4].tolist(), image.data[start + 2 * page :].any())
 
 @pytest.mark.parametrize("way", ["numpy", "plain", "native"])
 def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path, way: str) -> None:
-    """What is gone is zeros, and the image knows; in any thread, with Python's lock or without."""
+    """Lost bytes read as zeros and the image reports it, in any thread, with or without the GIL."""
     parts = parts_of(tmp_path, {0: 3 * PAGE, 1: 8 * PAGE})
     done = ended(TRUNCATED, way, *(part.path for part in parts))
     assert done.returncode == 0, done.stderr
@@ -169,7 +169,7 @@ def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path, way: str) -> None:
 
 
 def ended(text: str, *arguments: object, options: tuple[str, ...] = ()) -> Any:
-    """A process that may die."""
+    """Run a Python program that may die, and return the finished process."""
     command = [sys.executable, *options, "-c", text, *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=1000
@@ -205,7 +205,7 @@ assert image.data[0] == image.data[2 * count * page] == ord("x")
 
 @pytest.mark.parametrize("way", ["forwards", "backwards"])
 def test_more_pages_than_a_process_may_have_maps(tmp_path: Path, way: str) -> None:
-    """What is gone of a file is one map, so that 35,000 places in it are not too many."""
+    """The lost part of a file becomes one map, so 35,000 faults do not exceed the limit of maps."""
     done = ended(MANY_PAGES, tmp_path, way)
     assert done.returncode == 0, done.stderr
 
@@ -252,7 +252,7 @@ def test_maps_of_others_end_the_process_as_ever(tmp_path: Path) -> None:
 
 
 def test_a_handler_of_the_program_gets_what_is_not_ours(tmp_path: Path) -> None:
-    """Also one of C, of which Python does not know."""
+    """This holds for a handler in C, too, which Python does not know."""
     paths = [part.path for part in parts_of(tmp_path, {0: 3 * PAGE, 1: 3 * PAGE})]
     done = ended(ELSEWHERE, *paths, options=("-X", "faulthandler"))
     assert (done.returncode, done.stdout) == (-signal.SIGBUS, "alive\n"), done.stderr
@@ -281,7 +281,7 @@ print("more than alive")
 
 @pytest.mark.parametrize("way", ["once", "again", "sent"])
 def test_a_handler_that_the_program_sets_later(tmp_path: Path, way: str) -> None:
-    """It has all, until the next map is made; and a signal that was sent is never ours."""
+    """It gets every SIGBUS until the next map is made; a SIGBUS that was sent is never ours."""
     (part,) = parts_of(tmp_path, {0: 3 * PAGE})
     done = ended(LATER, part.path, way)
     assert done.returncode == -signal.SIGBUS

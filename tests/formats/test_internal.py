@@ -1,4 +1,4 @@
-"""Records of internal databases: those that engines wrote, there and back, and damaged bytes."""
+"""Records of internal databases: round trips of those that engines wrote, and damaged bytes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ MAP_TYPES = [each.no for each in ENTRY_TYPES.values() if each.family is Family.M
 
 
 class Logged(NamedTuple):
-    """A record of an internal database as an LN has it; no data for a deletion."""
+    """A record of an internal database as an LN holds it; `data` is empty for a deletion."""
 
     lsn: int
     database: str
@@ -68,7 +68,7 @@ def _rows_of(rows: Rows, types: list[int]) -> list[int]:
 
 
 def _of_databases(rows: Rows, ids: dict[int, str]) -> Iterator[tuple[int, str]]:
-    """Rows of LNs of some databases, and the databases' names."""
+    """Yield the row of each LN of the given databases, and the database's name."""
     lns = np.flatnonzero(np.isin(rows.type, LN_TYPES))
     wanted = frozenset({"db_id"})
     fields = decode(rows.take(lns), Family.LN, wanted=wanted).fields
@@ -78,7 +78,7 @@ def _of_databases(rows: Rows, ids: dict[int, str]) -> Iterator[tuple[int, str]]:
 
 
 def logged(environment: Environment) -> Iterator[Logged]:
-    """Every record of a database with typed records in a log."""
+    """Yield every record that a log holds of the databases with typed records."""
     ids: dict[int, str] = {}
     for path in log_files(environment.home):
         for rows in log_rows(path):
@@ -111,7 +111,7 @@ def test_keys_of_summaries_and_databases(environment: Environment) -> None:
                 assert key.encode() == fields["key"]
                 if fields.get("summary"):
                     names = ("total_count", "obsolete_ln_count", "obsolete_in_count")
-                    # More may be counted between the making of the key and that of the record.
+                    # The counts may grow after the engine makes the key, before it makes the data.
                     assert key.sequence <= sum(fields["summary"][name] for name in names)
             for row in _rows_of(rows, MAP_TYPES):
                 fields = decode_entry(rows.entry_bytes(row), rows.version).fields
@@ -122,7 +122,7 @@ def test_keys_of_summaries_and_databases(environment: Environment) -> None:
 
 
 def _as_shown(lsn: int, record: InternalRecord | Unreadable) -> str:
-    """A record of the VLSN index as the engine's tool shows it."""
+    """Format a record of the VLSN index as the engine's tool does."""
     where = f"LSN=0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
     if isinstance(record, VlsnRange):
         shown = (record.first, record.last, record.last_sync, record.last_txn_end)
@@ -203,7 +203,7 @@ def test_cut_short_or_with_bytes_over(database: str, record: InternalRecord) -> 
     key, data = record.encode()
     for size in range(1, len(data)):
         cut = read_record(database, key, data[:size])
-        # Expirations and the eraser's older records may end earlier.
+        # Expirations and older records of the eraser may validly end earlier.
         assert isinstance(cut, Unreadable) or cut.encode() == (key, data[:size])
     if not isinstance(record, Expirations):
         assert isinstance(read_record(database, key, data + b"\1"), Unreadable)

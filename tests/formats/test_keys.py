@@ -1,4 +1,4 @@
-"""Two-part keys: the page's example, round trips, order, and one slot beside the columns."""
+"""Two-part keys: the format page's example, round trips, order, and single slots and columns."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_damaged_slot_keeps_its_bytes_as_the_key() -> None:
 @given(st.lists(st.tuples(st.binary(max_size=300) | LONG_KEYS, st.integers(0, 255)), max_size=6))
 @example([(join_two_part(b"k" * 400, b"v"), EMBEDDED)])
 def test_slots_in_columns_are_split_like_single_ones(slots: list[tuple[bytes, int]]) -> None:
-    """On any bytes, beside the plain function for one slot."""
+    """On any bytes, `split_keys` gives what `slot_parts` gives for each slot."""
     keys = Spans.of([key for key, _ in slots])
     states = np.array([state for _, state in slots], np.int64)
     expected = [slot_parts({"key": key, "state": state}) for key, state in slots]

@@ -1,4 +1,4 @@
-"""Keys sorted, compared and searched beside Python's own order of them."""
+"""Keys sorted, compared and searched, checked against Python's order of them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TWO_PART = st.builds(join_two_part, KEYS, st.none() | KEYS) | KEYS | st.binary(m
 
 
 def spans_of(keys: Sequence[bytes]) -> Spans:
-    """Keys behind each other, a byte in front so that no position is 0."""
+    """Return keys one after the other, with a byte before them so that no position is 0."""
     data = np.frombuffer(b"!" + b"".join(keys), np.uint8)
     sizes = np.array([len(key) for key in keys], np.int64)
     return Spans(data, 1 + np.cumsum(sizes) - sizes, sizes)
 
 
 def in_order(key: bytes, two_part: bool) -> tuple[bytes, bool, bytes]:
-    """What Python sorts by."""
+    """Return the value by which Python sorts a key."""
     if not two_part:
         return key, False, b""
     try:
@@ -61,7 +61,7 @@ def test_order_of_keys_with_data(keys: list[bytes]) -> None:
 @pytest.mark.parametrize("two_part", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_order_of_many_that_are_alike(seed: int, two_part: bool) -> None:
-    """Hot keys, keys that begin others, and long stretches that some of them share."""
+    """Hot keys, keys that are prefixes of others, and long shared stretches."""
     rng = random.Random(seed)
     stems = [b"tenant%d/" % (i % 3) * rng.randrange(1, 6) for i in range(9)] + [b""]
     parts = [stem + bytes(rng.choices(range(3), k=rng.randrange(20))) for stem in stems * 20]

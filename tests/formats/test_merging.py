@@ -1,4 +1,4 @@
-"""Slots of deltas and of their full versions where nothing is known of the order of keys."""
+"""Merging slots of deltas and full versions if the order of keys is unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from je_tools.formats.spans import Spans
 
 
 def one_by_one(full: list[int], delta: list[int], keys: list[int]) -> list[int]:
-    """A slot of the delta after the other, each looked for among all."""
+    """Merge the delta's slots one by one, searching all slots for each."""
     found = list(full)
     place = 0
     for slot in delta:

@@ -1,4 +1,4 @@
-"""The extension: it is what its stub says, shares numbers with Python, and refuses wrong arrays."""
+"""The extension matches its stub, shares numbers with Python, and refuses wrong arrays."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _parameters(node: ast.FunctionDef) -> list[str]:
 
 
 def _is_method(node: ast.FunctionDef) -> bool:
-    """Whether it is neither a property nor something that Python calls by itself."""
+    """Return True for methods, except properties and special methods other than `__new__`."""
     return not node.decorator_list and (node.name == "__new__" or not node.name.startswith("__"))
 
 
 def _stub() -> dict[str, list[str]]:
-    """The functions and methods of the stub, and the names of their parameters."""
+    """Return the functions and methods of the stub, and the names of their parameters."""
     tree = ast.parse((ROOT / "formats" / "_native.pyi").read_text(encoding="utf-8"))
     found = {}
     for node in tree.body:
@@ -52,7 +52,7 @@ def _stub() -> dict[str, list[str]]:
 
 
 def _methods(kind: type) -> dict[str, list[str]]:
-    """The methods of a class of the extension; the class itself stands for `__new__`."""
+    """Return the parameters of a class's methods; `__new__` has those of the class itself."""
     found = {f"{kind.__name__}.__new__": list(inspect.signature(kind).parameters)}
     for name, value in vars(kind).items():
         if not name.startswith("__") and callable(value):
@@ -71,7 +71,7 @@ def test_the_stub_has_every_function_and_its_parameters() -> None:
 
 
 def _declared_in_python(name: str) -> Any:
-    """What a dotted name below `je_tools.formats` is."""
+    """Return the value of a dotted name below `je_tools.formats`."""
     parts = name.split(".")
     at = next(i for i, part in enumerate(parts) if part[0].isupper())
     value: Any = importlib.import_module(".".join(["je_tools.formats", *parts[:at]]))
@@ -185,7 +185,7 @@ def test_a_range_that_no_file_has_is_refused(source: Source, changed: dict[str, 
 
 
 def _panic() -> None:
-    """Ask for more room than any memory has: a bug of the caller, and the core panics."""
+    """Ask for more room than any memory has: a bug of the caller, on which the core panics."""
     none = np.zeros(0, np.int64)
     image = SimpleNamespace(
         data=np.zeros(0, np.uint8), file_nos=none, starts=none, stops=none, versions=none

@@ -1,4 +1,4 @@
-"""Nodes out of columns: beside those that engines wrote, and beside single entries."""
+"""Encoding nodes from columns, compared with nodes of engines and with single entries."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ OF_THE_PAST = {
     "booleans",
     "slots",
 }
-"""What an engine leaves as an earlier state of the node made it."""
+"""Fields that an engine leaves as an earlier state of the node made them."""
 
 DUPLICATES = 1
 MAP_LNS, DB_TREE_NO = (3, 4), 16
@@ -67,7 +67,7 @@ SAMPLE = 40
 
 
 def with_duplicates(home: Any) -> set[int]:
-    """Databases whose descriptors say that they have duplicates."""
+    """Return the ids of databases whose descriptors say that they have duplicates."""
     found = set()
     for path in log_files(home):
         for rows in log_rows(path):
@@ -81,8 +81,10 @@ def with_duplicates(home: Any) -> set[int]:
 def nodes_of(
     where: Environment, types: tuple[int, ...] = FULL
 ) -> Iterator[tuple[Entries, bool, bool]]:
-    """Nodes that engines wrote, of one log version, with or without prefixes, of databases with or
-    without duplicates."""
+    """Yield nodes that engines wrote, and two flags: they have prefixes, and duplicates.
+
+    All nodes of one result have the same log version.
+    """
     image = image_of(log_files(where.home))
     lsns = [rows.lsn[np.isin(rows.type, types)]
             for path in log_files(where.home) for rows in log_rows(path)]  # fmt: skip
@@ -101,13 +103,13 @@ def nodes_of(
 
 
 def read_back(items: Spans, entries: Entries) -> Nodes:
-    """Nodes of items, where they were entries."""
+    """Decode items in place of those of `entries`."""
     changed = {"position": items.starts, "size": items.sizes, "data": items.data}
     return read_nodes(replace(entries, header_size=np.zeros(len(items), np.uint8), **changed))
 
 
 def assert_same(back: Nodes, data: Bytes, nodes: Nodes, bytes_of: Bytes) -> None:
-    """All that nodes hold, but for how they were logged."""
+    """Assert that nodes hold the same, except for how they were logged."""
     assert back.good.all()
     is_delta = DIRTY if DELTA_NO in nodes.type else 0
     for name in ("db_id", "node_id", "level", "max_entries", "last_full_lsn", "first", "type"):
@@ -140,7 +142,7 @@ def test_nodes_of_engines_are_the_same_again(some_environment: Environment) -> N
 
 
 def fulls_of(entries: Entries) -> FullVersions:
-    """What deltas say of their full versions."""
+    """Return the fields of deltas that describe their full versions."""
     columns = np.zeros((3, len(entries)), np.int64)
     for rows, decoded in entries.decode(Family.NODE, np.arange(len(entries))):
         for column, name in zip(
@@ -162,9 +164,9 @@ def test_deltas_of_engines_are_the_same_again(some_environment: Environment) -> 
 
 
 def compared(where: Environment, types: tuple[int, ...] = FULL) -> tuple[int, int]:
-    """Nodes of an engine that come out byte by byte as they were, and all that were compared.
+    """Return the number of nodes that encode to the engine's bytes, and the number compared.
 
-    What differs is what a node has of its past, and where that is taken out, all are the same.
+    The others differ from the engine's nodes only in fields of `OF_THE_PAST`.
     """
     same = total = 0
     for entries, prefixing, two_part in nodes_of(where, types):
@@ -186,7 +188,7 @@ def compared(where: Environment, types: tuple[int, ...] = FULL) -> tuple[int, in
 
 
 def encoded(entries: Entries, version: int, *, prefixing: bool, two_part: bool) -> Spans:
-    """Nodes of one kind as we write them."""
+    """Encode nodes of one kind."""
     nodes, data = read_nodes(entries), entries.image.data
     if DELTA_NO not in nodes.type:
         return encode_nodes(nodes, data, version, prefixing=prefixing, two_part=two_part)
@@ -196,7 +198,7 @@ def encoded(entries: Entries, version: int, *, prefixing: bool, two_part: bool) 
 
 
 def known(expected: dict[str, Any], choices: dict[str, Any], name: str) -> Any:
-    """What is expected of a field, of slots only what is logged of them."""
+    """Return the expected value of a field; of slots, only the fields that the engine logged."""
     if name != "slots":
         return expected[name]
     pairs = zip(expected["slots"], choices["slots"], strict=True)
@@ -300,7 +302,7 @@ def test_deltas_are_as_single_entries(
 
 @pytest.mark.parametrize("version", range(WRITTEN_MIN, WRITTEN_MAX + 1))
 def test_where_the_form_changes(version: int) -> None:
-    """LSNs and expirations on both sides of what the smaller form can hold."""
+    """LSNs and expirations on both sides of the limits of the compact forms."""
     lsns = [
         [5 << 32 | 38, 5 + far << 32 | offset] for far in (127, 128) for offset in (38, 0xFFFFFE)
     ]

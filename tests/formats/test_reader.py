@@ -1,4 +1,4 @@
-"""Reading a range: zlib's sums, and the same rows and gaps in whatever way the bytes are loaded."""
+"""Reading a range: checksums as zlib's, and the same rows and gaps however bytes are loaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDS = 60
 
 
 def log_of(rng: random.Random, folder: Path, changes: int) -> Source:
-    """One random file, damaged in some places."""
+    """Write one random file, damage it in up to `changes` places, and open it."""
     (file,) = random_log(rng, 1, rng.choice([1, 5, 40]))
     for _ in range(changes):
         if file.data:
@@ -35,7 +35,7 @@ def log_of(rng: random.Random, folder: Path, changes: int) -> Source:
 
 
 def read(source: Source, **options: Any) -> tuple[list[tuple[int, ...]], RangeState]:
-    """The rows of a whole file, one tuple an entry, and what the range has shown."""
+    """Return the rows of a whole file, one tuple per entry, and the final state of the range."""
     ranged = RangeReader(source, 0, VERSION, 0, source.size, place=Place(), **options)
     rows: list[tuple[int, ...]] = []
     for each in ranged:
@@ -49,13 +49,13 @@ def read(source: Source, **options: Any) -> tuple[list[tuple[int, ...]], RangeSt
 
 
 def told(state: RangeState) -> list[Any]:
-    """A state as comparable values."""
+    """Return a state as comparable values."""
     damage = list(state.gaps), list(state.chain_breaks), state.bad
     return [state.first, state.first_prev, state.place, *damage, state.blank]
 
 
 def load_in_some_way(rng: random.Random, patch: pytest.MonkeyPatch) -> int:
-    """Have borders of what is loaded fall anywhere; return a window."""
+    """Move the borders of loads, and return a random size of the window."""
     patch.setattr(reader, "_SLACK", rng.choice([22, 100, 5000]))
     patch.setattr(reader, "_ROWS", rng.choice([2, 7, 1000]))
     patch.setattr(reader, "SURVEY_WINDOW", rng.choice([64, 500, 1 << 20]))
@@ -96,7 +96,7 @@ def test_a_file_reads_the_same_in_whatever_way_it_is_loaded(
 
 
 class Sums:
-    """Rows of a file added up; `offsets` are those of the rows alone."""
+    """Totals over the entries of a file, and the rows that the reader yielded."""
 
     def __init__(self, source: Source, window: int, asked: Asked | None) -> None:
         self.counts = np.zeros(256, np.int64)
@@ -118,7 +118,7 @@ class Sums:
             self.quiet += not len(each)
 
     def told(self) -> list[Any]:
-        """What must not depend on which rows are asked for."""
+        """Return the totals that must not depend on the requested rows."""
         lines = self.tally.types.tolist(), self.tally.sizes.tolist()
         return [self.counts.tolist(), *lines, self.ends[:1], self.ends[-1:]]
 

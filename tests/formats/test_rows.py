@@ -1,4 +1,4 @@
-"""Rows of text, compared with rows that Python puts together."""
+"""Rows of text, compared with rows that Python formats."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_no_rows() -> None:
 
 @pytest.mark.parametrize("form", [Form.HEX, Form.TEXT])
 def test_too_long(form: Form) -> None:
-    """Nothing is read of it, and no memory taken for it."""
+    """A value that is too long is not read, and no memory is allocated for it."""
     values = Spans(np.zeros(1, np.uint8), _ints([0]), _ints([2**31]))
     with pytest.raises(TooLongError):
         row_texts(Table(1, [Cell(form, values, b"x")]))

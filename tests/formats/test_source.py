@@ -1,4 +1,4 @@
-"""What the system says of a file that is read, and what becomes of it."""
+"""Sources: errors of the system, and files that change while they are read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, code: int, start: int, stop: int) -> None:
-    """Have each read that touches [start, stop) fail."""
+    """Make each read that touches [start, stop) fail."""
     real = os.preadv
 
     def preadv(fd: int, buffers: list[Any], at: int) -> int:
@@ -93,7 +93,7 @@ def test_pickled_it_is_opened_again_when_it_is_the_same(path: Path) -> None:
 
 
 def test_one_whose_opening_was_interrupted_goes_without_a_word() -> None:
-    """A signal can come before the first line of `__init__` has run."""
+    """A signal can arrive before the first line of `__init__` has run."""
     source = Source.__new__(Source)
     del source
     gc.collect()
@@ -113,6 +113,6 @@ def test_opening_fails_as_it_does_for_python(tmp_path: Path) -> None:
 
 
 def path_through_a_file(folder: Path) -> Path:
-    """A path that cannot be."""
+    """Return a path below a regular file, which cannot exist."""
     (folder / "file").write_bytes(b"")
     return folder / "file" / "below"

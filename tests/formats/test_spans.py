@@ -1,4 +1,4 @@
-"""Spans as columns: what is too long for one is an error, and never a wrapped offset."""
+"""Spans as columns: a value that is too long is an error, and never a wrapped offset."""
 
 from __future__ import annotations
 

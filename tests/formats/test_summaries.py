@@ -1,4 +1,4 @@
-"""Summaries of files in columns beside single entries."""
+"""File summaries as columns, compared with single entries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OFFSETS = [0, 1, 0x7FFF, 0xFFFF, 1 << 20, (1 << 30) + 5, (1 << 32) - 1]
 
 
 def singly(image: Image, lsns: list[int]) -> list[tuple[int, int, list[int], list[int]]]:
-    """Place, file number, counts and offsets of each summary."""
+    """Return the place, file number, counts and obsolete offsets of each summary."""
     found = []
     for place, lsn in enumerate(lsns):
         entry = fetch_entry(image, lsn)
@@ -36,7 +36,7 @@ def singly(image: Image, lsns: list[int]) -> list[tuple[int, int, list[int], lis
 
 
 def assert_same(image: Image, lsns: list[int]) -> int:
-    """That columns say the same as single entries; how many summaries there are."""
+    """Assert that columns equal single entries, and return the number of summaries."""
     found = read_summaries(image, np.array(lsns, np.int64))
     expected = singly(image, lsns)
     assert found.row.tolist() == [place for place, _, _, _ in expected]
@@ -55,13 +55,13 @@ def test_columns_say_what_single_entries_do(environment: Environment) -> None:
         for rows in log_rows(path):
             summaries = np.flatnonzero(rows.type == FILE_SUMMARY_NO)
             lsns += rows.lsn[summaries].tolist()
-            # What is none, between them.
+            # Mix in entries that are no summaries.
             lsns += rows.lsn[:3].tolist()
     assert assert_same(image, lsns[::-1]) <= len(lsns)
 
 
 def put(log: TreeLog, offsets: list[int] | None, **more: Any) -> int:
-    """A summary of file 3, or its deletion."""
+    """Append a summary of file 3, or its deletion, and return the LSN."""
     fields: dict[str, Any] = {"flags": 0, "flags2": 0, "db_id": 2, "data": None}
     if offsets is not None:
         fields |= {"data": b"", "obsolete_offsets": offsets}
@@ -100,7 +100,7 @@ def test_damaged_summaries_say_nothing(tmp_path: Path) -> None:
 
 
 def test_offsets_that_are_not_as_many_as_is_said(tmp_path: Path) -> None:
-    """Of an entry whose sum is right, since somebody has seen to that."""
+    """The counts of offsets are wrong, but the checksums are right."""
     log = TreeLog()
     lsns = [put(log, OFFSETS) for _ in range(3)]
     (path,) = log_files(write_log(tmp_path / "env", log.files))
@@ -114,7 +114,7 @@ def test_offsets_that_are_not_as_many_as_is_said(tmp_path: Path) -> None:
 
 
 def summed(data: bytes, lsns: list[int]) -> bytes:
-    """A file in which the checksums of some entries are made right."""
+    """Return the file with the right checksums in the given entries."""
     for lsn in lsns:
         size = 14 + int.from_bytes(data[lsn + 10 : lsn + 14], "little")
         total = entry_checksum(memoryview(data)[lsn : lsn + size], 17)

@@ -1,4 +1,4 @@
-"""Structs of the compact protocol: taken apart at numbers, and put together again."""
+"""Structs of the compact protocol: numbers are taken out, and put back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def varint(value: int) -> bytes:
 
 
 def struct(fields: list[tuple[int, int, Any]]) -> bytes:
-    """A struct of fields: number, type, and value, or of a list its type and its elements."""
+    """Encode fields: number, type and value. The value of a list is its type and its items."""
     out, last = b"", 0
     for number, kind, value in fields:
         step = number - last
@@ -80,7 +80,7 @@ def some_fields(rng: random.Random, depth: int) -> list[tuple[int, int, Any]]:
 
 
 def some_rules(rng: random.Random) -> np.ndarray[Any, Any]:
-    """Numbers of some fields are taken out, but those with a sign would be damage."""
+    """Return rules that take out numbers of some fields; a negative one there is damage."""
     rules = np.zeros((STATES, FIELDS), np.int64)
     for state in range(1, STATES):
         for number in rng.sample(range(1, FIELDS), 8):
@@ -92,7 +92,7 @@ def some_rules(rng: random.Random) -> np.ndarray[Any, Any]:
 def told(
     rules: np.ndarray[Any, Any], fields: list[tuple[int, int, Any]], state: int
 ) -> Iterator[tuple[int, int]]:
-    """Role and number of what is to be taken out of a struct."""
+    """Yield the role and number of each value that the rules take out of a struct."""
     for number, kind, value in fields:
         rule = int(rules[state * FIELDS + number]) if number < FIELDS else 0
         if kind in (4, 5, 6) and rule > 0:
@@ -141,7 +141,7 @@ def test_what_is_taken_out_is_put_back() -> None:
 
 
 def test_other_numbers() -> None:
-    """They are where the others were, however long they are, and their ends are told."""
+    """Numbers of other lengths replace those taken out, and `fill` returns their ends."""
     rules = np.zeros((STATES, FIELDS), np.int64)
     rules[1, [0, 2, 3, 7]] = [END, TAKEN, -2, TAKEN]
     rules[2, 1] = TAKEN

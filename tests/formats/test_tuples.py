@@ -1,4 +1,4 @@
-"""Tuples and keys of the bind API: the page's examples, round trips, and order."""
+"""Tuples and keys of the bind API: the format page's examples, round trips, and order."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_whole_tuple_round_trip(
 
 
 def _joined(text: str | None) -> bool:
-    """Two halves of a pair behind each other are one character, in Java as here."""
+    """Return True if text has surrogates: two adjacent halves are one character, as in Java."""
     return text is not None and any("\ud800" <= char <= "\udfff" for char in text)
 
 

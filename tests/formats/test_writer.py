@@ -1,4 +1,4 @@
-"""Entries behind the end of a log: those of engines once more, and ones by chance."""
+"""Appending entries to a log: copies of those of engines, and random ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HAS_VLSN = 0x28
 
 
 class Log:
-    """Files that pieces are put into, each behind the one before it."""
+    """Files that receive pieces, each at the end of the one before it."""
 
     def __init__(self, file_no: int, size: int) -> None:
         self.place = file_no, size
@@ -46,14 +46,14 @@ class Log:
 
 
 def items_of(pieces: list[bytes]) -> Spans:
-    """Byte strings as a column, with other bytes between them."""
+    """Return byte strings as a column, with other bytes between them."""
     data = np.frombuffer(b"".join(b"\xa5" + piece for piece in pieces) or b"\0", np.uint8)
     sizes = np.array([len(piece) for piece in pieces], np.int64)
     return Spans(data, np.cumsum(sizes + 1) - sizes, sizes)
 
 
 def copy_rows(appender: Appender, rows: Rows) -> Iterator[tuple[int, int]]:
-    """Append entries, those without VLSNs many at once: LSNs, as they were and as they are."""
+    """Append entries, those without VLSNs in runs; yield the old and the new LSN of each."""
     starts = rows.offset.astype(np.int64) - rows.base + rows.header_size
     has_vlsn = rows.flags & HAS_VLSN != 0
     changes = np.flatnonzero((rows.type[1:] != rows.type[:-1]) | has_vlsn[1:] | has_vlsn[:-1]) + 1
@@ -71,18 +71,18 @@ def copy_rows(appender: Appender, rows: Rows) -> Iterator[tuple[int, int]]:
 
 
 def made_at(data: bytes, created_ms: int) -> bytes:
-    """A file whose header says another time."""
+    """Return a file with another time in its header."""
     header = data[4:14] + created_ms.to_bytes(8, "little") + data[22:FILE_HEADER_SIZE]
     return zlib.adler32(header).to_bytes(4, "little") + header + data[FILE_HEADER_SIZE:]
 
 
 def end_of(path: Path) -> int:
-    """Where the last entry of a file ends; a crash may have left other bytes behind it."""
+    """Return the end of the last entry of a file; a crash may have left other bytes after it."""
     return max(int(rows.offset[-1]) + int(rows.size[-1]) for rows in log_rows(path))
 
 
 class Copied:
-    """A log of an engine, put together anew from its items."""
+    """A log of an engine, rebuilt from its items."""
 
     def __init__(self) -> None:
         self.flips = 0
@@ -121,13 +121,13 @@ class Copied:
 
 
 def is_made_whole(path: Path) -> bool:
-    """Whether an appender can make such a file: the engine leaves the sums of what it erases."""
+    """Return True if the version is writable and no entry erased, which keeps its old checksum."""
     version = int.from_bytes(path.read_bytes()[34:38], "little")
     return version >= WRITTEN_MIN and not any((r.type == ERASED_NO).any() for r in log_rows(path))
 
 
 def test_the_log_of_an_engine_comes_out_the_same(environment: Environment) -> None:
-    """Also where it begins a new file."""
+    """This includes the headers of new files."""
     copied = Copied()
     for path in log_files(environment.home):
         if is_made_whole(path):
@@ -144,7 +144,7 @@ def test_the_engine_began_files_where_we_do() -> None:
 
 
 class Beside:
-    """What an appender is to come to, entry by entry."""
+    """The expected output of an appender, built entry by entry."""
 
     def __init__(self, version: int, file_max: int) -> None:
         self.files = [LogFile(3, version, 0)]

@@ -1,7 +1,7 @@
 """Decoded entries in the words of the vector files, so that the two can be compared whole.
 
-The names on the right are those of the vector files; the ones on the left are ours.
-Nothing here asks `layout` for anything: the vectors were made by an independent decoder.
+Our names are on the left of each table, and those of the vector files on the right.
+Nothing here uses `layout`: the vectors come from an independent decoder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from je_tools.formats.je.keys import slot_parts
 Fields = Mapping[str, Any]
 
 NO_DATA = 0x20
-"""State of a slot whose record has no data: its key is not two-part (je-log.md "Nodes")."""
+"""State flag of a slot whose record has no data: its key is not two-part (je-log.md "Nodes")."""
 
 COUNTS = frozenset(
     {
@@ -28,7 +28,7 @@ COUNTS = frozenset(
         "trigger_count",
     }
 )
-"""Fields that only say how many of another follow: the vectors have the others."""
+"""Fields that only count the items of another field; the vectors have only the items."""
 
 PLAIN = {
     "abort_created_ms": "abortCreationTime",
@@ -141,12 +141,12 @@ EXPIRATIONS = {
 
 
 def as_vector(entry: Entry) -> dict[str, Any]:
-    """The fields of `entry` under the names and in the forms that a vector's `decoded` has."""
+    """Return the fields of `entry` under the names and in the forms of a vector's `decoded`."""
     return _ENTRY.get(entry.type_name, _any)(entry)
 
 
 def plain(fields: Fields, **others: str) -> dict[str, Any]:
-    """Fields whose names alone differ; `others` overrides the table. Every field must be known."""
+    """Rename fields by `PLAIN`, which `others` overrides. Every field must be in one of them."""
     return {
         others.get(name) or PLAIN[name]: value_of(name, value)
         for name, value in fields.items()
@@ -190,7 +190,7 @@ def _ln(entry: Entry) -> dict[str, Any]:
     if "node_id" in fields:
         result["nodeId_old"] = fields["node_id"]
     if entry.type_name == "FileSummaryLN":
-        # The vectors have the anchor where the log version has none, too.
+        # The vectors have the anchor even in log versions that have none.
         result.setdefault("anchorLsn", None)
     for name, (number, hours) in EXPIRATIONS.items():
         if name in fields:
@@ -216,7 +216,7 @@ def _ln_groups(entry: Entry) -> dict[str, Any]:
 
 
 def shorts_in(offsets: list[int]) -> int:
-    """How many 16-bit groups packed offsets take, counted from their differences."""
+    """Return the number of 16-bit groups that packed offsets take, from their differences."""
     differences = (b - a for a, b in zip([0, *offsets], offsets, strict=False))
     return sum(max(1, -(-difference.bit_length() // 15)) for difference in differences)
 
@@ -284,7 +284,7 @@ def _ckpt_end(entry: Entry) -> dict[str, Any]:
     fields = without(entry.fields, *adjusted)
     result = plain(fields, ckpt_id="id", root_lsn="root", completed_scans="scanIds", flags="flags")
     if "cleaner_last_file_no" in entry.fields:
-        # The vectors keep these as bytes, which `packed_tail` spells by the format page's rule.
+        # The vectors keep these as bytes, encoded here by the format page's rule.
         tail = [entry.fields[name] for name in adjusted[:2]]
         rows = entry.fields["cleaner_adjustments"]
         numbers = [*tail, len(rows), *(value for row in rows for value in row.values())]
@@ -293,7 +293,7 @@ def _ckpt_end(entry: Entry) -> dict[str, Any]:
 
 
 def packed(value: int) -> bytes:
-    """A packed number by the rule of je-log.md "Codings", for non-negative values and -1."""
+    """Encode a number by the rule of je-log.md "Codings": non-negative values and -1."""
     if value <= 119:
         return bytes([value & 0xFF])
     size = max(1, ((value - 119).bit_length() + 7) // 8)
