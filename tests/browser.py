@@ -105,7 +105,7 @@ class Browser:
         return result
 
     def open(self, page: Path, view: str = "") -> None:
-        """Load a page anew, with a view after its #."""
+        """Load a page again, with a view after its #."""
         self.requests.clear()
         self.complaints.clear()
         # A URL that differs only after # would not be loaded again.

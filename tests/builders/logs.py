@@ -7,7 +7,7 @@
 | 5 | 1 | flags |
 | 6 | 4 | offset of the entry before, in the same file |
 | 10 | 4 | item size |
-| 14 | 8 | VLSN where flags & 0x28 |
+| 14 | 8 | VLSN if flags & 0x28 |
 """
 
 from __future__ import annotations

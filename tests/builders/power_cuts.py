@@ -1,7 +1,7 @@
 """States of a disk after a power cut, rebuilt from a recording of the calls to it.
 
 Only synced data is certain to be there. Of the rest, any part may be: of the writes to a file any
-sectors of 512 bytes, where missing ones read as zeros if the file was shorter; sizes without the
+sectors of 512 bytes (missing ones read as zeros if the file was shorter); sizes without the
 bytes, and any size between the synced and the last one; of the names in a folder any changes. A
 rename is done completely or not at all.
 """

@@ -451,7 +451,7 @@ def _reported(told: Told) -> Iterator[str]:
 
 
 def _without_lapsed(found: Contents | Refusal, crashed: Path, now_ms: int) -> Contents | None:
-    """Return the engine's records without those expired by entries; None if that changes none."""
+    """Return the engine's records without those that expired by their entries, or None."""
     keys = {} if isinstance(found, Refusal) else lapsed(crashed, now_ms)
     if isinstance(found, Refusal) or not keys:
         return None

@@ -105,7 +105,7 @@ def apply(home: Path, case: Case, disk: Recorder) -> Outcome:
 
 
 def log_unsure(calls: Sequence[Call]) -> list[bool]:
-    """Return for each number of calls made if a change of the log is not yet durable."""
+    """Return, by number of calls made, True if a change of the log is not yet durable."""
     unsure: set[Path] = set()
     found = [False]
     for call in calls:
@@ -160,7 +160,7 @@ class Interrupter:
         report.calls.update(call.name for call in disk.calls)
 
     def power_cuts(self, rng: random.Random, count: int) -> None:
-        """Check one state of each call of the operation, and `count` while the log is unsure."""
+        """Check states at each call of the operation, about `count` while the log is unsure."""
         self._cut("writing", self._cuts, self.calls, rng, count)
 
     def power_cuts_in_undo(self, rng: random.Random, count: int) -> None:

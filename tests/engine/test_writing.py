@@ -130,7 +130,7 @@ def test_the_engine_passes_over_journals(
 
 
 def spread(home: Path, count: int) -> None:
-    """Move files to where the engine has them with `count` data directories."""
+    """Move each file to its place in an environment with `count` data directories."""
     for i in range(count):
         (home / f"data{i + 1:03d}").mkdir()
         (home / "je.properties").write_text(f"je.log.nDataDirectories={count}\n")

@@ -106,7 +106,7 @@ def estimate(records: list[Any], whole: int) -> list[Any]:
 def check_cells(
     env: Environment, name: str, said: list[float | None], shown: list[Any], *, exact: bool
 ) -> None:
-    """Compare a line with the engine's, where that is not empty."""
+    """Compare a line with the engine's, except for empty cells."""
     for at, (engine, ours) in enumerate(zip(said, shown, strict=True)):
         if engine is None:
             continue

@@ -70,7 +70,7 @@ def _second(text: str) -> int:
 
 
 def hour_text(days: int = 0, hours: int = 0) -> str:
-    """Format the time so many days and hours after 1970 as the engines print expirations."""
+    """Format the time `days` and `hours` after 1970 as the engines print expirations."""
     return (_EPOCH + timedelta(days=days, hours=hours)).strftime("%Y-%m-%d.%H")
 
 

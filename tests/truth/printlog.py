@@ -9,24 +9,24 @@ The printers do NOT show the following, so that they cannot test it:
 * flag bytes as such: the bits of LNs and nodes are shown one by one, except bits that only
   determine which fields follow; of databases only duplicates, replicated and (before 25.3)
   temporary;
-* whether an expiration of JE 7.5 and 18.3 was logged in hours or days, and any expiration of 0;
+* the unit, hours or days, in which JE 7.5 and 18.3 logged an expiration, and any expiration of 0;
 * the creation time of a record that JE 25.3 inserted: only that it was not the modification time;
 * `deleted` of MapLN and NameLN except through their data, which are missing then; `maxEntries`,
   `createdAtLogVersion`, key prefixing, bytes of comparators and triggers of a database;
 * flags and `initialLogVersion` of DbTree;
 * configuration and truncated database of a NameLN whose operation has none: those of an earlier
   entry are printed;
-* whether the prior size or the prior file was logged when only one was: the other is printed as 0
+* the one of prior size and prior file that was logged, if only one was: the other is printed as 0
   or as 4294967295;
 * a node's `compactMaxKeySize`, and before 25.3 sizes of its earlier versions (JE 3.3: the earlier
-  versions at all); whether LSNs are compact, and the base file of those that are not; slots' dirty
+  versions at all); the compactness of LSNs, and the base file of those not compact; slots' dirty
   bits of full nodes (cleared when read); logged sizes of slots of upper INs before 25.3 and of
   BINs if the node stores none (printed as 0); before 7.5, bits of slots except the deleted ones,
   and the keys' common prefix in the slots;
 * the header version of a FileHeader by JE 5.0 (printed as -1), VLSNs of 0, which JE 25.3 prints
   for every entry without one; header sizes;
 * incomplete entries, and that there was one;
-* items of Erased: only whether all bytes are zero.
+* items of Erased, except that all bytes are zero or not.
 
 Source: the dumpLog and dumpEntry methods of entry classes, LogEntryHeader.dumpLogNoTag,
 PrintFileReader.processEntry, JE 7.5.11 and 25.3.17; output of JE 3.3.98, 5.0.73, 18.3.12, 18.3.20.
