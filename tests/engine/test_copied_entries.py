@@ -21,10 +21,7 @@ from tests.truth.contents import Refusal
 
 SEED, COPIES, MOST = 300, 25, 11
 BY_LUCK = 5
-"""Number of refusals of ours alone allowed for prevOffsets into the middle of an entry.
-
-Such a prevOffset fails, unless the bytes there look like a header.
-"""
+"""Limit of cases that only we refuse: a prevOffset may lead to bytes that resemble a header."""
 
 pytestmark = pytest.mark.engine
 

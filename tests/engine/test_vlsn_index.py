@@ -1,4 +1,4 @@
-"""The engine rebuilds a crashed node's VLSN index, and marks rollbacks, as we foretell.
+"""The engine rebuilds a crashed node's VLSN index, and marks rollbacks, as we predict.
 
 It opens the node as a member of its group while the others are away, and closes it.
 """
