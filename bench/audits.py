@@ -3,8 +3,8 @@
     python -m bench.audits [--quick] [--logs DIR] [--output DIR]
 
 The fleet is 500 environments, links to those of fixtures/ over and over. The loop runs over every
-tenth of them, as one does in a cron job: DbVerifyLog, then DbPrintLog -S, one environment after
-the other; its time is scaled. --quick takes 50 environments and small logs, and prints only.
+tenth of them, like a cron job: DbVerifyLog, then DbPrintLog -S, one environment after the other;
+its time is scaled. --quick uses 50 environments and small logs, and only prints.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
 
 SAMPLED = 10
-"""Of so many environments the loop runs over one."""
+"""The loop runs over every n-th environment."""
 
 RUNS = 3
-"""How often each thing is measured."""
+"""Number of runs of each measurement."""
 
 ENGINE_TOOLS = "com.sleepycat.je.util."
 
 
 @dataclass
 class Bench:
-    """What all measurements share."""
+    """Parameters of all measurements, and their rows."""
 
     java: Path
     jar: Path
@@ -47,20 +47,20 @@ class Bench:
     rows: list[Row]
 
     def audit(self, roots: Path, *options: str) -> Command:
-        """An audit as a user runs it."""
+        """Return the command of an audit as a user runs it."""
         beside = Path(sys.executable).with_name("je-tools")
         out = self.work / "audit"
         fixed = ["--output", str(out), "--fail-on", "never"]
         return Command([str(beside), "audit", "run", str(roots), *fixed, *options], writes=out)
 
     def add(self, row: Row) -> None:
-        """Keep a row, and show it while the bench goes on."""
+        """Add a row, and print it while the bench continues."""
         self.rows.append(row)
         print(row.line(), flush=True)
 
 
 def make_fleet(folder: Path, count: int) -> list[Path]:
-    """Environments of fixtures/ as links, as many as asked for."""
+    """Make `count` environments, whose files are links to those of fixtures/."""
     known = environments_in(FIXTURES)
     homes = []
     for number in range(count):
@@ -73,7 +73,7 @@ def make_fleet(folder: Path, count: int) -> list[Path]:
 
 
 def measure_fleet(bench: Bench, count: int) -> None:
-    """The audit of many small environments beside the loop."""
+    """Measure the audit of many small environments, and the loop."""
     fleet = bench.work / "fleet"
     homes = make_fleet(fleet, count)
     (ours,) = time_in_turns([bench.audit(fleet)], RUNS)
@@ -93,7 +93,7 @@ def measure_fleet(bench: Bench, count: int) -> None:
 
 
 def measure_large(bench: Bench, home: Path) -> None:
-    """The audit of one large log beside our own scan of it."""
+    """Measure the audit of one large log, and our own scan of it."""
     verify = Command([bench.audit(home).argv[0], "verify", str(home)])
     ours, scan = time_in_turns([bench.audit(home), verify], RUNS)
     allowed = 1.5 * scan.median + 20
@@ -105,9 +105,9 @@ def measure_large(bench: Bench, home: Path) -> None:
 
 
 def measure_cores(bench: Bench, homes: Sequence[Path], cores: Sequence[int]) -> None:
-    """How long the executors read, with one core and with more, from a small log to a large one.
+    """Measure the executors' reading by number of cores, on a small log and on a large one.
 
-    The small one tells what it takes before anything is read: workers, and code that is cold.
+    The small one shows the cost before anything is read: workers, and cold code.
     """
     runs = [(count, home) for count in cores for home in homes]
     taken: dict[tuple[int, Path], list[float]] = {run: [] for run in runs}
@@ -130,13 +130,13 @@ def measure_cores(bench: Bench, homes: Sequence[Path], cores: Sequence[int]) -> 
 
 
 def measure_start(bench: Bench, home: Path) -> None:
-    """Where the time of a small audit goes."""
+    """Measure the steps of a small audit."""
     for name, seconds in steps_of(bench, home, "local[*,4]").items():
         bench.add(Row(f"audit, {name}", home.name, f"{seconds:.2f} s", "", "", "", met=True))
 
 
 def measure_memory(bench: Bench, homes: Sequence[Path]) -> None:
-    """Peak anonymous memory of the driver's Python process at several sizes."""
+    """Measure peak anonymous memory of the driver's Python process at several sizes."""
     peaks = {}
     for home in homes:
         peaks[home.name] = peak_of_one(bench.audit(home))
@@ -167,7 +167,7 @@ print(json.dumps(took))
 
 
 def steps_of(bench: Bench, home: Path, master: str) -> dict[str, float]:
-    """Seconds of each step of an audit."""
+    """Return the seconds of each step of an audit."""
     output = bench.work / "steps"
     argv = [sys.executable, "-c", STEPS, str(home), str(output), master]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
@@ -184,7 +184,7 @@ def main() -> int:
     chosen = parser.parse_args()
     kinds = [logs.MB_1, logs.MB_64] if chosen.quick else [logs.MB_64, logs.GB_1, logs.GB_4]
     cores = os.cpu_count() or 1
-    # Links to fixtures/ need its file system.
+    # Hard links to fixtures/ need its file system.
     output = chosen.output or FIXTURES.parent / "build"
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output) as work:

@@ -1,10 +1,10 @@
-"""Reads every byte of a log and sums it, in parallel, as fast as this machine allows.
+"""Read every byte of a log and sum it, in parallel, as fast as this machine allows.
 
     python bench/floor.py DIR [isal|zlib] [map|read]
 
-This is the floor under `je-tools verify`, which must read and Adler-sum the same bytes but also
+This is the lower bound for `je-tools verify`, which must read and Adler-sum the same bytes but also
 find the entries in them. It prints the bytes and the sum, so that no work can be left out.
-Nothing of je_tools is imported: the floor must not inherit our mistakes.
+Nothing of je_tools is imported: the bound must not inherit its mistakes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from isal import isal_zlib
 Sum = Callable[[Any], int]
 
 CHUNK = 8 << 20
-"""Bytes one task sums: many more tasks than cores, so that the last ones end together."""
+"""Bytes that one task sums: tasks far outnumber cores, so that the last ones end together."""
 READ = 256 << 10
-"""Bytes read at a time: small enough to be summed while they are in the core's cache."""
+"""Bytes read at a time, few enough to be summed while they are in the core's cache."""
 
 
 def sum_mapped(task: tuple[str, int, int], add: Sum) -> int:
@@ -40,7 +40,7 @@ def sum_mapped(task: tuple[str, int, int], add: Sum) -> int:
 
 
 def sum_read(task: tuple[str, int, int], add: Sum) -> int:
-    """Sum one chunk of a file through a small buffer that is used again and again."""
+    """Sum one chunk of a file through a small buffer that is reused."""
     path, start, stop = task
     total = 0
     buffer = memoryview(bytearray(min(READ, stop - start)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 MAKERS = Path(__file__).parent / "make"
 ONE_FILE = 1 << 30
-"""The largest file the engine writes, in bytes."""
+"""Size in bytes of the largest file that the engine writes."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class LogKind:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the maker is told behind the directory."""
+        """Arguments of the maker after the directory."""
         return str(self.megabytes), "1", str(self.file_max)
 
 
 @dataclass(frozen=True)
 class RecordsKind:
-    """A log of one database: how many records, how often one is written, how long values are."""
+    """A log of one database: numbers of records and of writes, and size of values."""
 
     name: str
     records: int
@@ -42,7 +42,7 @@ class RecordsKind:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the maker is told behind the directory."""
+        """Arguments of the maker after the directory."""
         return str(self.records), str(self.writes), str(self.value_bytes), self.end
 
 
@@ -56,13 +56,13 @@ CRASHED_1M = RecordsKind("crashed-1m", 800_000, 1_000_000, 220, "crashed")
 
 
 def default_folder() -> Path:
-    """JE_TOOLS_BENCH_LOGS, else a folder of the system's temporary one."""
+    """Return JE_TOOLS_BENCH_LOGS, or a folder in the system's temporary directory."""
     chosen = os.environ.get("JE_TOOLS_BENCH_LOGS")
     return Path(chosen) if chosen else Path(tempfile.gettempdir()) / "je-tools-bench"
 
 
 def ensure(kind: LogKind | RecordsKind, folder: Path, java: Path, jar: Path) -> Path:
-    """The directory of this log, made when it is missing or was left half made."""
+    """Return the directory of this log; make it if it is missing or incomplete."""
     home = folder / kind.name
     made = folder / f"{kind.name}.made"
     if not made.is_file():

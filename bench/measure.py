@@ -1,4 +1,4 @@
-"""Runs whole processes and measures them: wall-clock time, and peak anonymous memory."""
+"""Measurements of whole processes: wall-clock time, and peak anonymous memory."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from typing import IO
 SAMPLE_SECONDS = 0.01
 
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
-"""Where it is set the modules of a source tree are compiled anew in each run, which no installed
-program does: who installs one compiles them."""
+"""If it is set, each run compiles the modules of a source tree again. Installed programs do not:
+their installation compiles them."""
 
 
 _OF_NO_FILE = ("Pss_Anon:", "Pss_Shmem:")
-"""Memory of a process, and what it shares with others, by the share that it has in that."""
+"""Lines of smaps_rollup: anonymous and shared memory, shared pages divided among processes."""
 
 
 @dataclass(frozen=True)
 class Command:
     """A process to measure. Stdout goes to `output`, else to /dev/null.
 
-    `writes` is a file or directory that the process makes itself; it is removed before each run.
-    With `copies` it is a copy of that directory instead, which the process changes.
+    `writes` is a file or directory that the process creates; it is removed before each run. With
+    `copies` it is a copy of that directory instead, which the process changes.
     """
 
     argv: Sequence[str]
@@ -41,14 +41,14 @@ class Command:
 
 @dataclass
 class Times:
-    """Wall-clock seconds of each run, and what went wrong, if anything did."""
+    """Wall-clock seconds of each run, and the failure, if there was one."""
 
     seconds: list[float] = field(default_factory=list)
     failure: str = ""
 
     @property
     def median(self) -> float:
-        """The median in seconds; NaN where a run failed."""
+        """The median in seconds; NaN if a run failed."""
         if self.failure or not self.seconds:
             return float("nan")
         return statistics.median(self.seconds)
@@ -78,13 +78,13 @@ def _run_once(command: Command, result: Times) -> None:
 
 
 def _environ() -> dict[str, str]:
-    """This process's, but with Python's bytecode kept from the first run on."""
+    """Return this process's environment, with Python's bytecode kept from the first run on."""
     return {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
 
 
 @contextlib.contextmanager
 def _prepared(command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Open files for stdout and stderr; what an earlier run wrote is gone."""
+    """Open files for stdout and stderr, and remove the output of an earlier run."""
     if command.writes:
         if command.writes.is_dir():
             shutil.rmtree(command.writes)
@@ -100,10 +100,10 @@ def _prepared(command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 def peak_anonymous_bytes(command: Command) -> tuple[int, int]:
-    """The exit code, and the largest sum of anonymous memory over the process and its children.
+    """Return the exit code, and the peak anonymous memory of the process and its children.
 
-    Sampled, a page that processes share counted once. Pages of mapped log files are not anonymous:
-    the system takes them back when it needs them.
+    The memory is sampled, and counts a shared page once. Pages of mapped log files are not
+    anonymous: the system reclaims them when it needs memory.
     """
     peak = 0
     with _prepared(command) as (stdout, stderr):
@@ -115,7 +115,7 @@ def peak_anonymous_bytes(command: Command) -> tuple[int, int]:
 
 
 def peak_of_one(command: Command) -> int:
-    """The largest anonymous memory of the process itself, its children left out."""
+    """Return the peak anonymous memory of the process itself, without its children."""
     peak = 0
     with _prepared(command) as (stdout, stderr):
         process = subprocess.Popen(command.argv, stdout=stdout, stderr=stderr, env=_environ())
@@ -146,7 +146,7 @@ def _anonymous_bytes(pid: int) -> int:
 
 
 def warm(folder: Path) -> int:
-    """Read every .jdb file once, so that it is in the page cache; the bytes read."""
+    """Read every .jdb file once, so that it is in the page cache; return the bytes read."""
     total = 0
     for path in sorted(folder.glob("*.jdb")):
         with path.open("rb") as file:

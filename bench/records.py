@@ -1,9 +1,9 @@
-"""Measures what is claimed of the commands on records, and writes bench/RECORDS.md.
+"""Measure the claims about commands on records, and write bench/RECORDS.md.
 
     python -m bench.records [--quick] [--logs DIR] [--runs N] [--je-tools PATH]
 
-As `bench.run`: whole processes with a warm page cache, the two sides in turns, the median of the
-runs. The engine opens logs read-only, so that they stay as they are.
+As in `bench.run`: whole processes with a warm page cache, the two sides in turns, the median of the
+runs. The engine opens logs read-only, so that they do not change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WRITTEN = 1.1
 
 
 def measure(bench: Bench) -> None:
-    """All claims on records."""
+    """Measure all claims on records."""
     full, crashed = logs.RECORDS_2M.name, logs.CRASHED_1M.name
     home, out = bench.folder / full, bench.output
     db = ("--db", "records")
@@ -59,7 +59,7 @@ def measure(bench: Bench) -> None:
 
 
 def _measure_writing(bench: Bench, crashed: Path) -> None:
-    """Recovery written, beside the engine's opening and closing of the same log."""
+    """Compare recovery that is written with the engine opening and closing the same log."""
     mine, theirs = bench.output / "written", bench.output / "opened"
     ours = Command([bench.je_tools, "recover", str(mine), "--apply"], writes=mine, copies=crashed)
     engine = replace(_peer(bench, theirs, "--close"), writes=theirs, copies=crashed)
@@ -77,7 +77,7 @@ def _log_size(home: Path) -> int:
 
 
 def _peer(bench: Bench, home: Path, *arguments: str) -> Command:
-    """The engine; compiled before, so that its time is not that of a compiler."""
+    """Return a command for the engine, compiled before so that its time excludes the compiler."""
     classes = bench.output / "classes"
     if not classes.exists():
         compile_java(bench.java, bench.jar, classes, [PEER])
@@ -103,7 +103,7 @@ def _memory(bench: Bench, what: str, log: str, command: Command) -> None:
 
 
 def _memory_of_recovery(bench: Bench, home: Path) -> None:
-    """Bytes for each LN of the interval, above what a command without one takes."""
+    """Measure bytes for each LN of the interval, above those of a command on a small log."""
     small = bench.folder / logs.MB_64.name
     code, idle = peak_anonymous_bytes(bench.ours(small, "recover"))
     other, peak = peak_anonymous_bytes(bench.ours(home, "recover"))
@@ -115,7 +115,7 @@ def _memory_of_recovery(bench: Bench, home: Path) -> None:
 
 
 def _memory_of_writing(bench: Bench, home: Path) -> None:
-    """As recovery's, and the nodes that are written beside."""
+    """Measure memory like `_memory_of_recovery`; the limit includes the bytes written."""
     small, mine = bench.folder / logs.MB_64.name, bench.output / "written"
     code, idle = peak_anonymous_bytes(bench.ours(small, "recover"))
     argv = [bench.je_tools, "recover", str(mine), "--apply"]

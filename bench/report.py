@@ -1,4 +1,4 @@
-"""Rows of measurements, and the page made of them."""
+"""Rows of measurements, and the page made from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EMPTY = "Not written yet."
 
 @dataclass(frozen=True)
 class Row:
-    """One claim: what was measured on which log, both sides, the target, and whether it is met."""
+    """One claim: the measurement and its log, both sides, the target, and if it is met."""
 
     what: str
     log: str
@@ -32,19 +32,19 @@ class Row:
     met: bool
 
     def line(self) -> str:
-        """The row of a Markdown table."""
+        """Return the row of a Markdown table."""
         cells = [self.what, self.log, self.ours, self.engine, self.ratio, self.target]
         return f"| {' | '.join(cells)} | {'yes' if self.met else '**no**'} |"
 
     @staticmethod
     def head() -> str:
-        """The head of that table."""
+        """Return the head of that table."""
         names = "| what | log | je-tools | engine | ratio | target | met |"
         return f"{names}\n|---|---|---|---|---|---|---|"
 
 
 def seconds(times: Times) -> str:
-    """The median with the range of the runs, or what went wrong."""
+    """Return the median with the range of the runs, or the failure."""
     if times.failure:
         return f"failed, {times.failure.replace('|', '/')}"
     low, high = min(times.seconds), max(times.seconds)
@@ -52,7 +52,7 @@ def seconds(times: Times) -> str:
 
 
 def slope(seconds_per_byte: float) -> str:
-    """Seconds per added byte as what a reader can picture."""
+    """Format seconds per added byte in units that a reader can picture."""
     if math.isnan(seconds_per_byte):
         return "failed"
     per_gib = seconds_per_byte * (1 << 30)
@@ -68,7 +68,7 @@ def text(
     runs: int,
     java: Path,
 ) -> str:
-    """The page, with an empty place for what is written by hand."""
+    """Return the page, with an empty place for text written by hand."""
     sizes = [f"| {name} | {size:,} | {entries.get(name, 0):,} |" for name, size in bytes_of.items()]
     return "\n".join(
         [
@@ -112,7 +112,7 @@ def text(
 
 
 def audit_text(rows: Sequence[Row], java: Path) -> str:
-    """The page of the audit's bench, with an empty place for what is written by hand."""
+    """Return the page of the audit's bench, with an empty place for text written by hand."""
     return "\n".join(
         [
             "# What the bench of the audit measured",
@@ -142,7 +142,7 @@ def audit_text(rows: Sequence[Row], java: Path) -> str:
 
 
 def machine(java: Path) -> list[str]:
-    """Lines about the processor, the memory and the versions of what ran."""
+    """Return lines about the processor, the memory and the versions of the software."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -162,7 +162,7 @@ def machine(java: Path) -> list[str]:
 
 
 def write(path: Path, page: str) -> None:
-    """Write the page; what somebody wrote into its marked place stays."""
+    """Write the page, and keep the text that was written by hand in its marked place."""
     if path.is_file():
         pattern = re.compile(f"{re.escape(BEGIN)}\n(.*?){re.escape(END)}", re.DOTALL)
         kept = pattern.search(path.read_text(encoding="utf-8"))
@@ -172,7 +172,7 @@ def write(path: Path, page: str) -> None:
 
 
 def put(path: Path, rows: Sequence[Row]) -> None:
-    """Put rows in the place of those about the same of a page; it must have them."""
+    """Replace the rows of a page that have the same names; it must have them."""
     lines = path.read_text(encoding="utf-8").splitlines()
     for row in rows:
         begin = f"| {row.what} | {row.log} |"

@@ -3,9 +3,9 @@
     python -m bench.run [--quick] [--only DUMP] [--logs DIR] [--runs N] [--je-tools PATH]
 
 Every figure is of a whole process with a warm page cache, the median of the runs; the two sides
-run in turns within one run of this program. The logs are made by the engine when they are
-missing. --quick takes small logs and one run, prints, and leaves RESULTS.md as it is. --only
-measures one kind of dump, and puts its rows in the place of those that are in RESULTS.md.
+run in turns within one run of this program. The engine makes logs that are missing. --quick uses
+small logs and one run, prints, and leaves RESULTS.md unchanged. --only measures one kind of dump,
+and replaces its rows in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FLOORS = [(how, reading) for how in ("isal", "zlib") for reading in ("map", "rea
 
 @dataclass
 class Bench:
-    """What all measurements share."""
+    """Parameters of all measurements, and their rows."""
 
     je_tools: str
     java: Path
@@ -47,19 +47,19 @@ class Bench:
     bytes_of: dict[str, int] = field(default_factory=dict)
 
     def engine(self, home: Path, *arguments: str, output: Path | None = None) -> Command:
-        """One of the engine's tools over `home`."""
+        """Return a command of one of the engine's tools on `home`."""
         tool, *options = arguments
         argv = [str(self.java), "-cp", str(self.jar), ENGINE_TOOLS + tool, *options]
         return Command([*argv, "-h", str(home)], output=output)
 
     def ours(self, home: Path, *arguments: str, writes: Path | None = None) -> Command:
-        """One of our commands over `home`; `writes` is what it writes to."""
+        """Return one of our commands on `home`; `writes` is its output."""
         verb, *options = arguments
         target = ["--output", str(writes)] if writes else []
         return Command([self.je_tools, verb, str(home), *options, *target], writes=writes)
 
     def pair(self, what: str, home: Path) -> list[Command]:
-        """Our command and the engine's that does the same, with destinations of one kind."""
+        """Return our command and the engine's equivalent, with destinations of the same kind."""
         into = self.output / "ours"
         file = self.output / "engine.xml"
         if what == "verify":
@@ -71,7 +71,7 @@ class Bench:
         return [ours, self.engine(home, "DbPrintLog", output=file)]
 
     def compare(self, what: str, log: str, at_least: float) -> list[Times]:
-        """Time both sides over a log and add a row that holds their ratio to `at_least`."""
+        """Time both sides on a log, and add a row that requires their ratio to be `at_least`."""
         commands = self.pair(what, self.folder / log)
         time_in_turns(commands[:1], 1)
         ours, engine = time_in_turns(commands, self.runs)
@@ -90,13 +90,13 @@ class Bench:
         return [ours, engine]
 
     def add(self, row: Row) -> None:
-        """Keep a row, and show it while the bench goes on."""
+        """Add a row, and print it while the bench continues."""
         self.rows.append(row)
         print(row.line(), flush=True)
 
 
 def measure_times(bench: Bench, sizes: Sequence[str], targets: Sequence[float]) -> None:
-    """`verify` and `summary` at every size; the slope is between the last two."""
+    """Measure `verify` and `summary` at every size; the slope is between the last two."""
     small, large = sizes[-2], sizes[-1]
     slopes = {}
     added = bench.bytes_of[large] - bench.bytes_of[small]
@@ -125,7 +125,7 @@ def measure_times(bench: Bench, sizes: Sequence[str], targets: Sequence[float]) 
 
 
 def measure_floor(bench: Bench, small: str, large: str, verify: float) -> None:
-    """What reading and summing the bytes takes at best, beside `verify`'s slope."""
+    """Compare `verify`'s slope with that of the fastest way to read and sum the bytes."""
     program = str(Path(__file__).with_name("floor.py"))
     added = bench.bytes_of[large] - bench.bytes_of[small]
     best, name = math.inf, "none"
@@ -154,11 +154,11 @@ def measure_floor(bench: Bench, small: str, large: str, verify: float) -> None:
 
 
 DUMPS = {"dump parquet --parts": 8, "dump parquet": 8, "dump jsonl": 6}
-"""Kinds of dumps, and how many times as fast as the engine's print they are to be."""
+"""Kinds of dumps, and the required ratio of the engine's time for its print to theirs."""
 
 
 def measure_dumps(bench: Bench, log: str, kinds: Iterable[str] = DUMPS) -> None:
-    """All entries as Parquet and as JSON lines, beside the engine's print of them."""
+    """Measure all entries as Parquet and as JSON lines, beside the engine's print of them."""
     for what in kinds:
         bench.compare(what, log, DUMPS[what])
 
@@ -166,7 +166,7 @@ def measure_dumps(bench: Bench, log: str, kinds: Iterable[str] = DUMPS) -> None:
 def measure_memory(
     bench: Bench, names: Sequence[str], kinds: Iterable[str] = ("verify", "summary", *DUMPS)
 ) -> None:
-    """Peak anonymous memory of our commands."""
+    """Measure peak anonymous memory of our commands."""
     for log in names:
         for what in kinds:
             command = bench.pair(what, bench.folder / log)[0]
@@ -186,7 +186,7 @@ def measure_memory(
 
 
 def measure_help(bench: Bench) -> None:
-    """`--help`, which must not load what only a scan needs."""
+    """Measure `--help`, which must not load modules that only a scan needs."""
     command = Command([bench.je_tools, "--help"])
     time_in_turns([command], 1)
     (times,) = time_in_turns([command], HELP_RUNS)
@@ -195,7 +195,7 @@ def measure_help(bench: Bench) -> None:
 
 
 def count_entries(bench: Bench, log: str) -> int:
-    """How many entries the engine counts in a log; 0 where it does not say."""
+    """Return the number of entries that the engine counts in a log; 0 if it gives none."""
     argv = bench.engine(bench.folder / log, "DbPrintLog", "-S").argv
     told = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
     found = re.search(r"Total number of entries: ([\d,]+)", told)
@@ -249,7 +249,7 @@ def main() -> int:
 
 
 def measure_one(bench: Bench, what: str) -> None:
-    """All claims on one kind of dump."""
+    """Measure all claims on one kind of dump."""
     print(Row.head(), flush=True)
     if what != "dump parquet --parts":
         bench.compare(what, "1m", 1)
@@ -258,7 +258,7 @@ def measure_one(bench: Bench, what: str) -> None:
 
 
 def measure(bench: Bench, *, quick: bool) -> None:
-    """All claims, the short ones first."""
+    """Measure all claims, the short ones first."""
     print(Row.head(), flush=True)
     measure_help(bench)
     bench.compare("dump parquet", "1m", 1)

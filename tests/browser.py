@@ -1,4 +1,4 @@
-"""Drives headless Chromium over a pipe (the DevTools protocol), without a library.
+"""Drive headless Chromium over a pipe (the DevTools protocol), without a library.
 
 `python -m tests.browser` prints the browser's path, or says what to install (exit 1).
 """
@@ -31,10 +31,10 @@ class NoChromiumError(Exception):
 
 @functools.cache
 def find_chromium() -> Path:
-    """The browser: that of CHROMIUM, or the first on PATH.
+    """Return the path of the browser: CHROMIUM, or the first on PATH.
 
     Raises:
-        NoChromiumError: there is none. No test is skipped for that.
+        NoChromiumError: there is none. It is not a reason to skip a test.
     """
     named = os.environ.get("CHROMIUM")
     for name in (named,) if named else NAMES:
@@ -51,8 +51,8 @@ class Browser:
     """A running Chromium with one page.
 
     Attributes:
-        requests: the addresses that the page asked for, itself among them.
-        complaints: what the page wrote to the console, errors, and breaches of its policy.
+        requests: URLs that the page requested, including its own.
+        complaints: console messages, errors, and violations of the page's policy.
     """
 
     def __init__(self, profile: Path) -> None:
@@ -64,7 +64,7 @@ class Browser:
             "--disable-background-networking",
             f"--user-data-dir={profile}",
             "--remote-debugging-pipe",
-            # As root it refuses to start with one; the page is our own.
+            # Chromium refuses to start as root with a sandbox; the page is our own.
             *(["--no-sandbox"] if os.geteuid() == 0 else []),
         ]
         self._pid, self._in, self._out = _spawn([str(find_chromium()), *options, "about:blank"])
@@ -83,14 +83,14 @@ class Browser:
         self.size(1280, 1000)
 
     def close(self) -> None:
-        """End it."""
+        """End the browser."""
         os.close(self._out)
         os.kill(self._pid, signal.SIGTERM)
         os.waitpid(self._pid, 0)
         os.close(self._in)
 
     def call(self, method: str, **given: Any) -> Message:
-        """One command of the protocol, and what it answers."""
+        """Send one command of the protocol, and return its result."""
         self._last_id += 1
         message: Message = {"id": self._last_id, "method": method, "params": given}
         if self._session:
@@ -105,17 +105,17 @@ class Browser:
         return result
 
     def open(self, page: Path, view: str = "") -> None:
-        """Load a page anew, with a view behind its #."""
+        """Load a page again, with a view after its #."""
         self.requests.clear()
         self.complaints.clear()
-        # An address that differs behind # alone would not be loaded again.
+        # A URL that differs only after # would not be loaded again.
         for url in ("about:blank", f"{page.as_uri()}#{view}"):
             loader = self.call("Page.navigate", url=url)["loaderId"]
             while loader not in self._loaded:
                 self._until(lambda told: told)
 
     def evaluate(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         told = self.call(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -123,7 +123,7 @@ class Browser:
         return told["result"].get("value")
 
     def size(self, width: int, height: int) -> None:
-        """Of the window."""
+        """Set the size of the window."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -133,21 +133,21 @@ class Browser:
         )
 
     def prefer(self, scheme: str, media: str = "screen") -> None:
-        """`light` or `dark`; `screen` or `print`."""
+        """Emulate the scheme `light` or `dark`, and the media `screen` or `print`."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
 
     def picture(self, path: Path) -> None:
-        """Of the whole page, as PNG."""
+        """Save the whole page as PNG."""
         data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
 
     def type(self, text: str) -> None:
-        """Where the focus is."""
+        """Insert text at the focus."""
         self.call("Input.insertText", text=text)
 
     def press(self, key: str, code: int, text: str = "") -> None:
-        """A key, down and up."""
+        """Press and release a key."""
         for kind in ("keyDown", "keyUp"):
             self.call(
                 "Input.dispatchKeyEvent",
@@ -159,7 +159,7 @@ class Browser:
             )
 
     def click(self, selector: str) -> None:
-        """The middle of the first element that a selector names."""
+        """Click on the middle of the first element that matches a selector."""
         find = f"document.querySelector({json.dumps(selector)})"
         x, y = self.evaluate(
             f"(() => {{ const e = {find}; e.scrollIntoView({{block: 'center'}});"
@@ -203,13 +203,13 @@ class Browser:
 
 
 def _spawn(command: list[str]) -> tuple[int, int, int]:
-    """Start a program that reads commands from its file 3 and answers to 4.
+    """Start a program that reads commands from file descriptor 3 and answers to 4.
 
     Returns:
         its process id, and our ends: to read, to write.
     """
     ends = [os.pipe(), os.pipe()]
-    # Numbers that those wanted cannot overwrite.
+    # Numbers from 10 on, which the descriptors 3 and 4 cannot overwrite.
     its_in, its_out = (fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (ends[0][0], ends[1][1]))
     nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     actions = [*nothing, (os.POSIX_SPAWN_DUP2, its_in, 3), (os.POSIX_SPAWN_DUP2, its_out, 4)]

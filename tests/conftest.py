@@ -1,4 +1,4 @@
-"""Parametrizes tests over environments, and keeps every test from changing its inputs."""
+"""Parametrize tests over environments, and check that no test changes its inputs."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ TOGETHER = {
     "tests/je_tools/audit/test_browser.py": "browser",
     "tests/test_wheel.py": "wheel",
 }
-"""Tests, by how their names begin, that share what is costly to have in each process."""
+"""Groups of tests, by prefix of their names, that share something costly in one process."""
 
-# The first call of a kernel compiles it, and a busy machine is no failure of ours.
+# A busy machine must not fail a test.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", _PATIENT)
-# Nobody's change is refused for a case that was there before; `make test-all` looks for new ones.
+# A change must not fail for a case that existed before it; `make test-all` searches for new ones.
 settings.register_profile("same", _PATIENT, derandomize=True)
 settings.load_profile("same")
 
-# A shell ignores it for what runs behind its prompt, and whatever that starts would ignore it too.
+# A shell starts background processes with SIGINT ignored, and their children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--rewrite-golden` renews tests/golden/ instead of failing where output differs."""
+    """Add `--rewrite-golden`, which updates tests/golden/ instead of failing on differences."""
     text = "write what the commands print now into tests/golden/"
     parser.addoption("--rewrite-golden", action="store_true", help=text)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for `environment`, `environment_with_truth` or `legacy_file` gets each.
+    """Run tests of `environment`, `environment_with_truth` or `legacy_file` for each of these.
 
-    One that asks for `some_environment` takes long: under `make test` it gets one of each kind.
-    Without a corpus there are no legacy files, and such a test is not collected at all.
+    A test of `some_environment` takes long: `make test` runs it for one of each kind. Without a
+    corpus there are no legacy files, and tests of `legacy_file` are not collected.
     """
     marks = metafunc.definition.iter_markers("parametrize")
     named = [mark.args[0] for mark in marks]
@@ -77,16 +77,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Drop what an empty `legacy_file` left: pytest would report it as skipped."""
+    """Drop tests with an empty `legacy_file`: pytest would report them as skipped."""
     items[:] = [item for item in items if not item.name.endswith("[NOTSET]")]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests of the one Spark session run in one process, as do others of TOGETHER.
+    """Run the tests of the one Spark session in one process, likewise each group of TOGETHER.
 
-    All others run wherever there is room. Tests are told by their names: marks are not known to the
-    process that hands them out.
+    All others run on any free process. Names identify the tests: the scheduling process does not
+    know marks.
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -102,25 +102,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def java() -> Path:
-    """The `java` launcher; the test fails, and says what to install, when there is none."""
+    """Return the `java` launcher; without one, the test fails and says what to install."""
     return find_java()
 
 
 @pytest.fixture(scope="session")
 def je_jar() -> Path:
-    """The jar of the engine that writes log version 17; never a reason to skip."""
+    """Return the jar of the engine that writes log version 17; its lack is no reason to skip."""
     return engine_jar(JE_18)
 
 
 @pytest.fixture(scope="session")
 def class_path(java: Path, je_jar: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of the engine, and of the programs of tests/engine."""
+    """Return the class path of the engine and of the programs of tests/engine."""
     return compile_java(java, je_jar, tmp_path_factory.mktemp("classes"), PROGRAMS)
 
 
 @pytest.fixture(scope="session")
 def tools(java: Path, class_path: str) -> Iterator[Tools]:
-    """The engine's command line tools."""
+    """Run the engine's command line tools."""
     with Tools(java, class_path) as running:
         yield running
 
@@ -129,7 +129,7 @@ def tools(java: Path, class_path: str) -> Iterator[Tools]:
 def engines(
     java: Path, class_path: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Engine]]:
-    """The newest engine that is asked, and the oldest."""
+    """Run the newest and the oldest engine that tests use."""
     folder = tmp_path_factory.mktemp("old")
     old_path = compile_java(java, engine_jar(JE_5), folder, [RECORDS])
     with Engine(java, class_path) as new, Engine(java, old_path) as old:
@@ -140,9 +140,9 @@ def engines(
 def audit_session(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
-    """The session in which audits of this process run, as a user's session of a notebook would be.
+    """Start the session for audits in this process, like that of a user's notebook.
 
-    By its parameter each of its tests has `spark` in its name.
+    The parameter adds `spark` to the name of each of its tests.
     """
     from je_tools.audit.session import open_spark
 
@@ -154,7 +154,7 @@ def audit_session(
 
 @pytest.fixture(scope="session", autouse=True)
 def _inputs_untouched() -> Iterator[None]:
-    """Nothing may write to fixtures/: every log there is the same before and after the tests."""
+    """Check that no test writes to fixtures/: every file there is the same before and after."""
     before = _digests()
     yield
     assert _digests() == before

@@ -1,4 +1,4 @@
-"""The environments that tests run over: fixtures/, and the corpus where it is at hand."""
+"""Environments for tests: fixtures/, and the corpus if it is available."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ VECTORS = FIXTURES / "vectors" / "je-entries.jsonl"
 
 
 class Environment(NamedTuple):
-    """One directory of .jdb files, and what the engine's tools said of it.
+    """One directory of .jdb files, and the output of the engine's tools on it.
 
-    `name` is the environment's, with the node's behind it for a replication group:
+    `name` is the environment's, followed by the node's for a replication group:
     `v17-basic`, `v17-rep/node1`.
     """
 
@@ -27,7 +27,7 @@ class Environment(NamedTuple):
 
 
 def corpus() -> Path | None:
-    """The folder named by JE_TOOLS_CORPUS; None when it is not set."""
+    """Return the folder named by JE_TOOLS_CORPUS; None if it is not set."""
     chosen = os.environ.get("JE_TOOLS_CORPUS")
     if not chosen:
         return None
@@ -38,10 +38,10 @@ def corpus() -> Path | None:
 
 
 def environments() -> list[Environment]:
-    """Every environment of fixtures/ and of the corpus, by name.
+    """Return every environment of fixtures/ and of the corpus, by name.
 
-    One that both hold is taken from the corpus, which has all of its truth;
-    tests/test_fixtures.py holds the logs of the two equal.
+    One that is in both is taken from the corpus, which has all of its truth;
+    tests/test_fixtures.py checks that their logs are equal.
     """
     found = {each.name: each for each in environments_in(FIXTURES)}
     whole = corpus()
@@ -51,7 +51,7 @@ def environments() -> list[Environment]:
 
 
 def environments_in(folder: Path) -> list[Environment]:
-    """The environments below `folder`, laid out as NAME/env|node1… and NAME/truth."""
+    """Return the environments below `folder`, laid out as NAME/env|node1… and NAME/truth."""
     found = []
     for top in sorted(p for p in folder.iterdir() if p.is_dir()):
         if top.name.startswith("ignite-"):
@@ -67,22 +67,22 @@ def environments_in(folder: Path) -> list[Environment]:
 
 
 def recorded_environments() -> list[tuple[Environment, Path]]:
-    """The environments of which it is written down what their databases hold, and where."""
+    """Return the environments whose records were written down, with the paths of the records."""
     found = [(each, each.home.parent / "records.tsv.gz") for each in environments()]
     return [(each, path) for each, path in found if path.is_file() and not _overruled(each)]
 
 
 def one_of_each_kind() -> list[Any]:
-    """Every environment as a case of a test that takes long; see `marked_if_another`."""
+    """Return every environment as a case of a slow test; see `marked_if_another`."""
     return [
         pytest.param(each, id=each.name, marks=marked_if_another(each)) for each in environments()
     ]
 
 
 def marked_if_another(environment: Environment) -> list[Any]:
-    """The marks of a case that takes long: a kind that other cases show is an exhaustive one.
+    """Return the marks of a slow case: exhaustive if other cases have its kind.
 
-    Those of fixtures/ are run by `make test`, and one of each kind that these have not (`deep`,
+    `make test` runs those of fixtures/, and one of each kind that is missing there (`deep`,
     `large`, …).
     """
     return [] if environment.name in _of_each_kind() else [pytest.mark.exhaustive]
@@ -103,17 +103,17 @@ def _is_fixture(environment: Environment) -> bool:
 
 
 def _kind(environment: Environment) -> str:
-    """What its workload was: the name without the log version, and without the node."""
+    """Return the workload: the name without the log version and the node."""
     return environment.name.partition("/")[0].partition("-")[2]
 
 
 def marked_beyond_fixtures(environment: Environment) -> list[Any]:
-    """The marks of a case that takes long: outside of fixtures/ it is an exhaustive one."""
+    """Return the marks of a slow case: exhaustive if it is not in fixtures/."""
     return [] if _is_fixture(environment) else [pytest.mark.exhaustive]
 
 
 def _overruled(environment: Environment) -> bool:
-    """A node that committed alone what the others, of which is written, took back later."""
+    """Return whether a node alone committed what the recorded others rolled back later."""
     lone = environment.home.parent / "lone-master"
     if not lone.is_file() or "-rep-committed-before/" not in environment.name:
         return False
@@ -121,23 +121,23 @@ def _overruled(environment: Environment) -> bool:
 
 
 def environment(name: str) -> Environment:
-    """The environment of this name; KeyError when there is none."""
+    """Return the environment of this name; KeyError if there is none."""
     return {each.name: each for each in environments()}[name]
 
 
 def log_files(home: Path) -> list[Path]:
-    """The .jdb files of an environment, in the order of their numbers."""
+    """Return the .jdb files of an environment, in the order of their numbers."""
     return sorted(home.glob("*.jdb"))
 
 
 def legacy_files() -> list[Path]:
-    """Single files of old releases; only the corpus holds them."""
+    """Return single files of old releases, which only the corpus has."""
     whole = corpus()
     return sorted((whole / "legacy").glob("*.jdb")) if whole else []
 
 
 def vector_files() -> list[Path]:
-    """Files of single entries: the one of fixtures/ and, beside the corpus, the complete one."""
+    """Return the file of single entries: the complete one beside the corpus, or fixtures/'s."""
     whole = corpus()
     complete = whole.parent / "vectors" / "je-entries.jsonl" if whole else None
     return [complete] if complete and complete.is_file() else [VECTORS]

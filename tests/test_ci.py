@@ -1,4 +1,4 @@
-"""Continuous integration runs `make test` and nothing else, over the corpus where that is."""
+"""Continuous integration runs `make test` and nothing else, with the corpus if there is one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ exit 7
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder with `.ci/run`, and in front of PATH a `make` that tells how it was called."""
+    """Make a folder with `.ci/run`, and first on PATH a `make` that prints its call."""
     (tmp_path / "project" / ".ci").mkdir(parents=True)
     shutil.copy(ROOT / ".ci" / "run", tmp_path / "project" / ".ci")
     fake = tmp_path / "bin" / "make"
@@ -30,7 +30,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run_ci(checkout: Path, **variables: str) -> tuple[int, str]:
-    """Exit code and output of `.ci/run`, called from elsewhere."""
+    """Run `.ci/run` from another directory, and return its exit code and output."""
     kept = {name: value for name, value in os.environ.items() if name != "JE_TOOLS_CORPUS"}
     path = f"{checkout.parent / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The pages say what is: every command, option, code and column, and examples that were run."""
+"""The pages are complete and current: commands, options, codes, columns, and executed examples."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def command_named(name: str) -> click.Command:
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_pages_are_made_from_the_code_and_examples_print_what_they_say(page: Path) -> None:
-    """If this fails on a change that is meant: `python docs/make.py`."""
+    """After an intended change, run `python docs/make.py`."""
     text = page.read_text(encoding="utf-8")
     assert MAKE["made"](text) == text
 
 
 def options_of(command: click.Command) -> list[click.Option]:
-    """Its own, and those of its commands."""
+    """Return a command's options, and those of its subcommands."""
     below = command.commands.values() if isinstance(command, click.Group) else ()
     own = [each for each in command.params if isinstance(each, click.Option)]
     return own + [option for each in below for option in options_of(each)]
@@ -215,7 +215,7 @@ def test_a_completion_script_is_made(shell: str) -> None:
         ("dump --format ", {"table", "jsonl", "csv", "parquet"}),
         ("explain type:NameLN_", {"type:NameLN_TX"}),
         ("explain exit:1", {"exit:1", "exit:130", "exit:143"}),
-        # bash takes the colon for a word of its own.
+        # bash treats the colon as a word of its own.
         ("explain type : NameLN_", {"NameLN_TX"}),
     ],
 )
@@ -234,7 +234,7 @@ def test_zsh_and_fish_complete_a_command() -> None:
 
 
 def test_bash_completes_by_its_script() -> None:
-    """What a press of the tab key does, in bash itself."""
+    """Do what the tab key does, in bash itself."""
     program = (
         'eval "$(_JE_TOOLS_COMPLETE=bash_source je-tools)"\n'
         "COMP_WORDS=(je-tools ver) COMP_CWORD=1\n"
@@ -272,7 +272,7 @@ def test_cited_headings_of_the_format_page_exist() -> None:
 
 
 def test_no_page_is_cited_that_is_not_here() -> None:
-    """Sections by number, or another name of the page, are those of notes of somebody's own."""
+    """Section numbers, or other names of the page, would refer to private notes."""
     elsewhere = re.compile(r"je-log" + r"-format|je-log\.md (?!\")|appendix [A-Z]\b")
     own = {Path(__file__).resolve()}
     found = {

@@ -1,4 +1,4 @@
-"""fixtures/ is what MANIFEST.json says, small, and equal to the corpus it came from."""
+"""fixtures/ agrees with MANIFEST.json, is small, and equals the corpus that it came from."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_engines_own_test_data_is_not_passed_on() -> None:
 def test_fixtures_equal_the_corpus_they_came_from() -> None:
     whole = corpus()
     if whole is None:
-        # The clone alone: the manifest's digests are the corpus's.
+        # Without the corpus, the manifest has its digests.
         test_every_file_is_as_the_manifest_says()
         return
     for name in _files():

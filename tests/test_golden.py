@@ -1,6 +1,6 @@
-"""What the commands print, to the letter, with their exit codes: tests/golden/*.txt.
+"""Exact output of the commands, with their exit codes: tests/golden/*.txt.
 
-After a change that is meant: `pytest tests/test_golden.py --rewrite-golden`, and read the diff.
+After an intended change, run `pytest tests/test_golden.py --rewrite-golden`, and read the diff.
 """
 
 from __future__ import annotations
@@ -131,12 +131,12 @@ NARROW = {
     "narrow-recover": f"je-tools recover {CRASH}",
     "narrow-undo": "je-tools undo changed",
 }
-"""On a terminal of 40 columns."""
+"""Command lines on a terminal of 40 columns."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where commands run: with fixtures/, and a log in which much is wrong."""
+    """Make the working directory of commands, with fixtures/ and logs with many faults."""
     (tmp_path / "fixtures").symlink_to(FIXTURES)
     write_log(tmp_path / "damaged", damaged_log())
     write_log(tmp_path / "lost", lost_tail())
@@ -152,14 +152,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def change_log(home: Path) -> None:
-    """An operation that an undo journal tells of, at a time that is always the same."""
+    """Run an operation that leaves an undo journal, at a fixed time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "time_ns", lambda: CREATED_MS * 1_000_000)
         operate(home, "earlier-end")
 
 
 def damaged_log() -> list[LogFile]:
-    """Entries damaged alone and in a row, inserted bytes, a missing file, a torn tail."""
+    """Return entries damaged alone and in a row, inserted bytes, a missing file, a torn tail."""
     first = LogFile(3, 17)
     places = [first.trace(40 + i) for i in range(8)]
     first.data[places[2].start + 20] ^= 1
@@ -177,7 +177,7 @@ def damaged_log() -> list[LogFile]:
 
 
 def lost_tail() -> list[LogFile]:
-    """Two transactions are committed behind a damaged entry, and one is open; a file is begun."""
+    """Return a log with two transactions committed after damage, an open one, and a new file."""
     log = simple({b"a": b"1", b"b": b"1"})
     hurt = log.ln(b"a", b"2", txn=3)
     for key, txn in ((b"a", 3), (b"c", 4), (b"d", 5)):
@@ -190,7 +190,7 @@ def lost_tail() -> list[LogFile]:
 
 
 def refused_log() -> list[LogFile]:
-    """A file that recovery needs is missing; a name was taken and another given."""
+    """Return a log that lacks a file that recovery needs, and creates a database after it."""
     log = simple({b"a": b"1"})
     log.next_file()
     log.ln(b"a", b"2", txn=3)
@@ -202,7 +202,7 @@ def refused_log() -> list[LogFile]:
 
 
 def run_line(line: str) -> str:
-    """A command line, and what came of it."""
+    """Run a command line, and return it with its output and exit code."""
     program, *arguments = shlex.split(line)
     command = PROGRAMS[program]
     done = je_tools(*arguments, command=command)
@@ -241,7 +241,7 @@ def test_every_golden_file_has_its_command() -> None:
 
 @pytest.mark.parametrize("name", ["narrow-dump", "narrow-verify", "narrow-files"])
 def test_a_narrow_terminal_is_not_overrun(name: str) -> None:
-    """Numbers of a summary may: half a number is a wrong one."""
+    """Numbers of a summary may overrun it: half a number is a wrong one."""
     _, *lines = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     shown = lines[: lines.index(next(line for line in lines if line.startswith("-- ")))]
     assert shown

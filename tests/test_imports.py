@@ -1,4 +1,4 @@
-"""Imports go one way, commands -> je_tools -> formats, and what is not needed is not loaded."""
+"""Imports go one way, commands -> je_tools -> formats, and unneeded modules are not loaded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LAYERS = (
 
 CAPABILITY = LAYERS.index("a capability")
 FOLDERS = {"formats": "formats", "je_tools": "", "commands": "commands"}
-"""Folders of modules, and the part of `je_tools` as which each is imported."""
+"""Folders of modules, and the part of `je_tools` under which each is imported."""
 
 NOT_BELOW_COMMANDS = {"click", "rich_click"}
 NOT_IN_FORMATS = {"click", "rich", "pyspark"}
@@ -126,14 +126,14 @@ def test_downwards_is_allowed() -> None:
 
 
 def test_no_circles() -> None:
-    """Neither modules nor packages import each other in a circle, not even inside functions."""
+    """Neither modules nor packages import each other in a cycle, not even inside functions."""
     sources = dict(_modules())
     modules: dict[str, set[str]] = {}
     packages: dict[str, set[str]] = {}
     for name, source in sources.items():
         package = _package(name)
         for each in _imported(source):
-            # `from module import name` names something inside of a module.
+            # `from module import name` names something inside a module.
             target = each if each in sources else each.rpartition(".")[0]
             if target not in sources or target == name:
                 continue
@@ -160,7 +160,7 @@ def test_nothing_below_commands_prints(folder: str) -> None:
 
 
 _LATE = ("multiprocessing", "numpy.ma", "pyarrow", "tempfile")
-"""Modules that take long to load, and that a count has no use for."""
+"""Modules that load slowly, and that a count does not use."""
 
 _LOADED = """
 import sys
@@ -171,14 +171,14 @@ print(code, *[name for name in sys.argv[2:] if name in sys.modules])
 
 
 def _loaded(arguments: list[str], names: tuple[str, ...]) -> str:
-    """The exit code of a command, and which of the modules it has loaded."""
+    """Return the exit code of a command, and those of the modules that it has loaded."""
     command = [sys.executable, "-c", _LOADED, "\n".join(arguments), *names]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[-1]
 
 
 def test_a_count_loads_nothing_that_it_does_not_need() -> None:
-    """Where it is short most of it is start-up."""
+    """Start-up is most of the time of a short count."""
     arguments = ["count", str(environment("v17-basic").home)]
     assert _loaded(arguments, _LATE) == "0"
 

@@ -1,6 +1,6 @@
-"""The wheel holds every module of the tree, and works where nothing else is, a compiler neither.
+"""The wheel has every module of the tree, and works without anything else, even a compiler.
 
-An editable install finds modules that a wheel leaves out, hence the look into a built one.
+An editable install finds modules that a wheel leaves out, so these tests inspect a built wheel.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tests.corpus import FIXTURES, ROOT
 PLACES = {"je_tools": "je_tools", "commands": "je_tools/commands", "formats": "je_tools/formats"}
 
 GLIBC_MAX = (2, 34)
-"""What the extension needs at most, on whatever system it is linked."""
+"""Largest glibc version that the extension may need, whatever system links it."""
 
 
 class Installed:
-    """The wheel in an environment with what it requires, and without a path to a compiler."""
+    """The wheel in an environment with its requirements, and without a path to a compiler."""
 
     def __init__(self, folder: Path, wheel: Path) -> None:
         self._scripts = folder / "venv" / "bin"
@@ -36,19 +36,19 @@ class Installed:
         self._path.mkdir()
         _run([sys.executable, "-m", "venv", folder / "venv"])
         (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
-        # What it requires is here already: hundreds of megabytes that need not be fetched again.
+        # The requirements are here already: this saves fetching hundreds of megabytes again.
         for required in _required_by(_Unpacked(wheel)):
             for name in _top_names(required) - {path.name for path in site.iterdir()}:
                 (site / name).symlink_to(Path(str(required.locate_file(name))))
-        # To compile what is installed takes longer than all else.
+        # Compiling the installed modules takes longer than everything else.
         self.run("python", "-m", "pip", "install", "--no-index", "--no-compile", wheel)
 
     def run(self, script: str, *arguments: str | Path) -> str:
-        """What a script prints; it must end well."""
+        """Return the output of a script, which must succeed."""
         return _run([self._scripts / script, *arguments], cwd=self._path, PATH=str(self._path))
 
     def find(self, program: str) -> str | None:
-        """Where scripts find a program."""
+        """Return the path at which scripts find a program, or None."""
         return shutil.which(program, path=str(self._path))
 
 
@@ -68,7 +68,7 @@ class _Unpacked(Distribution):
 
 
 def _required_by(asks: Distribution) -> Iterable[Distribution]:
-    """What is required without extras, and by that in turn; each once."""
+    """Return the requirements without extras, including indirect ones, each once."""
     found: dict[str, Distribution] = {}
     todo = [asks]
     while todo:
@@ -81,20 +81,20 @@ def _required_by(asks: Distribution) -> Iterable[Distribution]:
 
 
 def _top_names(of: Distribution) -> set[str]:
-    """What of a distribution lies right below site-packages."""
+    """Return the names of a distribution directly below site-packages."""
     return {path.parts[0] for path in of.files or ()} - {"..", "__pycache__"}
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make dist` builds, of a copy: the tests write nothing into the tree."""
+    """Build a copy with `make dist`, so that the tests write nothing into the tree."""
     copy = tmp_path_factory.mktemp("tree")
     for name in PLACES:
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / name, copy / name, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "Makefile"):
         shutil.copy(ROOT / name, copy)
-    # With this Python in place of a virtual environment that would have to be made.
+    # This Python replaces a virtual environment, which would have to be created.
     shutil.copytree(ROOT / ".cargo", copy / ".cargo")
     _run(["make", "--old-file=venv", "dist", f"BIN={Path(sys.executable).parent}"], cwd=copy)
     (built,) = (copy / "dist").glob("*.whl")
@@ -103,7 +103,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel, installed once."""
+    """Install the wheel, once."""
     return Installed(tmp_path_factory.mktemp("installed"), wheel)
 
 
@@ -111,7 +111,7 @@ def _run(command: list[str | Path], cwd: Path | None = None, **variables: str) -
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
     environment.update(variables)
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
-    # What the extension depends on is compiled already.
+    # The extension's dependencies are compiled there already.
     environment["CARGO_TARGET_DIR"] = str(ROOT / "build" / "native")
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=cwd, env=environment

@@ -1,1 +1,1 @@
-"""Logs put together byte by byte from the format's description, for tests of damage."""
+"""Logs built byte by byte from the format's description, for tests of damage."""

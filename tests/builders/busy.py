@@ -20,7 +20,7 @@ _LONGEST = 60
 
 
 def busy_log(rng: random.Random, folder: Path, version: int, entries: int) -> Path:
-    """A new folder with a log of this version; which entries it has is up to `rng`."""
+    """Write a new folder with a log of this version; `rng` chooses its entries."""
     files = [LogFile(rng.choice([0, 1, 7]), version)]
     maker = _BusyMaker(rng)
     types = [
@@ -66,7 +66,7 @@ def _add(file: LogFile, type_no: int, maker: _BusyMaker) -> None:
 
 
 class _BusyMaker(Maker):
-    """Makes values that lead from entry to entry of a transaction, or say that it begins."""
+    """Makes values that link the entries of a transaction, or begin one."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(b"", VARIANTS[0], 1)

@@ -1,4 +1,4 @@
-"""Tables of an audit as a fleet's logs could have given them, from a seed."""
+"""Tables of an audit as a fleet's logs could produce them, from a seed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ HOSTILE = (
     "שלום עולם",
     "",
 )
-"""Texts as names of files and databases can be."""
+"""Texts that names of files and databases can have."""
 
 OLD_NAMES = ("JE 7.5", "JE 18.3", "JE 25.3")
 TYPES = (("INS_LN_TX", 26), ("UPD_LN_TX", 28), ("BIN", 7), ("IN", 6), ("Commit", 9))
@@ -61,7 +61,7 @@ TYPES += (("MapLN", 3), ("FileSummaryLN", 5), ("CkptEnd", 15), ("NewBINDelta", 3
 
 @dataclass
 class Fleet:
-    """What was written: the rows by table."""
+    """A written fleet, with its rows by table."""
 
     directory: Path
     rows: dict[str, list[Row]] = field(default_factory=lambda: {one.name: [] for one in TABLES})
@@ -79,7 +79,7 @@ def write_fleet(
     files: Callable[[random.Random], int] = lambda chance: chance.randint(1, 24),
     hostile: bool = False,
 ) -> Fleet:
-    """Write the tables of so many environments; with `hostile`, texts are of HOSTILE."""
+    """Write the tables of `env_count` environments; with `hostile`, texts are from HOSTILE."""
     chance = random.Random(seed)
     fleet = Fleet(directory)
     for number in range(env_count):
@@ -92,7 +92,7 @@ def write_fleet(
 
 
 def write_tables(fleet: Fleet) -> None:
-    """Each table in two files, as several executors leave them."""
+    """Write each table as two files, as several executors do."""
     for table in TABLES:
         folder = fleet.directory / table.name
         folder.mkdir(parents=True)

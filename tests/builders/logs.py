@@ -1,4 +1,4 @@
-"""Log files whose every entry is known: written from the format page, by none of our tables.
+"""Log files with known entries, written from the format page without the project's tables.
 
 | offset | size | field |
 |---|---|---|
@@ -7,7 +7,7 @@
 | 5 | 1 | flags |
 | 6 | 4 | offset of the entry before, in the same file |
 | 10 | 4 | item size |
-| 14 | 8 | VLSN where flags & 0x28 |
+| 14 | 8 | VLSN if flags & 0x28 |
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CREATED_MS = 1_700_000_000_000
 
 
 class Placed(NamedTuple):
-    """Where an entry lies."""
+    """Start and end of an entry."""
 
     start: int
     stop: int
 
 
 def packed(value: int) -> bytes:
-    """A packed number: itself up to 119, else a length byte and the rest in little endian."""
+    """Encode a packed number: itself up to 119, else a length byte and the rest, little-endian."""
     if abs(value) <= 119:
         return struct.pack("b", value)
     rest = abs(value) - 119
@@ -45,14 +45,14 @@ def packed(value: int) -> bytes:
 
 
 def text(value: str) -> bytes:
-    """A packed length and UTF-8."""
+    """Encode a packed length and UTF-8."""
     return packed(len(value.encode())) + value.encode()
 
 
 def entry(
     type_no: int, item: bytes, prev: int, *, flags: int = 0, vlsn: int | None = None
 ) -> bytes:
-    """One entry with its header and a right checksum."""
+    """Return one entry with its header and a valid checksum."""
     if vlsn is not None:
         flags |= REPLICATED | VLSN_PRESENT if flags & VLSN_PRESENT == 0 else 0
     head = struct.pack("<BBIi", type_no, flags, prev, len(item))
@@ -66,7 +66,7 @@ class LogFile:
     """A log file that grows at its end.
 
     Attributes:
-        no: its number.
+        no: file number.
         version: log version in its header.
         last_before: offset of the last entry of the file before it.
         data: its bytes.
@@ -97,13 +97,13 @@ class LogFile:
         return self._append(entry(type_no, item, self.last, flags=flags, vlsn=vlsn))
 
     def trace(self, size: int, *, vlsn: int | None = None) -> Placed:
-        """Append a Trace whose item has `size` bytes, never all of them zero."""
+        """Append a Trace whose item has `size` bytes, not all zero."""
         body = random.Random(f"{self.no}/{len(self.data)}").randbytes(max(size - 9, 0))
         stamp = b"\x7d" + struct.pack("<Q", CREATED_MS)[:6]
         return self.add(TRACE, (stamp + packed(len(body)) + body)[: max(size, 1)], vlsn=vlsn)
 
     def follower(self, version: int | None = None) -> LogFile:
-        """The next file, empty but for its header; of another log version where one is named."""
+        """Return the next file with only a header; of the same log version unless one is given."""
         return LogFile(self.no + 1, version or self.version, self.last)
 
     def _append(self, data: bytes) -> Placed:
@@ -122,7 +122,7 @@ def write_log(folder: Path, files: Sequence[LogFile]) -> Path:
 
 
 def random_log(rng: random.Random, files: int, entries: int, *, version: int = 17) -> list[LogFile]:
-    """Files of traces of many sizes, some of them longer than others by far."""
+    """Return files of traces of many sizes, some much longer than others."""
     made = [LogFile(rng.randrange(3), version)]
     for i in range(files):
         if i:
@@ -136,7 +136,7 @@ def random_log(rng: random.Random, files: int, entries: int, *, version: int = 1
 
 
 def placed_in(data: bytes, version: int) -> list[Placed]:
-    """Where the entries of an undamaged log file lie, told by their headers alone."""
+    """Return the places of an undamaged log file's entries, found by their headers alone."""
     places = []
     at = 0
     while at < len(data):

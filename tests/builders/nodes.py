@@ -1,4 +1,4 @@
-"""Nodes one by one in plain Python: what an engine would log of slots that it has just put in."""
+"""Nodes one by one in plain Python: the entries that an engine would log for freshly set slots."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DIRTY = 0x02
 
 
 class PlainSlot(Struct):
-    """A slot; `data` is what is embedded, `None` for nothing."""
+    """A slot; `data` is the embedded data, or `None`."""
 
     key: bytes
     lsn: int
@@ -41,8 +41,8 @@ class PlainNode(Struct):
     """A full node, or a delta.
 
     Attributes:
-        full: of a delta: bytes of its full version, and slots of the whole node and how many it
-            may have.
+        full: for a delta, bytes of its full version, and number and maximum of the whole node's
+            slots.
     """
 
     type_no: int
@@ -59,7 +59,7 @@ class PlainNode(Struct):
 
 
 def fields_of(node: PlainNode, version: int, *, prefixing: bool, two_part: bool) -> dict[str, Any]:
-    """The fields of its entry."""
+    """Return the fields of the node's entry."""
     is_bin, is_delta = node.type_no != IN_NO, node.type_no == DELTA_NO
     slots = node.slots
     embedded = [s for s in slots if s.state & EMBEDDED]
@@ -151,7 +151,7 @@ def _slot(
 
 
 def plain_node(type_no: int, version: int, fields: Mapping[str, Any]) -> PlainNode:
-    """A node that an engine wrote, of the fields of its entry."""
+    """Return a node that an engine wrote, from the fields of its entry."""
     prefix = fields.get("key_prefix") or b""
     return PlainNode(
         type_no,
@@ -186,7 +186,7 @@ def _plain_slot(
     if lsn is None:
         step, offset = slot["compact_lsn"]
         lsn = -1 if offset == 0xFFFFFF else fields["base_file_no"] + step << 32 | offset
-    # Before log version 9 a slot without an LSN is deleted, whatever it says.
+    # Before log version 9 a slot without an LSN is deleted, whatever its state.
     state = slot["state"] | (version < 9 and lsn == -1)
     expiration = value("expiration_offset", "expiration_base")
     return PlainSlot(
@@ -203,7 +203,7 @@ def _plain_slot(
 
 
 def engine_choices(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an entry of an engine, without what says nothing or is only of its past."""
+    """Return an engine's entry fields without those that are meaningless or only of its past."""
     is_delta = "full_slot_count" in fields or "delta_last_full_lsn" in fields
     known: dict[str, Any] = {"last_delta_lsn": -1, "last_delta_size": 0}
     known |= {} if is_delta else {"last_full_size": 0}
@@ -220,7 +220,7 @@ def engine_choices(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def columns_of(nodes: Sequence[PlainNode]) -> tuple[Nodes, Bytes]:
-    """Nodes in columns, and the bytes that their embedded data lies in."""
+    """Return nodes in columns, and the bytes that contain their embedded data."""
     slots = [slot for node in nodes for slot in node.slots]
     keys = _strings([slot.key for slot in slots])
     data = _strings([slot.data or b"" for slot in slots])

@@ -1,4 +1,4 @@
-"""Logs with entries of every type that a version has, in whose every key and value is a secret."""
+"""Logs with entries of every type of a version, in which every key and value is a secret."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from tests.builders.logs import CREATED_MS, FILE_HEADER, LogFile, write_log
 
 SECRET = b"Qz7-carol@home.example-4Wk"
 NO_DATA_OF_PEOPLE = {"btree_comparator", "dup_comparator", "trigger"}
-"""Names of classes."""
+"""Fields that hold names of classes."""
 
 VERSIONS = [6, 7, 8, 9, 11, 14, 15, 17, 18, 19, 22, 26]
-"""Versions between which every field of every type comes or goes."""
+"""Versions between which every field of every type is added or removed."""
 
 VARIANTS = [
     {"flags": 0xFF, "booleans": 0xFF, "state": SLOT_EMBEDDED, "compact_lsns": 0, "operation": 1},
     {"flags": 0xFE, "booleans": 0x00, "state": SLOT_NO_DATA | SLOT_EMBEDDED, "compact_lsns": 1},
     {"flags": 0x00, "booleans": 0x04, "state": 0x02, "compact_lsns": 1, "operation": 3},
 ]
-"""Bytes on which it depends which fields there are."""
+"""Bytes that determine which fields an entry has."""
 
 _LIST_SIZE = 2
 
 
 def planted_log(folder: Path, version: int, secret: bytes = SECRET) -> Path:
-    """A new folder with one log file of this version, with entries of each type it has."""
+    """Write a new folder with one log file of this version, with entries of each of its types."""
     return write_log(folder, [planted_file(version, secret)])
 
 
 def planted_file(version: int, secret: bytes = SECRET) -> LogFile:
-    """A log file of this version with entries of each type it has."""
+    """Return a log file of this version with entries of each of its types."""
     file = LogFile(0, version)
     for made in _entries(version, secret):
         header = made.header
@@ -54,7 +54,7 @@ def _entries(version: int, secret: bytes) -> Iterator[Entry]:
             flags, vlsn = (0x28, number) if number % 2 and version >= 8 else (0, None)
             fields = made_fields(layout(entry_type.no, version), [], Maker(secret, variant, number))
             if entry_type.family is Family.NAME_LN:
-                # This key is a database's name, which is shown.
+                # This key is a database's name, which masking shows.
                 fields["key"] = f"people{number}".encode()
             header = Header(0, entry_type.no, flags, 0, 0, vlsn)
             yield Entry(header, version, fields)
@@ -89,7 +89,7 @@ class Maker:
     def _bytes(self, field: Field, scopes: Sequence[Mapping[str, Any]]) -> bytes:
         is_slot_key = field.name == "key" and len(scopes) > 1 and "slots" in scopes[0]
         if is_slot_key and self.variant["state"] == SLOT_EMBEDDED:
-            # Key and data in one, behind them the key's length.
+            # Key and data in one, followed by the key's length.
             return self.secret + self.secret + bytes([len(self.secret)])
         return self.secret
 

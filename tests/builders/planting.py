@@ -1,4 +1,4 @@
-"""Faults planted in copies of logs: entries written anew in their places, with right checksums."""
+"""Faults planted in copies of logs: entries rewritten in place, with valid checksums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 class Slot(NamedTuple):
-    """A slot of a node as the log has it, deltas not merged."""
+    """A slot of a node as the log has it, without merged deltas."""
 
     node_lsn: int
     no: int
@@ -49,14 +49,14 @@ class Planting:
         return entry
 
     def change(self, lsn: int, change: Change) -> None:
-        """Change fields of an entry; it keeps its size."""
+        """Change fields of an entry; its size must stay the same."""
         entry = self.entry(lsn)
         fields = dict(entry.fields)
         change(fields)
         self.write(lsn, replace(entry, fields=fields))
 
     def write(self, lsn: int, entry: Entry) -> None:
-        """Put an entry of the same size in the place of the one there."""
+        """Replace the entry at an LSN by one of the same size."""
         size = entry.header.size + entry.header.item_size
         data = encode_entry(entry)
         assert len(data) == size, "the entry does not fit into its place"
@@ -68,7 +68,7 @@ class Planting:
             file.write(data)
 
     def bins(self, name: str, *, delta: bool = False) -> list[int]:
-        """LSNs of a database's BINs, in the order of keys: the full ones, or the deltas."""
+        """Return LSNs of a database's BINs in the order of keys: the full ones, or the deltas."""
         snapshot = self.snapshot()
         tree = snapshot.tree(self.database(name))
         found = []
@@ -78,12 +78,12 @@ class Planting:
         return found
 
     def slots(self, node_lsn: int) -> Iterator[Slot]:
-        """The slots of a node as the log has them."""
+        """Yield the slots of a node as the log has them."""
         for no, fields in enumerate(self.entry(node_lsn).fields["slots"]):
             yield Slot(node_lsn, no, fields)
 
     def lsn_of_type(self, type_no: int) -> int:
-        """The first entry of a type, in a log of one file."""
+        """Return the LSN of the first entry of a type, in a log of one file."""
         path = min(self.home.glob("*.jdb"))
         at = 0
         data = path.read_bytes()
@@ -95,7 +95,7 @@ class Planting:
 
 
 def put_slot(no: int, **fields: Any) -> Change:
-    """A change of one slot of a node."""
+    """Return a change of one slot of a node."""
 
     def change(node: dict[str, Any]) -> None:
         slots = list(node["slots"])

@@ -1,9 +1,9 @@
-"""What a disk may hold after a power cut, rebuilt from a recording of what was asked of it.
+"""States of a disk after a power cut, rebuilt from a recording of the calls to it.
 
-Only what was brought to where it stays is sure to be there. Of the rest any part may be: of the
-writes to a file any sectors of 512 bytes, of which those left out read as zeros where the file was
-shorter; sizes without the bytes, and any size between that which is sure and the last; of the names
-in a folder any changes. A rename is done or not.
+Only synced data is certain to be there. Of the rest, any part may be: of the writes to a file any
+sectors of 512 bytes (missing ones read as zeros if the file was shorter); sizes without the
+bytes, and any size between the synced and the last one; of the names in a folder any changes. A
+rename is done completely or not at all.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from je_tools.writing.disk import SECTOR, Disk
 
 
 class KilledError(BaseException):
-    """The process is gone: nothing that it would have done afterwards is done."""
+    """The process has ended: it does nothing after this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One step that was asked for: the method of `Disk`, and what it was given."""
+    """One call to the disk: the method of `Disk`, and its arguments."""
 
     name: str
     path: Path
@@ -34,12 +34,12 @@ class Call:
 
 @dataclass
 class Recorder(Disk):
-    """A disk that notes each change, and can fail at one.
+    """A disk that records each change, and can fail at one.
 
     Attributes:
-        calls: what was asked for, in order.
-        fail_at: the number of the call, from 0 on, that fails; None for none.
-        error: how: a number of errno, or None for the end of the process. A write is half done.
+        calls: the calls, in order.
+        fail_at: index of the call that fails; None for none.
+        error: an errno, or None for the end of the process. Before an errno, half a write is done.
     """
 
     fail_at: int | None = None
@@ -75,7 +75,7 @@ class Recorder(Disk):
         super().truncate(path, size)
 
     def sync(self, path: Path) -> None:
-        # Nobody cuts the power of a test.
+        # A test never loses power, so the real sync is not needed.
         self._note("sync", path, path.stat().st_mtime_ns)
 
     def set_times(self, path: Path, modified_ns: int) -> None:
@@ -110,11 +110,11 @@ class _Node:
     """A file or folder, whatever its name.
 
     Attributes:
-        is_folder: what it is.
-        data: bytes that are sure to be there.
-        modified_ns: when it was changed, where that is known.
-        names: what a folder is sure to hold.
-        pending: changes of the bytes, or of the names, that are not sure to be there.
+        is_folder: True for a folder.
+        data: bytes that are certain to be there.
+        modified_ns: time of modification, if it is known.
+        names: names that a folder is certain to have.
+        pending: changes of the bytes, or of the names, that are not certain.
     """
 
     is_folder: bool
@@ -127,7 +127,7 @@ class _Node:
 class PowerCuts:
     """The states of a directory that a power cut can leave, call by call.
 
-    Made before the calls are recorded, since it holds the directory as it is then.
+    It must be created before the calls are recorded, since it copies the directory.
     """
 
     def __init__(self, root: Path) -> None:
@@ -151,11 +151,11 @@ class PowerCuts:
     def states(
         self, calls: Sequence[Call], folder: Path, rng: random.Random, count: int | Sequence[int]
     ) -> Iterator[tuple[int, Path]]:
-        """Directories as they may be when the power goes behind each call.
+        """Yield directories as they may be if the power fails after each call.
 
-        Of each there is one that has it all, one that has nothing that was not sure, and `count`
-        others; where it is a sequence, that has them by how many calls were done. Gives the number
-        of the call, and the directory, which is its reader's to remove.
+        For each call there is one state with all changes, one with only the certain ones, and
+        `count` others (a sequence has a count for each number of calls done). Yields the number of
+        calls done, and the directory, which the caller removes.
         """
         for i in range(len(calls) + 1):
             others = count if isinstance(count, int) else count[i]
@@ -243,7 +243,7 @@ class PowerCuts:
         path.mkdir()
         held = _Node(True, names=dict(node.names))
         for change in node.pending:
-            # A rename is pending in two folders, and is one.
+            # A rename is pending in two folders, but is one change.
             key = change[1] if change[0] == "rename" else None
             if luck.has(key):
                 self._change_names({number: held}, number, change)  # type: ignore[arg-type]
@@ -252,7 +252,7 @@ class PowerCuts:
 
 
 class _Luck:
-    """What of the unsure is there: 0 all, 1 nothing, else any part."""
+    """Decides on uncertain changes: 0 applies all, 1 none, other numbers any part."""
 
     def __init__(self, rng: random.Random, which: int) -> None:
         self._rng = rng
@@ -260,13 +260,13 @@ class _Luck:
         self._decided: dict[Any, bool] = {}
 
     def has(self, key: Any = None) -> bool:
-        """Whether a change is there; of one key always the same."""
+        """Return whether a change is there; the answer for a key never changes."""
         if key not in self._decided or key is None:
             self._decided[key] = self._which == 0 or (self._which > 1 and self._rng.random() < 0.5)
         return self._decided[key]
 
     def size(self, sure: int, most: int) -> int:
-        """How much there is of a file that grew: half of the time it ends anywhere."""
+        """Return the size of a file that grew: half of the time it ends anywhere."""
         first = max(sure, SECTOR)
         if self._which < 2 or first >= most or self._rng.random() < 0.5:
             return most
@@ -274,7 +274,7 @@ class _Luck:
 
 
 def _change(node: _Node, change: tuple[str, Any], luck: _Luck | None) -> None:
-    """Change a file, whole or, with luck, in part."""
+    """Apply a change to a file, completely or, with luck, in part."""
     name, value = change
     data = bytearray(node.data)
     if name == "set_times":
@@ -289,7 +289,7 @@ def _change(node: _Node, change: tuple[str, Any], luck: _Luck | None) -> None:
         start, new = value
         stop = start + len(new)
         if luck is None or luck.has():
-            # The size, the bytes are another thing.
+            # The size changes independently of the bytes.
             data = data.ljust(stop, b"\0")
         changed = luck is None
         for at in range(start // SECTOR * SECTOR, stop, SECTOR):

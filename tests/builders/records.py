@@ -1,4 +1,4 @@
-"""`Records` out of plain rows, as tests write them down."""
+"""`Records` from plain rows, as tests write them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from je_tools.log.records import NO_TIME, NO_VLSN, Records
 
 
 class Row(NamedTuple):
-    """A record; what it leaves out it does not have."""
+    """A record; defaults mean that it lacks the value."""
 
     key: bytes
     data: bytes | None = b""
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 
 def spans_of(values: Sequence[bytes | None]) -> Spans:
-    """Byte strings as a column, something else in front of each."""
+    """Return byte strings as a column, each after a foreign byte."""
     sizes = np.array([-1 if value is None else len(value) for value in values], np.int64)
     ends = np.cumsum(np.maximum(sizes, 0) + 1, dtype=np.int64)
     data = b"".join(b"#" + (value or b"") for value in values)
@@ -34,7 +34,7 @@ def spans_of(values: Sequence[bytes | None]) -> Spans:
 
 
 def records_of(rows: Sequence[Row]) -> Records:
-    """The rows as a batch."""
+    """Return the rows as a batch."""
     columns = list(zip(*rows, strict=True))
     numbers = [np.array(column, np.int64) for column in columns[2:7]]
     tombstone = np.array(columns[7], np.bool_)

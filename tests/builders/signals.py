@@ -1,10 +1,10 @@
-"""Sends a process of `je-tools` a signal at its n-th call of the disk.
+"""Send a process of `je-tools` a signal at its n-th call of the disk.
 
-`python -m tests.builders.signals` reads a JSON object a line: `at` (from 0 on), `signal` (its
-number), `arguments` of je-tools, `said` (a file for what it says on standard error). For each it
-forks, so that Python is started once, and answers with a line: the exit code, or minus the signal
-that ended it. Of a write the first half
-is done when the signal comes, in whole sectors: the system copies page by page.
+`python -m tests.builders.signals` reads one JSON object a line: `at` (from 0 on), `signal` (its
+number), `arguments` of je-tools, `said` (file for its standard error). It forks for each, so that
+Python starts only once, and answers with a line: the exit code, or minus the signal that ended the
+process. If the signal comes at a write, the first half of that is done, in whole sectors: the
+system copies page by page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.builders.power_cuts import Recorder
 
 CALLS = [name for name in vars(Recorder) if name in vars(Disk) and not name.startswith("_")]
 LOADED = (checkpoint, recover, undo)
-"""What the commands would else load in each process."""
+"""Modules that the commands would otherwise load in each process."""
 
 
 def _counted(name: str, at: int, number: int, count: list[int]) -> Callable[..., Any]:
@@ -45,12 +45,12 @@ def _counted(name: str, at: int, number: int, count: list[int]) -> Callable[...,
 
 
 def _run(asked: dict[str, Any]) -> None:
-    """What the forked process does; it does not come back."""
+    """Run a command in the forked process; this does not return."""
     out = os.open(asked["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(out, 2)
-    # Shells start what runs in the background with SIGINT ignored.
+    # Shells start background processes with SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     count = [0]
     for name in CALLS:
@@ -76,13 +76,13 @@ class Signalled:
         )
 
     def run(self, at: int, number: int, said: Path, *arguments: object) -> tuple[int, str]:
-        """How a command ended, and what it said.
+        """Run a command, and return its exit code and standard error.
 
         Args:
-            at: at which call of the disk, from 0 on, it gets the signal.
-            number: of the signal.
-            said: a file that gets what it says.
-            arguments: of je-tools.
+            at: index of the call of the disk at which it gets the signal.
+            number: number of the signal.
+            said: file for its standard error.
+            arguments: arguments of je-tools.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -99,7 +99,7 @@ class Signalled:
 
 @contextmanager
 def signalled() -> Iterator[Signalled]:
-    """A process that runs commands."""
+    """Start a process that runs commands."""
     running = Signalled()
     try:
         yield running

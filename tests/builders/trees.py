@@ -16,29 +16,29 @@ VERSION = 17
 NULL = -1
 FIRST_ID = 6
 LEVEL = 0x10000
-"""What levels of nodes have set, and those of the database of ids twice."""
+"""Bits that are set in levels of nodes; twice this value in the database of ids."""
 
 DUPLICATES = 1
 PROVISIONAL, BEFORE_CKPT_END = 0x80, 0x40
 
 
 def lsn_of(file_no: int, offset: int) -> int:
-    """An LSN as a signed number of 64 bits, as slots hold it."""
+    """Return an LSN as a signed 64-bit number, as slots hold it."""
     lsn = file_no << 32 | offset
     return lsn - (1 << 64) if lsn >> 63 else lsn
 
 
 def slot(key: bytes, lsn: int, state: int = 0) -> dict[str, Any]:
-    """A slot without an embedded record."""
+    """Return a slot without an embedded record."""
     return {"key": key, "lsn": lsn, "state": state, "logged_size": 0}
 
 
 @dataclass
 class TreeLog:
-    """A log that grows; what is put into it gives its LSN.
+    """A log that grows; methods that append an entry return its LSN.
 
     Attributes:
-        files: the last one grows.
+        files: files of the log; the last one grows.
         mapped, named: slots of the databases' descriptors and names.
     """
 
@@ -49,16 +49,16 @@ class TreeLog:
 
     @property
     def file(self) -> LogFile:
-        """That grows."""
+        """The file that grows."""
         return self.files[-1]
 
     @property
     def here(self) -> int:
-        """The LSN of what comes next."""
+        """The LSN of the next entry."""
         return lsn_of(self.file.no, len(self.file.data))
 
     def next_file(self, version: int | None = None) -> None:
-        """Begin another file; of another log version where one is named."""
+        """Begin another file, of the same log version unless one is given."""
         self.files.append(self.file.follower(version))
 
     def put(
@@ -67,7 +67,7 @@ class TreeLog:
         """Append an entry."""
         lsn = self.here
         header = Header(0, BY_NAME[name].no, flags, 0, 0, None)
-        # Before log version 8 records have ids, as nodes do.
+        # Before log version 8 records have ids like nodes.
         fields = {"node_id": 0, **fields}
         item = encode_entry(Entry(header, self.file.version, fields))[14:]
         self.file.add(header.type_no, item, flags=flags, vlsn=vlsn)
@@ -76,7 +76,7 @@ class TreeLog:
     def ln(
         self, key: bytes, data: bytes | None, *, txn: int = 0, db: int = FIRST_ID, **more: Any
     ) -> int:
-        """A record, or its deletion; inside a transaction where one is named."""
+        """Append a record or its deletion, in a transaction if one is given."""
         head = {"flags": 0, "flags2": 0, "db_id": db, "abort_lsn": more.pop("abort_lsn", NULL)}
         head["flags"] = (0 if head["abort_lsn"] == NULL else 0x20) | more.pop("flags", 0)
         if head["abort_lsn"] == NULL:
@@ -92,7 +92,7 @@ class TreeLog:
     def end(
         self, txn: int, *, name: str = "Commit", time_ms: int = CREATED_MS, flags: int = 0
     ) -> int:
-        """A Commit, or an Abort."""
+        """Append a Commit or an Abort."""
         return self.put(
             name,
             {
@@ -116,7 +116,7 @@ class TreeLog:
         flags: int = 0,
         **more: Any,
     ) -> int:
-        """A node: an IN, or a BIN where the level is 1."""
+        """Append a node: an IN, or a BIN if the level is 1."""
         self._node_id += 1
         is_bin = level == 1
         fields: dict[str, Any] = {"db_id": db, "last_full_lsn": NULL, "last_delta_lsn": NULL}
@@ -147,7 +147,7 @@ class TreeLog:
         expiration_base: int = -1,
         **more: Any,
     ) -> int:
-        """A BIN-delta."""
+        """Append a BIN-delta."""
         fields = {"db_id": db, "last_full_lsn": full_lsn, "last_delta_lsn": NULL}
         fields |= {"expiration_base": expiration_base, "node_id": node_id}
         fields |= {
@@ -162,7 +162,7 @@ class TreeLog:
         return self.put("NewBINDelta", fields | {"bloom_filter": None}, **more)
 
     def rollback(self, matchpoint: int, txns: Sequence[int], *, ends: bool = False) -> int:
-        """A RollbackStart, with its RollbackEnd where that is asked for."""
+        """Append a RollbackStart, with its RollbackEnd if `ends`."""
         fields = {"matchpoint_vlsn": 1, "matchpoint_lsn": matchpoint, "time_ms": CREATED_MS}
         start = self.put(
             "RollbackStart",
@@ -174,12 +174,12 @@ class TreeLog:
         return start
 
     def tree(self, slots: Sequence[Mapping[str, Any]], *, db: int = FIRST_ID, **more: Any) -> int:
-        """A root and the one BIN under it."""
+        """Append a root with one BIN, and return the LSN of the root."""
         child = self.node(slots, db=db, **more)
         return self.node([slot(b"", child)], level=2, db=db, is_root=True)
 
     def database(self, name: bytes, root_lsn: int, *, db: int = FIRST_ID, **more: Any) -> None:
-        """Describe a database and name it."""
+        """Append a database's descriptor and name."""
         ident = str(db).encode()
         lsn = self.put("MapLN", descriptor_ln(name, root_lsn, db, **more))
         self.mapped.append(slot(ident, lsn))
@@ -188,7 +188,7 @@ class TreeLog:
         self.named.append(slot(name, named))
 
     def checkpoint(self, *, first_active_lsn: int | None = None, ends: bool = True) -> int:
-        """A checkpoint of the databases' descriptors and names; gives where it begins."""
+        """Append a checkpoint of the databases' descriptors and names; return its CkptStart."""
         start = self.put("CkptStart", {"time_ms": CREATED_MS, "ckpt_id": 1, "invoker": "test"})
         self.mapped.sort(key=lambda each: bytes(each["key"]))
         self.named.sort(key=lambda each: bytes(each["key"]))
@@ -198,7 +198,7 @@ class TreeLog:
         return start
 
     def db_tree(self, ids_root: int, names_root: int) -> int:
-        """The root of all databases."""
+        """Append the root of all databases."""
         return self.put(
             "DbTree",
             {
@@ -214,12 +214,12 @@ class TreeLog:
     def ckpt_end(
         self, start: int, root: int, first_active_lsn: int | None = None, **more: int
     ) -> int:
-        """The end of a checkpoint."""
+        """Append the end of a checkpoint."""
         kinds = ("node", "db", "txn", "extinction")
         last = {f"last_{where}_{kind}_id": 0 for kind in kinds for where in ("local", "replicated")}
         fields = {"invoker": "test", "time_ms": CREATED_MS, "ckpt_start_lsn": start, "flags": 1}
         fields |= {"root_lsn": root, "first_active_lsn": start, "ckpt_id": 1}
-        # What log versions 8 to 10 say of the cleaner.
+        # Fields of log versions 8 to 10 for the cleaner.
         counts = ("initial_adjustment_count", "adjustment_count", "adjustments")
         fields |= {"cleaner_last_file_no": -1} | {f"cleaner_{name}": 0 for name in counts}
         fields |= {"cleaner_adjustments": [], "completed_scan_count": 0, "completed_scans": []}
@@ -228,12 +228,12 @@ class TreeLog:
         return self.put("CkptEnd", fields | last | more)
 
     def write(self, folder: Path) -> Path:
-        """The environment's home."""
+        """Write the files, and return the environment's home."""
         return write_log(folder, self.files)
 
 
 def descriptor(name: bytes | None, root_lsn: int, db: int, **more: Any) -> dict[str, Any]:
-    """What a DbTree and MapLNs say of a database."""
+    """Return the description of a database in a DbTree or MapLN."""
     fields: dict[str, Any] = {"id": db}
     if name is not None:
         fields["name"] = name.decode()
@@ -243,13 +243,13 @@ def descriptor(name: bytes | None, root_lsn: int, db: int, **more: Any) -> dict[
         fields |= {"tree_exists": 0}
     fields |= {"db_flags": 0, "btree_comparator": b"", "dup_comparator": b"", "max_entries": 128}
     fields |= {"created_at_log_version": VERSION, "trigger_count": 0, "triggers": []}
-    # Fields of old log versions, which others are without.
+    # Fields that only old log versions have.
     fields |= {"max_dup_entries": 128, "file_count": 0, "file_utilization": []}
     return fields | more
 
 
 def descriptor_ln(name: bytes, root_lsn: int, db: int, **more: Any) -> dict[str, Any]:
-    """The fields of a MapLN."""
+    """Return the fields of a MapLN."""
     head = {"flags": 0, "flags2": 0, "db_id": 0, "data": b"", "deleted": 0}
     key = str(db).encode()
     return head | {"database": descriptor(name, root_lsn, db, **more), "key": key}
@@ -257,12 +257,12 @@ def descriptor_ln(name: bytes, root_lsn: int, db: int, **more: Any) -> dict[str,
 
 @dataclass
 class OldDuplicates(TreeLog):
-    """A log of before version 8, where the duplicates of a key have a tree of their own."""
+    """A log of a version before 8, in which the duplicates of a key have their own tree."""
 
     files: list[LogFile] = field(default_factory=lambda: [LogFile(0, 7)])
 
     def duplicates(self, key: bytes, *values: bytes) -> int:
-        """The bottom node of a key's duplicates, and their records."""
+        """Append records that are duplicates of a key, and their bottom node."""
         slots = [
             slot(data, self.put("LN", {"db_id": FIRST_ID, "key": key, "data": data}))
             for data in values
@@ -272,7 +272,7 @@ class OldDuplicates(TreeLog):
     def duplicate_node(
         self, key: bytes, slots: Sequence[Mapping[str, Any]], *, level: int = 1, **more: Any
     ) -> int:
-        """A node of the tree of a key's duplicates: a DIN, or a DBIN where the level is 1."""
+        """Append a node of a key's tree of duplicates: a DIN, or a DBIN if the level is 1."""
         self._node_id += 1
         fields = {"db_id": FIRST_ID, "last_full_lsn": NULL, "node_id": self._node_id}
         fields |= {"identifier_key": slots[0]["key"], "booleans": 0, "slot_count": len(slots)}
@@ -282,7 +282,7 @@ class OldDuplicates(TreeLog):
 
 
 def simple(records: Mapping[bytes, bytes]) -> TreeLog:
-    """A log with one database, `db`, behind a checkpoint that holds these records."""
+    """Return a log with one database, `db`, whose records a checkpoint contains."""
     log = TreeLog()
     slots = [slot(key, log.ln(key, data)) for key, data in sorted(records.items())]
     log.database(b"db", log.tree(slots))
@@ -291,7 +291,7 @@ def simple(records: Mapping[bytes, bytes]) -> TreeLog:
 
 
 def rich(rng: random.Random) -> TreeLog:
-    """A small log in which recovery has something of everything to do."""
+    """Return a small log that exercises every part of recovery."""
     log = TreeLog()
     keys = [b"%03d" % i for i in range(rng.choice([3, 12, 30]))]
     slots = [slot(key, log.ln(key, b"v" + key)) for key in keys]

@@ -1,1 +1,1 @@
-"""The real engine as a judge: finding it, running it, and the tests that ask it."""
+"""The real engine as a judge: find it, run it, and test against it."""

@@ -1,19 +1,19 @@
-"""Whether the real engine takes an environment that we wrote, and finds in it what it should.
+"""Acceptance of environments that we wrote: the real engine must open them and find the records.
 
-The judge looks at copies, and asks two engines of one version: one checks its assertions, which is
-the judge wherever the engine's own recovery passes with them, the other does not.
+The judge works on copies, and uses two engines of one version: one checks its assertions, the other
+does not. The one with assertions decides wherever the engine's own recovery passes them.
 
-| rule | what is wrong when it is broken |
+| rule | broken if |
 |---|---|
 | `writer` | the writer failed |
-| `refusal` | we wrote where nothing can be recovered, or refused where something can |
-| `records` | the engine, reading only, finds other records than behind its own recovery |
-| `verify` | its verification of trees, of obsolete entries or of the log is not content |
+| `refusal` | we wrote an environment that cannot be recovered, or refused one that can |
+| `records` | the engine, reading only, finds other records than after its own recovery |
+| `verify` | it finds errors in trees, in obsolete entries or in the log |
 | `quiet` | it writes something when it opens and closes the environment |
-| `replay` | recovery has something to do beyond what a checkpoint leaves |
-| `work` | records are others when it has opened the environment to write, or has worked on it |
-| `vlsn` | a node that has led its group has not every VLSN once, in their order |
-| `snapshot` | it was not to be told what the records are |
+| `replay` | recovery has more to do than a checkpoint leaves |
+| `work` | records differ after it has opened the environment to write, or has worked on it |
+| `vlsn` | a node that has led its group lacks a VLSN, or has one twice or out of order |
+| `snapshot` | the expected records are unknown |
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ STRICT = ("-ea:com.sleepycat...",)
 SEED, TRANSACTIONS = 1, 150
 MOST_SHOWN = 6
 EXCUSED = frozenset({"replay", "verify", "work"})
-"""Rules that are not ours alone to keep: where the engine breaks them too they are passed over."""
+"""Rules that are not ours alone to keep: ignored if the engine breaks them too."""
 
 LACKING_FILES = "not asked, files are missing"
-"""What the replay of the whole log says of one that was cut to before the cleaner removed files.
+"""Answer of the replay of a log that was cut back to before the cleaner removed files.
 
-No crash leaves it so, and not every file that the engine looks for holds records.
+No crash leaves such a log, and not every file that the engine looks for holds records.
 """
 MASK = (1 << 32) - 1
-"""Of the offset in an LSN."""
+"""Mask of the offset in an LSN."""
 
 _MARK = re.compile("#(problem|report|progress|refused)\t")
 _INTERVAL = re.compile(r"(firstActive|ckptStart|ckptEnd|lastUsed)\[0x([0-9a-f]+)/0x([0-9a-f]+)\]")
@@ -66,7 +66,7 @@ _NAME_LNS = (5, 6)
 
 
 class Problem(NamedTuple):
-    """What is wrong: a rule of the module, and in words."""
+    """A broken rule, by its name in the module's table, and a description."""
 
     rule: str
     text: str
@@ -80,10 +80,10 @@ class Told:
     """An answer of Acceptance.java.
 
     Attributes:
-        contents: the records, where it was asked for them.
-        problems: what it has met, a refusal among them.
-        report: what recovery says of itself.
-        phases: how far it came.
+        contents: the records, if it was asked for them, or a refusal.
+        problems: errors that it met, refusals among them.
+        report: lines in which recovery reports its work.
+        phases: phases of progress that it reached.
     """
 
     contents: Contents | Refusal
@@ -94,15 +94,15 @@ class Told:
 
 @dataclass
 class Expected:
-    """What the engine is to find.
+    """The contents that the engine has to find.
 
     Attributes:
-        contents: the records, or how the engine itself refuses.
-        other: the engine's own answer, where it may be taken for some records: expirations whose
-            unit is lost are read wrongly, but for those that are in nodes which we write. What has
-            expired by its entry, and not by such an expiration, is not in it.
-        foretold: what the snapshot says on what the engine goes wrong.
-        problems: why this is not to be relied upon.
+        contents: the records, or the refusal of the engine itself.
+        other: the engine's own answer, if it is accepted for some records: it misreads expirations
+            whose unit is lost, except in nodes that we write. Records that are expired by their
+            entries, but not by such an expiration, are left out.
+        foretold: warnings of the snapshot that explain an error of the engine.
+        problems: reasons not to rely on this.
     """
 
     contents: Contents | Refusal
@@ -113,10 +113,10 @@ class Expected:
 
 @dataclass
 class Verdict:
-    """What is wrong with a written environment, and what was passed over.
+    """Problems of a written environment, and those that were excused.
 
     Attributes:
-        notes: why less was asked than of others.
+        notes: reasons why fewer rules applied than usual.
     """
 
     problems: list[Problem]
@@ -124,7 +124,7 @@ class Verdict:
 
 
 class _Asked(NamedTuple):
-    """What is asked of an environment, and of its control."""
+    """The expectation for an environment and for its control."""
 
     expected: Expected
     now_ms: int
@@ -144,7 +144,7 @@ class Judge:
 
     @classmethod
     def of(cls, coordinate: str, folder: Path) -> Judge:
-        """The engine of these coordinates, working in an empty folder, its programs compiled."""
+        """Compile the programs for an engine in an empty folder; return a judge working there."""
         classes = folder / "classes"
         classes.mkdir(parents=True)
         sources = [*SOURCES, RECORDS, STRESS]
@@ -164,12 +164,12 @@ class Judge:
         self.strict.__exit__()
 
     def judge(self, crashed: Path, written: Path, now_ms: int) -> list[Problem]:
-        """What is wrong with what we wrote; nothing where it is accepted.
+        """Return the problems of an environment that we wrote; none if it is accepted.
 
         Args:
             crashed: the environment as it was found.
-            written: the same, written by us.
-            now_ms: the time by which records expire.
+            written: the same environment after our writer.
+            now_ms: time at which records expire.
         """
         return self.verdict(crashed, written, now_ms).problems
 
@@ -182,14 +182,14 @@ class Judge:
         refused: str | None = None,
         node: str | None = None,
     ) -> Verdict:
-        """As `judge`, with what was passed over.
+        """Judge like `judge`, and return what was excused, too.
 
         Args:
-            crashed: as there.
-            written: as there.
-            now_ms: as there.
-            refused: why we have not written.
-            node: which node of a group it is, as `node_of`.
+            crashed: the environment as it was found.
+            written: the same environment after our writer.
+            now_ms: time at which records expire.
+            refused: our reason not to write it, if any.
+            node: node of a group that it is, as `node_of` returns it.
         """
         expected = self.expected(crashed, now_ms, node)
         if expected.problems:
@@ -213,7 +213,7 @@ class Judge:
         return verdict
 
     def _excuse(self, verdict: Verdict, crashed: Path, written: Path, asked: _Asked) -> None:
-        """Pass over what is as wrong with what the engine's own recovery writes."""
+        """Remove problems that the output of the engine's own recovery has, too."""
         with self._copy(crashed) as control:
             try:
                 self.write_as_engine(control, asked.node)
@@ -225,25 +225,25 @@ class Judge:
                 verdict.notes.append("without assertions")
                 found = self._asked(self.plain, control, asked)
         if asked.expected.foretold and asked.expected.other is None:
-            # Here it is known to go wrong, and we are not to.
+            # The engine is known to fail here, and we must not.
             return
         shared = {each.rule for each in found} & {each.rule for each in verdict.problems}
-        # Verification that meets damage closes the environment: nothing else is read then.
+        # Verification that finds damage closes the environment, so that no records are read.
         excused = shared & (EXCUSED | {"records"} if "verify" in shared else EXCUSED)
         verdict.notes += [f"the engine itself breaks: {rule}" for rule in sorted(excused)]
         verdict.problems = [each for each in verdict.problems if each.rule not in excused]
 
     def expected(self, crashed: Path, now_ms: int, node: str | None = None) -> Expected:
-        """What the engine finds when it recovers a copy, or what the snapshot does where it fails.
+        """Return what the engine recovers from a copy, or the snapshot's answer if it fails.
 
-        The engine is believed but in the states that the snapshot foretells, where the replay of
-        the whole log contradicts it or it gives up. It opens a node of a group to read only.
+        The engine is believed unless the snapshot warned of its error, and the replay of the whole
+        log contradicts it or it gives up. A node of a group is only opened for reading.
         """
         with self._copy(crashed) as home:
             engine = self.plain.ask(home, now_ms, read_only=node is not None)
         told = recovered(crashed, now_ms)
         if node is not None and isinstance(engine, Refusal):
-            # Some states can be recovered, and not be read before.
+            # Some states can be recovered, but not opened for reading before that.
             return Expected(told.contents)
         found = compare(told.contents, engine)
         refused = isinstance(engine, Refusal) and engine.stage == "open"
@@ -266,19 +266,19 @@ class Judge:
         return Expected(told.contents, other, " ".join(explaining))
 
     def write_as_engine(self, home: Path, node: str | None = None) -> None:
-        """Let the engine's own recovery write: what it writes is accepted.
+        """Let the engine's own recovery write the environment: its output is accepted.
 
         Args:
             home: the environment.
-            node: which node of a group it is, as `node_of`.
+            node: node of a group that it is, as `node_of` returns it.
 
         Raises:
-            WriteRefusedError: it refuses, and the directory is as it was.
+            WriteRefusedError: the engine refuses; the directory is unchanged.
         """
         words = [] if node is None else [node]
         with self._copy(home) as place:
             before = None
-            # What it finishes behind its recovery may leave it something to do in the next.
+            # Work that it finishes after recovery may leave something to do for the next recovery.
             while before != fingerprint(place):
                 before = fingerprint(place)
                 told = self.told(self.plain, place, "recover", 0, *words)
@@ -290,7 +290,7 @@ class Judge:
                 shutil.copyfile(path, home / path.name)
 
     def told(self, engine: Engine, home: Path, question: str, *words: object) -> Told:
-        """The answer to a question of Acceptance.java."""
+        """Return the answer to a question of Acceptance.java."""
         lines = engine.tell(home, question, *words)
         if isinstance(lines, Refusal):
             return Told(lines, [f"{question}: {lines.stage} {lines.reason}"])
@@ -307,7 +307,7 @@ class Judge:
         return Told(parse_contents(records), problems, marked["report"], marked["progress"])
 
     def _asked(self, strict: Engine, written: Path, asked: _Asked) -> list[Problem]:
-        """The problems; workloads run without assertions: the evictor fails some by itself."""
+        """Return the problems. The workload runs without assertions: the evictor fails some."""
         expected, now_ms = asked.expected, asked.now_ms
         node = [] if asked.node is None else [asked.node]
         with self._copy(written) as home:
@@ -327,17 +327,17 @@ class Judge:
             return problems + [Problem("vlsn", text) for text in vlsn_gaps(home) if node]
 
     def _copy(self, home: Path) -> Copy:
-        # An engine that failed may still hold an environment of the same path.
+        # An engine that failed may still have an environment open at the same path.
         self._copies += 1
         return Copy(home, self.folder / f"judged-{self._copies}")
 
 
 class WriteRefusedError(Exception):
-    """A writer that has left an environment as it was, and why."""
+    """A writer's refusal, with its reason; the environment is unchanged."""
 
 
 class Copy:
-    """A copy of an environment's log that is gone when the context ends."""
+    """A copy of an environment's log that is removed when the context ends."""
 
     def __init__(self, home: Path, place: Path) -> None:
         self.place = place
@@ -357,7 +357,7 @@ Fingerprint = dict[str, tuple[int, str]]
 
 
 def fingerprint(home: Path) -> Fingerprint:
-    """What tells that no byte of a log was written; lock and messages are no part of it."""
+    """Fingerprint a log, to show that no byte was written; lock and messages are excluded."""
     found = {}
     for path in log_files(home):
         data = path.read_bytes()
@@ -366,12 +366,12 @@ def fingerprint(home: Path) -> Fingerprint:
 
 
 def log_files(home: Path) -> list[Path]:
-    """The files of a log, and those that were set aside or given up."""
+    """Return the files of a log, including those that were set aside or given up."""
     return [path for path in sorted(home.iterdir()) if path.suffix in (".jdb", ".bad", ".del")]
 
 
 def node_of(home: Path, name: str) -> str | None:
-    """GROUP/NAME/HOST:PORT of a node, as its log tells them; None where no group is in it."""
+    """Return GROUP/NAME/HOST:PORT of a node, read from its log; None if the log has no group."""
     snapshot = take_snapshot(open_environment([home]), Scanner(threads=1), now_ms=0)
     group = address = None
     for database in snapshot.databases.values():
@@ -381,7 +381,7 @@ def node_of(home: Path, name: str) -> str | None:
                 if key == b"$$GROUP_KEY$$\0":
                     group = data.split(b"\0")[0].decode()
                 elif key == name.encode() + b"\0":
-                    # Name, number, and four bytes in front of host and port.
+                    # Name, number, and four bytes before host and port.
                     host, behind = data[len(key) + 8 :].split(b"\0", 1)
                     port = int.from_bytes(behind[:4], "big") - (1 << 31)
                     address = f"{host.decode()}:{port}"
@@ -389,10 +389,10 @@ def node_of(home: Path, name: str) -> str | None:
 
 
 def replays(home: Path) -> Iterator[str]:
-    """What a checkpointed log has behind firstActive that no checkpoint leaves there.
+    """Yield what a checkpointed log has after firstActive that no checkpoint leaves there.
 
-    A checkpoint leaves descriptors of databases, and what utilization, expirations and VLSNs have
-    of their own. A replicated node may have unfinished transactions besides.
+    A checkpoint leaves descriptors of databases, and the engine's records of utilization,
+    expirations and VLSNs. A replicated node may also have unfinished transactions.
     """
     log = read_log(home)
     entries = list(log.entries())
@@ -417,7 +417,7 @@ def replays(home: Path) -> Iterator[str]:
 
 
 def vlsn_gaps(home: Path) -> Iterator[str]:
-    """Where the VLSNs of a log's visible entries do not follow one another."""
+    """Yield the places where the VLSNs of a log's visible entries are not consecutive."""
     last = None
     for header, _ in read_log(home).entries():
         if header.vlsn is None or not header.replicated or header.invisible:
@@ -434,7 +434,7 @@ def _entry(files: dict[int, bytes], header: Header) -> bytes:
 
 
 def _reported(told: Told) -> Iterator[str]:
-    """What recovery itself says of more work than a checkpoint leaves."""
+    """Yield recovery's own reports of more work than a checkpoint leaves."""
     if "CKPT" in told.phases:
         yield "the engine writes a checkpoint when it opens"
     text = "\n".join(told.report)
@@ -451,7 +451,7 @@ def _reported(told: Told) -> Iterator[str]:
 
 
 def _without_lapsed(found: Contents | Refusal, crashed: Path, now_ms: int) -> Contents | None:
-    """What the engine finds when expirations are what entries say; None where that is the same."""
+    """Return the engine's records without those that expired by their entries, or None."""
     keys = {} if isinstance(found, Refusal) else lapsed(crashed, now_ms)
     if isinstance(found, Refusal) or not keys:
         return None
@@ -465,13 +465,13 @@ def compare_told(expected: Expected, told: Told, rule: str) -> list[Problem]:
     found = compare(expected.contents, told.contents)
     if found is None or (expected.other is not None and _is_between(expected, told.contents)):
         return []
-    # The comparison speaks of a snapshot, which is what is expected here.
+    # The text of a comparison says "snapshot"; here it is the expectation.
     text = ": ".join(found[:2]).replace("snapshot alone", "expected alone")
     return [Problem(rule, text)]
 
 
 def _is_between(expected: Expected, found: Contents | Refusal) -> bool:
-    """Whether each record is as one of the two opinions has it."""
+    """Return whether each record agrees with one of the two expectations."""
     one, other = expected.contents, expected.other
     if not isinstance(one, dict) or not isinstance(found, dict) or not isinstance(other, dict):
         return False
@@ -494,7 +494,7 @@ def _asserted(problems: Sequence[Problem]) -> bool:
 
 
 def _differences(before: Fingerprint, home: Path) -> str:
-    """Which files the engine has written to, and what."""
+    """Describe the files that the engine has written to, and the entries it added."""
     after = fingerprint(home)
     said = []
     for name in sorted(before.keys() | after.keys()):

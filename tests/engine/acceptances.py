@@ -1,11 +1,11 @@
-"""Has many crashed environments written by us, and the engine judge each.
+"""Write many crashed environments, and let the engine judge each.
 
-`python -m tests.engine.acceptances [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` does it with
+`python -m tests.engine.acceptances [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` tests
 `je-tools recover --apply`; `... sparse` after workloads that change little of a node, `... corpus
-[COORDINATE]` for the environments of fixtures/ and of the corpus, `... DIR NOW_MS [COORDINATE]` for
-one crashed log that it has kept.
-Behind `--` may stand another command, which gets the directory as its last argument; `engine` and
-`nothing` are writers that are known to be accepted and not to be.
+[COORDINATE]` on the environments of fixtures/ and of the corpus, `... DIR NOW_MS [COORDINATE]` on
+one crashed log that an earlier run kept.
+Another command may follow `--`; the directory becomes its last argument. `engine` and `nothing` are
+writers known to be accepted and to be rejected.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tests.engine.jars import JE_5, JE_18
 from tests.engine.workloads import sessions_of, write_environment
 
 READ_BY = {JE_18: ("v8-", "v15-", "v17-"), JE_5: ("v8-",)}
-"""How the names of environments begin that an engine reads."""
+"""Prefixes of the names of environments that an engine reads."""
 
 REFUSED = (4, 6)
-"""Exit codes of a command that has left an environment as it was."""
+"""Exit codes of a command that left an environment unchanged."""
 
 Write = Callable[[Path], None]
-"""Writes an environment, or raises WriteRefusedError and leaves it as it was."""
+"""Writes an environment, or raises WriteRefusedError and leaves it unchanged."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Refused:
 
 @dataclass
 class Report:
-    """What the judge said; it begins with the seeds by which it is told."""
+    """Verdicts of the judge; its name gives the seeds."""
 
     name: str = ""
     cases: int = 0
@@ -58,7 +58,7 @@ class Report:
     seconds: Counter[str] = field(default_factory=Counter)
 
     def add(self, case: Case, verdict: Verdict) -> None:
-        """One more crash point."""
+        """Add one crash point."""
         self.cases += 1
         self.kinds[case.crash.kind] += 1
         self.notes.update(verdict.notes)
@@ -95,19 +95,19 @@ def run_acceptances(
     sparse: bool = False,
     ttl: bool = True,
 ) -> Report:
-    """Crash an environment of each seed at so many places, write each, and judge.
+    """Crash an environment of each seed at `crashes` places, write each crashed log, and judge.
 
-    The crashed logs of the first that are not accepted stay in the judge's folder, and beside them
-    what was written.
+    The first crashed logs that are not accepted stay in the judge's folder, with the written ones
+    beside them.
 
     Args:
-        judge: says what is accepted.
-        write: what is judged.
-        seeds: of the workloads.
-        crashes: of each.
-        small: write little in each.
-        sparse: write so that few slots of a node are changed.
-        ttl: records may expire.
+        judge: decides what is accepted.
+        write: the writer to judge.
+        seeds: seeds of the workloads.
+        crashes: number of crashes of each.
+        small: write little in each workload.
+        sparse: change few slots of a node.
+        ttl: let records expire.
     """
     report = Report(f"seeds {seeds[0]} to {seeds[-1]}, {crashes} crashes each")
     for seed in seeds:
@@ -130,12 +130,12 @@ def run_acceptances(
 
 
 def run_corpus(judge: Judge, write: Write, chosen: Sequence[Environment]) -> Report:
-    """Write a copy of each environment, and judge; those of replicated nodes as nodes.
+    """Write and judge a copy of each environment; those of replicated nodes as nodes.
 
     Args:
-        judge: says what is accepted.
-        write: what is judged.
-        chosen: the environments, of log versions that the engine reads.
+        judge: decides what is accepted.
+        write: the writer to judge.
+        chosen: environments of log versions that the engine reads.
     """
     report = Report(f"{len(chosen)} environments")
     for each in chosen:
@@ -154,12 +154,12 @@ def run_corpus(judge: Judge, write: Write, chosen: Sequence[Environment]) -> Rep
 
 
 def node_at(home: Path) -> str | None:
-    """Which node of a group it is, by the name of its folder."""
+    """Return the node of a group that an environment is, judging by its folder's name, or None."""
     return node_of(home, home.name) if home.name.startswith("node") else None
 
 
 def write_by_engine(judge: Judge) -> Write:
-    """The writer that is known to be accepted."""
+    """Return the writer that is known to be accepted."""
 
     def write(home: Path) -> None:
         judge.write_as_engine(home, node_at(home))
@@ -187,16 +187,16 @@ def write_and_judge(
     seconds: Counter[str] | None = None,
     node: str | None = None,
 ) -> Verdict:
-    """Have a copy of a crashed environment written, and judge it.
+    """Write a copy of a crashed environment, and judge it.
 
     Args:
-        judge: says what is accepted.
-        write: what is judged.
-        crashed: the environment, which stays as it is.
-        written: where the copy goes, and stays.
-        now_ms: the time by which records expire.
-        seconds: gets how long it took.
-        node: which node of a group it is, as `node_of`.
+        judge: decides what is accepted.
+        write: the writer to judge.
+        crashed: the environment, which is not changed.
+        written: path of the copy, which is kept.
+        now_ms: time at which records expire.
+        seconds: the time spent is added to it.
+        node: node of a group that it is, as `node_of` returns it.
     """
     started = time.perf_counter()
     shutil.copytree(crashed, written)
@@ -217,16 +217,16 @@ def write_and_judge(
 
 @dataclass(frozen=True)
 class Command:
-    """A command that writes the environment which is its last argument."""
+    """A command that writes the environment given as its last argument."""
 
     words: Sequence[str | Path]
 
     def __call__(self, home: Path) -> None:
-        """Run it.
+        """Run the command.
 
         Raises:
-            WriteRefusedError: it says that it will not.
-            RuntimeError: it failed.
+            WriteRefusedError: it refuses.
+            RuntimeError: it fails.
         """
         done = subprocess.run(
             [*self.words, home], check=False, capture_output=True, text=True, timeout=600
@@ -242,18 +242,18 @@ def _leave(home: Path) -> None:
 
 
 def ours() -> Command:
-    """The command that is judged when no other is named."""
+    """Return the command that is judged unless another is named."""
     beside = Path(sys.executable).with_name("je-tools")
     return Command([beside, "recover", "--apply", "--force"])
 
 
 def read_by(coordinate: str) -> list[Environment]:
-    """The environments at hand that an engine reads."""
+    """Return the available environments that an engine reads."""
     return [each for each in environments() if each.name.startswith(READ_BY[coordinate])]
 
 
 def main(arguments: list[str]) -> int:
-    """Judge, and print the report; the folder of the logs stays."""
+    """Judge, and print the report; the folder of the logs is kept."""
     ended = arguments.index("--") if "--" in arguments else len(arguments)
     arguments, command = arguments[:ended], arguments[ended + 1 :]
     coordinate = next((each for each in arguments if each.count(":") == 2), JE_18)

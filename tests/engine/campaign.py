@@ -1,8 +1,8 @@
-"""Crashes environments at many places and holds what a snapshot says against the engine.
+"""Crash environments at many places, and compare a snapshot with the engine.
 
-`python -m tests.engine.campaign [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` holds the replay of the
-whole log, which uses no tree, against the engine; `... DIR NOW_MS [COORDINATE]` does it for one log
-that another campaign has kept.
+`python -m tests.engine.campaign [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` compares the replay of
+the whole log, which uses no tree, with the engine; `... DIR NOW_MS [COORDINATE]` does so for one
+log that an earlier campaign kept.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ EXPLAINED = {
     "locked out": ("engine alone: open",),
     "damage": (*_RECORDS, "engine alone", "databases"),
 }
-"""By what is foretold of the engine: how the kinds of difference begin that follow from it."""
+"""Prefixes of the kinds of difference that follow from each warning about the engine."""
 
 
 class Warned(NamedTuple):
-    """A word of EXPLAINED, and the database of which it was said; None for all of them."""
+    """A word of EXPLAINED, and the database that it concerns; None for all of them."""
 
     word: str
     database: str | None
 
     def explains(self, found: Found) -> bool:
-        """Whether a difference follows from it."""
+        """Return whether a difference follows from this warning."""
         is_there = None in (self.database, found.database) or self.database == found.database
         return is_there and found.group.startswith(EXPLAINED[self.word])
 
@@ -64,7 +64,7 @@ class Warned(NamedTuple):
 
 @dataclass(frozen=True)
 class Foretold:
-    """A snapshot that knows beforehand on what the engine will go wrong."""
+    """A snapshot with warnings of errors that the engine will make."""
 
     contents: Contents | Refusal
     warnings: frozenset[Warned]
@@ -72,7 +72,7 @@ class Foretold:
 
 Answer = Contents | Refusal | Foretold
 Snapshot = Callable[[Path, int], Answer]
-"""What is judged: the records of a directory at a time in milliseconds; it changes nothing."""
+"""Function to judge: returns the records of a directory at a time in ms; changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class Case:
     """A crash point.
 
     Attributes:
-        seed: of the workload.
-        number: of the crash in it.
-        now_ms: the time by which records expire.
+        seed: seed of the workload.
+        number: index of the crash in the workload.
+        now_ms: time at which records expire.
     """
 
     seed: int
@@ -97,13 +97,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a snapshot and the engine do not say the same.
+    """A crash point at which a snapshot and the engine differ.
 
     Attributes:
-        found: the first of what differs.
-        warnings: what of all that the snapshot foretold explains it.
-        replayed: whose side the replay of the whole log takes: `snapshot`, `engine`, `neither`, or
-            why it does not know.
+        found: the first difference.
+        warnings: warnings of the snapshot that explain it.
+        replayed: the side that the replay of the whole log takes: `snapshot`, `engine`, `neither`,
+            or the reason why it does not know.
     """
 
     case: Case
@@ -113,13 +113,13 @@ class Difference:
 
     @property
     def is_engine_alone(self) -> bool:
-        """Whether the engine gave no answer, or one that the replay contradicts as we do."""
+        """True if the engine gave no answer, or one that the replay contradicts as we do."""
         return self.replayed == "snapshot" or self.found.group.startswith("engine alone")
 
 
 @dataclass
 class Report:
-    """What a campaign found; it begins with the seeds by which it is told."""
+    """Results of a campaign; its name gives the seeds."""
 
     name: str = ""
     cases: int = 0
@@ -131,17 +131,17 @@ class Report:
 
     @property
     def engine_alone(self) -> list[Difference]:
-        """Where the engine gives no answer, or the replay of the whole log contradicts it."""
+        """Differences in which the engine gives no answer or the replay contradicts it."""
         return [each for each in self.differences if each.is_engine_alone]
 
     @property
     def unforetold(self) -> list[Difference]:
-        """Those among them of which the snapshot gave no warning."""
+        """Differences of `engine_alone` of which the snapshot gave no warning."""
         return [each for each in self.engine_alone if not each.warnings]
 
     @property
     def unexplained(self) -> list[Difference]:
-        """All the others: the snapshot may be wrong."""
+        """All other differences: the snapshot may be wrong."""
         return [each for each in self.differences if not each.is_engine_alone]
 
     def __str__(self) -> str:
@@ -175,7 +175,7 @@ class Judge:
 
     @classmethod
     def of(cls, coordinate: str, folder: Path) -> Judge:
-        """The engine of these coordinates, working in an empty folder, its programs compiled."""
+        """Compile the programs for an engine in an empty folder; return a judge working there."""
         java, jar = find_java(), engine_jar(coordinate)
         classes = folder / "classes"
         classes.mkdir(parents=True)
@@ -186,17 +186,17 @@ class Judge:
 def run_campaign(
     judge: Judge, snapshot: Snapshot, seeds: Sequence[int], crashes: int, *, small: bool = False
 ) -> Report:
-    """Crash an environment of each seed at so many places, and compare.
+    """Crash an environment of each seed at `crashes` places, and compare.
 
-    Threads meet as they like, so a seed does not tell the bytes of a log: the crashed logs of the
-    first differences stay in the judge's folder.
+    Threads interleave differently in each run, so that a seed does not determine the bytes of a
+    log: the crashed logs of the first differences stay in the judge's folder.
 
     Args:
         judge: the engine that is right.
-        snapshot: what is compared with it.
-        seeds: of the workloads.
-        crashes: of each.
-        small: write little in each.
+        snapshot: the function to compare with it.
+        seeds: seeds of the workloads.
+        crashes: number of crashes of each.
+        small: write little in each workload.
     """
     report = Report(f"seeds {seeds[0]} to {seeds[-1]}, {crashes} crashes each")
     with Engine(judge.java, judge.class_path) as engine:
@@ -217,7 +217,7 @@ def run_campaign(
 
 @dataclass
 class _Asked:
-    """A crash point of which the snapshot is known, and the engine's answer is to come."""
+    """A crash point whose snapshot is known and whose answer of the engine is pending."""
 
     case: Case
     home: Path
@@ -235,7 +235,7 @@ class _Trial:
     engine: Engine
 
     def run(self, seed: int, crashes: int, written_ms: int) -> None:
-        """Make each crash point, ask both, compare."""
+        """Make each crash point, ask the snapshot and the engine, and compare."""
         pending: list[_Asked] = []
         # One thread waits for the engine while the next crash points are made and read here.
         with ThreadPoolExecutor(1) as pool:
@@ -278,7 +278,7 @@ class _Trial:
             if not isinstance(engine, Refusal):
                 report.records += sum(map(len, engine.values()))
             return
-        # The engine has changed its directory, so it is made once more, and kept to be looked at.
+        # The engine has changed its directory: make the crash again, to be kept and inspected.
         home = self._write(asked.case, "-differs")
         with self._timed("replay"):
             replayed = side_of(replay(home, asked.case.now_ms), told, engine)
@@ -295,12 +295,12 @@ class _Trial:
 
 
 def whole_log(home: Path, now_ms: int) -> Contents | Refusal:
-    """The replay of the whole log, as a snapshot."""
+    """Replay the whole log, as a snapshot."""
     return replay(home, now_ms).contents
 
 
 def judge_again(judge: Judge, snapshot: Snapshot, home: Path, now_ms: int) -> str:
-    """What a snapshot, the engine and the replay of the whole log say of one crashed log."""
+    """Compare a snapshot, the engine and the replay of the whole log on one crashed log."""
     told = snapshot(home, now_ms)
     warnings = ", ".join(map(str, told.warnings)) if isinstance(told, Foretold) else ""
     contents = told.contents if isinstance(told, Foretold) else told
@@ -315,7 +315,7 @@ def judge_again(judge: Judge, snapshot: Snapshot, home: Path, now_ms: int) -> st
 
 
 def main(arguments: list[str], snapshot: Snapshot) -> int:
-    """Hold a snapshot against the engine and print the report; the folder of the logs stays."""
+    """Compare a snapshot with the engine, and print the report; the folder of the logs is kept."""
     coordinate = next((each for each in arguments if ":" in each), JE_18)
     folder = Path(tempfile.mkdtemp(prefix="je-tools-campaign-"))
     judge = Judge.of(coordinate, folder)

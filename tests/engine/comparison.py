@@ -1,4 +1,4 @@
-"""Two opinions on what databases hold: where they differ, and whose side a third one takes."""
+"""Differences between two opinions on the records of databases, and a third one's side."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ REASONS = {
     "no-file": "LOG_CHECKSUM",
     "header-alone": "LOG_INTEGRITY",
 }
-"""What the engine says where we say these."""
+"""Reason that the engine gives for each of our reasons."""
 
 
 class Found(NamedTuple):
-    """A difference: what kind of one, where, and in which database, if it is one of records."""
+    """A difference: its kind, its place, and the database, if records differ."""
 
     group: str
     text: str
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 
 
 def compare(told: Contents | Refusal, engine: Contents | Refusal) -> Found | None:
-    """The first difference; None where there is none."""
+    """Return the first difference, or None."""
     if isinstance(engine, Refusal):
         if not isinstance(told, Refusal) or engine.stage != "open":
             return Found(f"engine alone: {engine.stage} {_kind_of(engine)}", engine.message)
@@ -53,7 +53,7 @@ def compare(told: Contents | Refusal, engine: Contents | Refusal) -> Found | Non
 
 
 def _kind_of(refusal: Refusal) -> str:
-    """The exception, and the reason that the engine gives in capitals."""
+    """Return the exception, and the reason that the engine gives in capitals."""
     reason = _REASON.search(refusal.message)
     return refusal.reason.rsplit(".", 1)[-1] + (f" {reason[0]}" if reason else "")
 
@@ -76,10 +76,10 @@ def _compare_records(name: str, told: Records, engine: Records) -> tuple[str, st
 
 
 def side_of(replayed: Replayed, told: Contents | Refusal, engine: Contents | Refusal) -> str:
-    """Whose side the replay of the whole log takes, or why it takes none.
+    """Return the side that the replay of the whole log takes, or why it takes none.
 
-    Only what the two do not agree on is looked at: of all else the replay may be of another mind,
-    as of records that an engine keeps although they have expired.
+    Only records on which the two disagree count: the replay may have another opinion on others,
+    such as records that an engine keeps although they have expired.
     """
     if replayed.doubts:
         return f"not asked, {replayed.doubts[0].split(' at ')[0]}"
@@ -92,7 +92,7 @@ def side_of(replayed: Replayed, told: Contents | Refusal, engine: Contents | Ref
 
 
 def _agree(own: Contents | Refusal, one: Contents | Refusal, other: Contents | Refusal) -> bool:
-    """Whether, wherever `one` and `other` differ, `own` is like `one`."""
+    """Return whether `own` is like `one` wherever `one` and `other` differ."""
     if isinstance(own, Refusal) or isinstance(one, Refusal) or isinstance(other, Refusal):
         return compare(one, own) is None
     for name in one.keys() | other.keys():

@@ -1,4 +1,4 @@
-"""Engines that judge what was written."""
+"""Engines as judges of written environments."""
 
 from __future__ import annotations
 

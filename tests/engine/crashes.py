@@ -1,4 +1,4 @@
-"""Logs as crashes and damage leave them, made of whole ones; each is told by its random numbers."""
+"""Logs as crashes and damage leave them, made from whole ones; random numbers determine each."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.truth.headers import Header
 from tests.truth.log_end import HEADER_SIZE, good_entries
 
 RESTORED_SHARE = 0.7
-"""Most of what is crashed was written before the cleaner went over it."""
+"""Share of crashed logs made as if before the cleaner had removed files."""
 
 _CKPT_START, _CKPT_END = 19, 20
 
 
 @dataclass
 class Source:
-    """An environment out of which crashed ones are made.
+    """An environment from which crashed ones are made.
 
     Attributes:
         files: bytes of its log files by number.
-        removed: files that the engine's cleaner has given up, and only renamed.
+        removed: files that the engine's cleaner gave up and only renamed.
     """
 
     home: Path
@@ -38,7 +38,7 @@ class Source:
         return max(self.files)
 
     def entries(self, file_no: int) -> list[Header]:
-        """The entries of a file."""
+        """Return the entries of a file."""
         return good_entries(self.files[file_no], file_no).entries
 
 
@@ -47,11 +47,11 @@ class Crash:
     """One crashed log.
 
     Attributes:
-        kind: what was done.
-        detail: where.
-        files: bytes of the files that are not those of the source, by number.
-        gone: files of the source that are not there.
-        restored: files that the cleaner had given up, and that are there again.
+        kind: kind of damage.
+        detail: place of the damage.
+        files: bytes of the files that differ from the source, by number.
+        gone: files of the source that are missing.
+        restored: files that the cleaner had given up, and that are restored.
     """
 
     kind: str
@@ -62,13 +62,13 @@ class Crash:
 
 
 def read_source(home: Path) -> Source:
-    """An environment's log."""
+    """Read an environment's log."""
     files = {int(path.stem, 16): path.read_bytes() for path in sorted(home.glob("*.jdb"))}
     return Source(home, files, frozenset(int(path.stem, 16) for path in home.glob("*.del")))
 
 
 def make_crash(source: Source, rng: random.Random) -> Crash:
-    """A crashed log of a kind that is possible with this one."""
+    """Return a crashed log of a random kind that is possible with this source."""
     while True:
         kind = rng.choices(list(KINDS), [weight for weight, _ in KINDS.values()])[0]
         crash = KINDS[kind][1](source, rng)
@@ -83,7 +83,7 @@ def make_crash(source: Source, rng: random.Random) -> Crash:
 
 
 def write_crash(source: Source, crash: Crash, home: Path) -> None:
-    """A directory with the crashed log; of links, to which we do not write, it has none."""
+    """Write the crashed log to a new directory, without links, to which we do not write."""
     home.mkdir(parents=True)
     for file_no in source.files.keys() - crash.gone - crash.files.keys():
         (home / f"{file_no:08x}.jdb").write_bytes(source.files[file_no])
@@ -93,7 +93,7 @@ def write_crash(source: Source, crash: Crash, home: Path) -> None:
         (home / f"{file_no:08x}.jdb").write_bytes(data)
 
 
-# Kinds. Each gives None where the log does not have what it takes.
+# Kinds. Each returns None if the log lacks what the kind needs.
 
 
 def _cut(source: Source, file_no: int, at: int, tail: bytes = b"") -> Crash:
@@ -103,7 +103,7 @@ def _cut(source: Source, file_no: int, at: int, tail: bytes = b"") -> Crash:
 
 
 def _border(source: Source, file_no: int, rng: random.Random) -> int:
-    """Where some entry stops."""
+    """Return the end of a random entry."""
     entry = rng.choice(source.entries(file_no))
     return (entry.lsn & 0xFFFFFFFF) + entry.size
 
@@ -132,7 +132,7 @@ def _cut_earlier(source: Source, rng: random.Random) -> Crash | None:
 
 
 def _in_checkpoint(source: Source, rng: random.Random) -> Crash | None:
-    """Between the beginning of a checkpoint and its end, or right behind one of them."""
+    """Cut after an entry of a random checkpoint, often after its first or last."""
     runs: list[list[tuple[int, int]]] = []
     run: list[tuple[int, int]] | None = None
     for file_no in source.files:
@@ -165,7 +165,7 @@ def _noise_tail(source: Source, rng: random.Random) -> Crash:
 
 
 def _foreign_tail(source: Source, rng: random.Random) -> Crash:
-    """A piece of the same log, as a file system that loses track may leave it."""
+    """Append a piece of the same log, as a file system that misplaces blocks may leave it."""
     data = source.files[rng.choice(list(source.files))]
     start = rng.randrange(len(data))
     return _with_tail(source, rng, data[start : start + rng.choice([30, 500, 8000])])
@@ -207,7 +207,7 @@ def _header_cut(source: Source, rng: random.Random) -> Crash:
 
 
 def _next_file(source: Source, rng: random.Random) -> Crash:
-    """A file behind the last: empty, a part of a header, a whole one, and what may follow it."""
+    """Add a file after the last: empty, part of a header, or a header with or without noise."""
     first = source.files[source.last]
     number = source.last + 1
     last_before = source.entries(source.last)[-1].lsn & 0xFFFFFFFF
@@ -241,4 +241,4 @@ KINDS: dict[str, tuple[int, Callable[[Source, random.Random], Crash | None]]] = 
     "cut at the header": (3, _header_cut),
     "a file behind the last": (6, _next_file),
 }
-"""How often each kind is chosen, and what makes it."""
+"""Weight and function of each kind."""

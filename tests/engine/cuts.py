@@ -1,11 +1,11 @@
-"""Cut small hard logs at every border of entries, and compare the snapshot with the engine.
+"""Cut small hard logs at every end of an entry, and compare the snapshot with the engine.
 
-`python -m tests.engine.cuts SEED LOGS [COORDINATE] [--sample N] [--keep DIR]` writes so many logs,
-and judges each cut behind the first CkptStart of each. With `--sample`, N cuts in all are also
-written by `recover --apply` and `checkpoint --apply`, and judged as in `acceptance`. With `--keep`,
-a log that shows a difference stays in DIR, and beside it the first cut of each run of differences,
-with the engine's records. `... HOME [COORDINATE] ...` judges the cuts of one existing log.
-`--step N` takes every N-th border only, and all in windows of an old root as a child.
+`python -m tests.engine.cuts SEED LOGS [COORDINATE] [--sample N] [--keep DIR]` writes LOGS logs, and
+judges each cut after the first CkptStart of each. With `--sample`, N cuts in all are also written
+by `recover --apply` and `checkpoint --apply`, and judged as in `acceptance`. With `--keep`, a log
+that shows a difference stays in DIR, and beside it the first cut of each run of differences, with
+the engine's records. `... HOME [COORDINATE] ...` judges the cuts of one existing log.
+`--step N` takes every N-th end of an entry, and all in windows of an old root as a child.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ from tests.truth.replay import Replayed, replay
 
 CUTS = FOLDER / "Cuts.java"
 NOW_MS = 1_750_000_000_000
-"""The time of reading. No record expires."""
+"""Time of reading. No record expires."""
 
 AT_ONCE = 100
-"""Cuts in one question. If the engine dies of one of them, each is asked alone."""
+"""Number of cuts in one question. If the engine dies of one of them, each is asked alone."""
 
 LOGS_AT_ONCE = 40
 THREADS_EVERY = 8
-"""One of so many cuts is read by two threads."""
+"""Two threads read every n-th cut."""
 
 COLLECT_EVERY = 100
-"""Cuts between two collections of garbage."""
+"""Number of cuts between two garbage collections."""
 
 WINDOW_SHARE = 0.5
-"""The share of written cuts that lie in windows."""
+"""Share of the written cuts that lie in windows."""
 
 NO_WINDOW = "no root changed"
 DAMAGE = "damage"
-"""The word of EXPLAINED for states that no engine writes."""
+"""Word of EXPLAINED for states that no engine writes."""
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class Looked:
     """The engine's answer for one cut.
 
     Attributes:
-        sums: of each readable database.
+        sums: counts and digests of the readable databases.
         contents: the records of these databases, if they were asked for.
         failed: the engine's message for each unreadable database.
     """
@@ -97,15 +97,15 @@ class CutDifference(Difference):
     """A cut at which the snapshot differs from a scan of the engine.
 
     Attributes:
-        searched: the side that the engine's searches take, as of `whose`; else the reason why it
-            is unknown.
+        searched: side that the engine's searches take, see `whose`; else the reason why it is
+            unknown.
     """
 
     searched: str
 
     @property
     def is_against_us(self) -> bool:
-        """Return True if it is not foretold, or searches or the replay side with the engine."""
+        """True if it is not foretold, or the searches or the replay side with the engine."""
         against = self.replayed == "engine" or self.searched in ("engine", "neither")
         return against or not self.warnings
 
@@ -131,7 +131,7 @@ class CutReport(Report):
 
     @property
     def wrong(self) -> list[Difference]:
-        """Return the differences that count against the snapshot."""
+        """Differences that count against the snapshot."""
         return [each for each in self._cut_differences if each.is_against_us]
 
     @property
@@ -160,7 +160,7 @@ class Judge:
     """One version of the engine. It writes logs, reads cuts, and checks written checkpoints.
 
     Attributes:
-        folder: the place of the logs and their cuts.
+        folder: directory of the logs and their cuts.
     """
 
     def __init__(self, coordinate: str, folder: Path) -> None:
@@ -180,7 +180,7 @@ class Judge:
 
     @functools.cached_property
     def acceptance(self) -> Acceptance:
-        """Return the judge of written checkpoints. It starts only when it is needed."""
+        """The judge of written checkpoints. It starts only when it is needed."""
         class_path = self._compiled("acceptance", [*SOURCES, RECORDS, STRESS])
         return Acceptance(self.java, class_path, self.folder / "acceptance")
 
@@ -201,7 +201,7 @@ class Judge:
                 shutil.rmtree(home)
 
     def search(self, home: Path, cut: Cut, candidates: Contents) -> Looked | Refusal:
-        """Return those of some records that the engine finds at a cut, by a search for each."""
+        """Search for some records at a cut, and return those that the engine finds."""
         place = self.folder / "candidates"
         lines = []
         for name, records in candidates.items():
@@ -213,7 +213,7 @@ class Judge:
     def look(self, home: Path, cuts: Sequence[Cut], mode: str = "sums", *words: object) -> Answers:
         """Return the engine's answer for each cut of a log.
 
-        If it hangs or dies, each cut is asked alone. Where it does so again, that is the answer.
+        If it hangs or dies, each cut is asked alone. If it fails again, that is the answer.
 
         Args:
             home: the log.
@@ -280,15 +280,15 @@ def run_cuts(
     step: int = 1,
     keep: Path | None = None,
 ) -> None:
-    """Cut each log at every border behind its first CkptStart, and compare.
+    """Cut each log at every end of an entry after its first CkptStart, and compare.
 
     Args:
         judge: the engine, which is right.
-        logs: the logs to cut.
-        report: receives the results.
-        sample: the mean number of cuts of a log that are also written.
-        step: take every `step`-th border, and all in windows of an old root as a child.
-        keep: the folder for logs with differences.
+        logs: logs to cut.
+        report: the results are added to it.
+        sample: mean number of cuts of a log that are also written.
+        step: take every `step`-th end of an entry, and all in windows of an old root as a child.
+        keep: directory for logs with differences.
     """
     due = 0.0
     for seed, home in logs:
@@ -366,7 +366,7 @@ class _Trial:
         place = self.judge.folder / f"cut-{self.seed}"
         write_crash(self.source, Crash("", "", {}), place)
         with self._timed("snapshot"), _uncollected():
-            # From the end to the beginning, so each cut makes the files shorter.
+            # From the end to the beginning, so that each cut makes the files shorter.
             for number in reversed(range(len(self.cuts))):
                 cut = self.cuts[number]
                 for file_no in range(cut.file_no + 1, self.source.last + 1):
@@ -383,11 +383,11 @@ class _Trial:
 
     @staticmethod
     def _recovered(home: Path, number: int) -> Foretold:
-        """Return the snapshot of a cut. The same number gives the same way of reading."""
+        """Return the snapshot of a cut. A cut is always read by the same number of threads."""
         return recovered(home, NOW_MS, threads=1 + (number % THREADS_EVERY == 0))
 
     def _difference(self, number: int, cut: Cut) -> CutDifference:
-        """Return all about a differing cut."""
+        """Describe the difference at a cut."""
         engine = self.judge.look(self.home, [cut], "records")[cut]
         with self._written(cut, "differs") as home:
             foretold = self._recovered(home, number)
@@ -438,7 +438,7 @@ class _Trial:
             (kept / "records.tsv").write_text(_lines(engine), encoding="utf-8")
 
     def accept(self, count: int) -> None:
-        """Write checkpoints at some cuts, half of them in windows, and have them judged."""
+        """Write checkpoints at some cuts, half of them in windows, and judge them."""
         rng = random.Random(f"sample {self.seed}")
         inside = [cut for cut in self.cuts if self.windows[cut]]
         first = rng.sample(inside, min(len(inside), round(count * WINDOW_SHARE)))
@@ -465,7 +465,7 @@ class _Trial:
 
     @contextmanager
     def _written(self, cut: Cut, name: str) -> Iterator[Path]:
-        """Make a directory with the log up to a cut. Its name is used only once."""
+        """Make a directory with the log up to a cut, for the context. Its name is not reused."""
         place = self.judge.folder / f"{name}-{self.seed}-{cut.file_no}-{cut.offset}"
         write_crash(self.source, self._crash(cut), place)
         yield place
@@ -498,7 +498,7 @@ Answer = Contents | Refusal
 
 
 def _compare(told: Answer, engine: Looked | Refusal) -> tuple[Found, Answer, Answer]:
-    """Return the first difference, and the two answers that it lies in.
+    """Return the first difference, and the two answers that contain it.
 
     Differences in readable databases come before unreadable databases.
     """
@@ -525,8 +525,8 @@ def whose(ours: Records, scanned: Records, searched: Records, logged: Records) -
     Args:
         ours: records of the snapshot.
         scanned: records of the engine's scan.
-        searched: those of both that the searches find.
-        logged: records by the replay of the whole log, even where it is not sure.
+        searched: records of both that the searches find.
+        logged: records by the replay of the whole log, even if it is not sure.
     """
     there, lost = set(searched), set(ours) - set(searched)
     if there <= set(ours) and len(set(ours)) == len(ours):
@@ -538,7 +538,7 @@ def whose(ours: Records, scanned: Records, searched: Records, logged: Records) -
 
 
 def _side_of(replayed: Replayed, found: Found, told: Answer, engine: Answer) -> str:
-    """Return the side of the replay. Of an unreadable database, only that one counts."""
+    """Return the side of the replay. For an unreadable database, compare only that one."""
     name = found.database
     if isinstance(engine, Refusal) and name is not None and isinstance(replayed.contents, dict):
         if name in replayed.unsure:
@@ -595,7 +595,7 @@ def _writing(*, is_recover: bool) -> Write:
 
 @contextmanager
 def fast_folder() -> Iterator[Path]:
-    """Make a folder, in memory if possible, since an engine syncs each log that it opens."""
+    """Make a directory, in memory if possible, since an engine syncs each log that it opens."""
     shared = Path("/dev/shm")
     place = shared if os.access(shared, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="je-tools-cuts-", dir=place) as folder:

@@ -18,7 +18,7 @@ from tests.truth.headers import Header
 
 HARD_LOGS = FOLDER / "HardLogs.java"
 HOOKED = "-ea:com.sleepycat.je.recovery.Checkpointer"
-"""Assertions of one class. They call the hooks that make changes inside checkpoints."""
+"""Assertions of one class, which call the hooks that make changes inside checkpoints."""
 
 LONGEST_SECONDS = 1200
 
@@ -26,7 +26,7 @@ IN, BIN, CKPT_START, CKPT_END = 12, 13, 19, 20
 MASK = (1 << 32) - 1
 
 CHILD, ROOT = "old root as child", "new root"
-"""The windows of `windows`."""
+"""Windows that `windows` returns."""
 
 
 class Cut(NamedTuple):
@@ -56,7 +56,7 @@ def write_hard_logs(java: Path, class_path: str, folder: Path, seeds: Sequence[i
 
 
 def cuts_of(source: Source) -> list[Cut]:
-    """Return every border of entries behind the first CkptStart, in the order of the log."""
+    """Return every end of an entry after the first CkptStart, in the order of the log."""
     found: list[Cut] = []
     has_begun = False
     for file_no in sorted(source.files):
@@ -68,18 +68,18 @@ def cuts_of(source: Source) -> list[Cut]:
 
 
 def windows(source: Source) -> dict[Cut, frozenset[str]]:
-    """Return the windows of root changes that are open at each border of entries.
+    """Return the windows of root changes that are open at each end of an entry.
 
     The root of a database is the node of the newest earlier entry that has the root mark.
 
     `CHILD`: recovery replays an entry of the root without the mark. The log holds an old root as
-    a child, and not yet its new parent. The window opens behind such an entry, unless that is
-    provisional for good (YES). It closes behind an entry of another root. If the entry is
-    BEFORE_CKPT_END, it also closes behind the CkptEnd of the same checkpoint, else behind that of
-    the next one that begins behind the entry.
+    a child, and not yet its new parent. The window opens after such an entry, unless that is
+    provisional for good (YES). It closes after an entry of another root. If the entry is
+    BEFORE_CKPT_END, it also closes after the CkptEnd of the same checkpoint, else after that of
+    the next one that begins after the entry.
 
-    `ROOT` opens behind an entry with the mark of another node than the root: a split has made a
-    new root. It closes behind a CkptEnd. Until then the descriptor may name the old root.
+    `ROOT` opens after an entry with the mark of another node than the root: a split has made a
+    new root. It closes after a CkptEnd. Until then the descriptor may name the old root.
     """
     found: dict[Cut, frozenset[str]] = {}
     state = _Roots()
@@ -99,7 +99,7 @@ def windows(source: Source) -> dict[Cut, frozenset[str]]:
 
 @dataclass
 class _Roots:
-    """The state of the windows behind some entries of a log.
+    """State of the windows after some entries of a log.
 
     Attributes:
         roots: ids of root nodes by database.
@@ -114,12 +114,12 @@ class _Roots:
 
     @property
     def open(self) -> frozenset[str]:
-        """Return the open windows."""
+        """The open windows."""
         is_open = {CHILD: any(self.children.values()), ROOT: bool(self.new)}
         return frozenset(name for name, some in is_open.items() if some)
 
     def node(self, entry: Header, fields: Mapping[str, Any]) -> None:
-        """Take the next entry, a node."""
+        """Process the next entry, a node."""
         database, node = fields["db_id"], fields["node_id"]
         known = self.roots.get(database)
         if fields["booleans"] & 1:
@@ -133,7 +133,7 @@ class _Roots:
             self.children.setdefault(database, []).append((entry.lsn, is_until_end))
 
     def checkpoint(self, start_lsn: int) -> None:
-        """Take the next entry, a CkptEnd."""
+        """Process the next entry, a CkptEnd."""
         self.new.clear()
         for database, entries in self.children.items():
             kept = [each for each in entries if each[0] >= start_lsn and not each[1]]

@@ -1,11 +1,11 @@
-"""Interrupts what writes to logs wherever it can be, and asks the engine what is left.
+"""Interrupt operations that write to logs at every point, and let the engine open the results.
 
-`python -m tests.engine.interruptions [SEED [ENVIRONMENTS [STATES]]] [COORDINATE]` has so many
-crashed environments written, rebuilds states that a power cut in the middle can leave, so many of
-each environment where its log is not sure to be there, and has the engine open them; then the same
-of an undo, and of a disk that fails at each n-th call. The crashed environments are those of
-fixtures/ and of the corpus, which are there in any case, then fresh ones. States that are not what
-they should be stay in the folder that it names.
+`python -m tests.engine.interruptions [SEED [ENVIRONMENTS [STATES]]] [COORDINATE]` writes that many
+crashed environments, and rebuilds states that a power cut can leave in the middle: STATES of each
+environment while its log is not yet durable. The engine opens them. The same follows for an undo,
+and for a disk that fails at each n-th call. The crashed environments are those of fixtures/ and of
+the corpus, which are all written, then fresh ones. Wrong states stay in the directory that the
+report names.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from tests.je_tools.writing.operations import digests, put_back
 from tests.truth.contents import Contents, Refusal
 
 ERRORS = (errno.ENOSPC, errno.EIO, None)
-"""How a disk fails at a call: None for the end of the process."""
+"""Errors of a disk at a call; None ends the process."""
 
 CRASHES = 4
-"""Of each fresh environment."""
+"""Number of crashes of each fresh environment."""
 
 FAILURES = 12
-"""At about so many calls the disk fails, of one environment."""
+"""Approximate number of calls of one environment at which the disk fails."""
 
 FILE_SIZES = (None, 1_000_000, 60_000, 20_000)
-"""Of new files: small ones make the writing begin several."""
+"""Sizes of new files: with small ones, the writer begins several."""
 
 MOST_SHOWN = 20
 
 
 @dataclass(frozen=True)
 class Case:
-    """A crashed environment, and how it is written.
+    """A crashed environment, and the options to write it with.
 
     Attributes:
-        name: of it.
-        home: where it lies; it stays as it is.
-        orders: what is written.
-        now_ms: the time by which records expire; 0 for the clock.
-        takes_away: records, so that the engine only has to open what is left.
+        name: description.
+        home: its directory, which is not changed.
+        orders: options of the checkpoint.
+        now_ms: time at which records expire; 0 for the clock.
+        takes_away: True if records are removed, so that the engine only has to open the result.
     """
 
     name: str
@@ -71,13 +71,13 @@ class Case:
 
 @dataclass
 class Report:
-    """What became of interrupted operations.
+    """Results of interrupted operations.
 
     Attributes:
-        states: that a power cut can leave, by what was interrupted.
-        logs: among them different ones, each of which the engine opened.
-        calls: that were asked of the disk, by name.
-        wrong: what is not as it should be.
+        states: number of states that a power cut can leave, by interrupted operation.
+        logs: number of different logs among them, each of which the engine opened.
+        calls: number of calls to the disk, by name.
+        wrong: descriptions of wrong states.
     """
 
     environments: int = 0
@@ -99,13 +99,13 @@ class Report:
 
 
 def apply(home: Path, case: Case, disk: Recorder) -> Outcome:
-    """Write an environment as a case says."""
+    """Write an environment with the options of a case."""
     now_ms = case.now_ms or time.time_ns() // 1_000_000
     return apply_checkpoint(home, Scanner(threads=1), case.orders, now_ms, disk=disk)[1]
 
 
 def log_unsure(calls: Sequence[Call]) -> list[bool]:
-    """Whether behind so many calls anything of the log is not yet where it stays."""
+    """Return, by number of calls made, True if a change of the log is not yet durable."""
     unsure: set[Path] = set()
     found = [False]
     for call in calls:
@@ -119,11 +119,11 @@ def log_unsure(calls: Sequence[Call]) -> list[bool]:
 
 
 class Interrupter:
-    """Interrupts the writing of one environment, and looks at what is left.
+    """Interrupts the writing of one environment, and checks what is left.
 
     Attributes:
-        report: gets what is found.
-        calls: what is asked of the disk when nothing interrupts.
+        report: the results are added to it.
+        calls: calls to the disk of an operation that nothing interrupts.
     """
 
     def __init__(
@@ -134,14 +134,14 @@ class Interrupter:
         report: Report,
         others: Sequence[Contents] = (),
     ) -> None:
-        """Write a copy, and ask the engine what it finds in another.
+        """Write a copy, and ask the engine for the records of another.
 
         Args:
             case: the environment.
-            engine: that is asked.
-            folder: an empty one to work in.
-            report: gets what is found.
-            others: records that are right too.
+            engine: the engine to ask.
+            folder: an empty working directory.
+            report: the results are added to it.
+            others: contents that are right, too.
         """
         self.case = case
         self.report = report
@@ -160,11 +160,11 @@ class Interrupter:
         report.calls.update(call.name for call in disk.calls)
 
     def power_cuts(self, rng: random.Random, count: int) -> None:
-        """Look at some states of each call of the operation, at so many where the log is unsure."""
+        """Check states at each call of the operation, about `count` while the log is unsure."""
         self._cut("writing", self._cuts, self.calls, rng, count)
 
     def power_cuts_in_undo(self, rng: random.Random, count: int) -> None:
-        """The same of the undo of the whole operation."""
+        """Check the same states of the undo of the whole operation."""
         home = self._copy(self._written)
         cuts, disk = PowerCuts(home), Recorder()
         put_back(home, disk)
@@ -195,7 +195,7 @@ class Interrupter:
                     self._tell(name, at, self.calls[at].name, "nobody was told")
 
     def _look_at(self, name: str, at: int, what: str, state: Path) -> None:
-        """Hold one state against what was there before."""
+        """Compare one state with the environment before the operation."""
         self.report.states[name] += 1
         log = tuple(fingerprint(state).items())
         copy = self._copy(state)
@@ -238,12 +238,12 @@ class Interrupter:
         return Path(shutil.copytree(home, self._fresh() / home.name))
 
     def _fresh(self) -> Path:
-        # An engine that failed may still hold an environment of the same path.
+        # An engine that failed may still have an environment open at the same path.
         return Path(tempfile.mkdtemp(dir=self._folder))
 
 
 def crashed_corpus(coordinate: str) -> Iterator[Case]:
-    """The crashed environments at hand that an engine reads, with files of several sizes."""
+    """Yield the available crashed environments that an engine reads, with various file sizes."""
     found = [each for each in read_by(coordinate) if "crash" in each.name]
     version = "v8-" if coordinate == JE_5 else "v17-"
     for i, each in enumerate(one for one in found if one.name.startswith(version)):
@@ -252,7 +252,7 @@ def crashed_corpus(coordinate: str) -> Iterator[Case]:
 
 
 def crashed_workloads(judge: Judge, seed: int, *, ttl: bool) -> Iterator[Case]:
-    """Fresh environments without end, each crashed at several places."""
+    """Yield fresh environments without end, each crashed at several places."""
     while True:
         home = judge.folder / f"workload-{seed}"
         write_environment(
@@ -274,7 +274,7 @@ def crashed_workloads(judge: Judge, seed: int, *, ttl: bool) -> Iterator[Case]:
 
 
 def interrupt(judge: Judge, case: Case, rng: random.Random, states: int, report: Report) -> bool:
-    """Interrupt the writing of one environment everywhere; whether it was written at all."""
+    """Interrupt the writing of one environment everywhere; return True if it was written at all."""
     expected = judge.expected(case.home, case.now_ms)
     if isinstance(expected.contents, Refusal) or expected.problems:
         report.passed_over["the engine refuses it, or nobody knows what is right"] += 1

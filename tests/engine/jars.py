@@ -1,11 +1,11 @@
-"""Fetches the engine's jars by Maven coordinate into a cache folder.
+"""Fetch the engine's jars by Maven coordinate into a cache folder.
 
-A jar that is in the folder already is used without a look at the network. The ways to get one
-are tried in turn: Maven on PATH; Maven installed with apt, where that can be done without a
-question; the Ivy jar inside PySpark. Which registry they ask is their own configuration.
+A jar that is already in the folder is used without network access. Three ways to get one are tried
+in turn: Maven on PATH; Maven installed with apt, if that needs no interaction; the Ivy jar inside
+PySpark. Their own configuration determines the registry.
 
-`python -m tests.engine.jars [COORDINATE...]` prints the path of each jar, of those that the tests
-ask when none is named.
+`python -m tests.engine.jars [COORDINATE...]` prints the path of each jar; without a coordinate, of
+those that the tests use.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MINUTES_15 = 15 * 60
 
 
 class NoEngineError(Exception):
-    """A jar could not be had; the text tells what each way of getting it said."""
+    """No way to get a jar worked; the text has the error of each."""
 
 
 def cache_folder() -> Path:
-    """Where jars are kept: JE_TOOLS_JARS, else a folder of the user's cache."""
+    """Return the folder of jars: JE_TOOLS_JARS, or a folder of the user's cache."""
     chosen = os.environ.get("JE_TOOLS_JARS")
     if chosen:
         return Path(chosen)
@@ -47,9 +47,9 @@ def cache_folder() -> Path:
 
 @functools.cache
 def engine_jar(coordinate: str = JE_18) -> Path:
-    """The path of the jar `group:artifact:version`, fetched when it is not there yet.
+    """Return the path of the jar `group:artifact:version`, after fetching it if it is missing.
 
-    Safe to call from several processes at once: one fetches, the others wait.
+    Several processes may call this at once: one fetches, the others wait.
 
     Raises:
         NoEngineError: every way failed. It is not a reason to skip a test.
@@ -82,7 +82,7 @@ def _fetch(coordinate: str, jar: Path) -> None:
             except (_WayError, NoJavaError, OSError, subprocess.TimeoutExpired) as error:
                 failures.append(f"  {name}: {error}")
                 continue
-            # Renamed within one folder, so a half-copied jar is never seen under its name.
+            # Renamed within one folder, so that a half-copied jar never has its final name.
             found.replace(jar)
             return
     raise NoEngineError(f"cannot get {coordinate} into {jar.parent}:\n" + "\n".join(failures))
@@ -134,7 +134,7 @@ def _with_ivy(coordinate: str, folder: Path) -> None:
 
 
 def _ivy_jar() -> Path:
-    """The Ivy jar of the PySpark beside this Python, else of one installed for it alone."""
+    """Return the Ivy jar of this Python's PySpark, or of a PySpark installed only for that."""
     places = [Path(sysconfig.get_path("purelib")), cache_folder().parent / "pyspark"]
     for place in places:
         found = sorted(place.glob("pyspark/jars/ivy-*.jar"))

@@ -1,4 +1,4 @@
-"""Finds a JDK that can run a single-file Java program, 17 or newer.
+"""Find a JDK, 17 or newer, that can run a single-file Java program.
 
 `python -m tests.engine.java` prints its path, or says what to install (exit 1).
 """
@@ -17,18 +17,18 @@ OLDEST = 17
 
 
 class NoJavaError(Exception):
-    """No JDK that is new enough was found; the text says what to install."""
+    """No JDK that is new enough; the text says what to install."""
 
 
 @functools.cache
 def find_java() -> Path:
-    """The `java` launcher of a JDK of version 17 or newer.
+    """Return the `java` launcher of a JDK of version 17 or newer.
 
-    Looks at JAVA_HOME, then PATH, then where Linux distributions put their JDKs. A JRE does not
-    do: running a source file needs the module jdk.compiler.
+    Tries JAVA_HOME, then PATH, then the folders in which Linux distributions install JDKs. A JRE
+    is not enough: running a source file needs the module jdk.compiler.
 
     Raises:
-        NoJavaError: none was found; names each launcher that was looked at.
+        NoJavaError: none was found; the text names each launcher that was tried.
     """
     seen: list[str] = []
     for launcher in _launchers():
@@ -54,7 +54,7 @@ def _launchers() -> Iterator[Path]:
 
 
 def _judge(launcher: Path) -> str | None:
-    """Why this launcher does not do; None when it does."""
+    """Return why this launcher is unsuitable, or None."""
     try:
         told = subprocess.run(
             [launcher, "--list-modules"], capture_output=True, text=True, timeout=600, check=False

@@ -1,4 +1,4 @@
-"""Asks the real engine what records it finds in environments: one JVM for many of them."""
+"""Records that the real engine finds in environments: one JVM for many of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUICK_START = (
 
 
 def compile_java(java: Path, jar: Path, folder: Path, sources: Iterable[Path]) -> str:
-    """Compile programs against an engine; gives the class path to run them with."""
+    """Compile programs against an engine, and return the class path to run them with."""
     compiler = [java, "--module", "jdk.compiler/com.sun.tools.javac.Main"]
     subprocess.run([*compiler, "-cp", jar, "-d", folder, *sources], check=True)
     return f"{jar}{os.pathsep}{folder}"
@@ -34,12 +34,11 @@ def compile_java(java: Path, jar: Path, folder: Path, sources: Iterable[Path]) -
 class Engine:
     """An engine that opens environments one after the other.
 
-    Each open recovers the environment, and so writes to it, unless it is asked not to. When the
-    engine hangs or takes the JVM with it, that is the answer, and the next question meets a new
-    one.
+    Each open recovers the environment, and so writes to it, unless it is read-only. If the engine
+    hangs or its JVM dies, that is the answer, and the next question starts a new JVM.
 
     Attributes:
-        seconds: how long one environment may take.
+        seconds: time limit for one environment.
     """
 
     def __init__(
@@ -62,22 +61,22 @@ class Engine:
         self._stop()
 
     def ask(self, home: Path, now_ms: int = 0, *, read_only: bool = False) -> Contents | Refusal:
-        """The records of an environment, or how the engine refuses to give them.
+        """Return the records of an environment, or the engine's refusal.
 
         Args:
             home: its directory.
-            now_ms: the time by which records expire; 0 for the machine's.
-            read_only: leave the directory as it is.
+            now_ms: time at which records expire; 0 for the system clock.
+            read_only: do not change the directory.
         """
         told = self.tell(home, "ro" if read_only else "rw", now_ms)
         return told if isinstance(told, Refusal) else parse_contents(told)
 
     def tell(self, home: Path, *words: object) -> list[str] | Refusal:
-        """The lines of an answer to a question that the program of this engine understands.
+        """Return the lines of the answer to a question that this engine's program understands.
 
         Args:
             home: the directory; an answer file is written beside it and removed.
-            words: what is asked of it.
+            words: words of the question.
         """
         answer = home.with_name(home.name + ".answer")
         process = self._running()
@@ -104,7 +103,7 @@ class Engine:
         return self._process
 
     def _wait(self, process: subprocess.Popen[str], home: Path) -> str | None:
-        """How the process failed to answer; None when it has answered."""
+        """Return how the process failed to answer; None if it has answered."""
         assert process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)

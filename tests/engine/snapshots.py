@@ -1,7 +1,7 @@
-"""Our snapshot in the words of a campaign: records, a refusal, what is foretold of the engine.
+"""Our snapshot as an answer in a campaign: records or a refusal, with warnings of engine errors.
 
-`python -m tests.engine.snapshots [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` holds it against the
-engine, `... DIR NOW_MS [COORDINATE]` for one log that a campaign has kept.
+`python -m tests.engine.snapshots [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` compares it with the
+engine, `... DIR NOW_MS [COORDINATE]` does so for one log that a campaign kept.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tests.truth.contents import Contents, Refusal
 
 
 def recovered(home: Path, now_ms: int, *, threads: int | None = None) -> Foretold:
-    """What a snapshot says of a directory, and what it foretells.
+    """Return the snapshot's records or refusal for a directory, and its warnings.
 
     Args:
         home: the directory.
-        now_ms: the time by which records expire.
-        threads: how many read it; one or two, by the name of the directory, where None.
+        now_ms: time at which records expire.
+        threads: number of reading threads; if None, one or two, by the name of the directory.
     """
     is_odd = sum(home.name.encode()) % 2 == 1
     if threads is None:
@@ -53,9 +53,9 @@ def recovered(home: Path, now_ms: int, *, threads: int | None = None) -> Foretol
 
 
 def _reason(text: str, home: Path) -> str:
-    """Which of the reasons that the engine gives too, if it is one of these.
+    """Return the reason of a refusal if the engine gives it too, else "another".
 
-    The engine reads a header that is whole, and finds no root behind it.
+    If a file is only a whole header, the engine reads it and finds no root after it.
     """
     files = open_environment([home]).files
     is_alone = any(file.size == FILE_HEADER_SIZE and file.header.good for file in files)
@@ -65,7 +65,7 @@ def _reason(text: str, home: Path) -> str:
 
 
 def _warned(snapshot: Snapshot) -> Iterator[Warned]:
-    """What is known of trees, by their databases."""
+    """Yield warnings for faults of trees, by database, and for refusals that a checkpoint mends."""
     told = {each.code for each in snapshot_findings(snapshot)}
     for fault in snapshot.faults:
         database = snapshot.databases.get(fault.db_id)
@@ -86,7 +86,7 @@ def _warned(snapshot: Snapshot) -> Iterator[Warned]:
 
 
 def contents_of(snapshot: Snapshot) -> Contents:
-    """The records of the user's databases."""
+    """Return the records of the user's databases."""
     found: Contents = {}
     for database in snapshot.databases.values():
         if database.name is None or database.is_internal:
@@ -100,9 +100,9 @@ def contents_of(snapshot: Snapshot) -> Contents:
 
 
 def lapsed(home: Path, now_ms: int) -> dict[str, set[bytes]]:
-    """Keys of records that are there since an engine took hours of their expiration for days.
+    """Return keys of records that exist because an engine took hours of expiration for days.
 
-    A checkpoint of ours gives them back what their entries say, by which they have expired.
+    Our checkpoint restores the expirations of their entries, by which they have expired.
     """
     snapshot = take_snapshot(open_environment([home]), Scanner(threads=1), now_ms=now_ms)
     found: dict[str, set[bytes]] = {}

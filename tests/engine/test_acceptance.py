@@ -1,6 +1,6 @@
-"""The judge of what we write takes what the engine wrote, and nothing else.
+"""The judge of written environments accepts what the engine wrote, and nothing else.
 
-What must be refused is written by writers that each forget one thing.
+Writers that each forget one thing write what it must refuse.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def broken_rules(
 
 
 def nothing(home: Path) -> None:
-    """What was found is left."""
+    """Leave the environment unchanged."""
 
 
 def with_record_lost(judge: Judge, home: Path) -> None:
-    """As the engine, but one record is deleted in its BIN."""
+    """Write as the engine does, but delete one record in its BIN."""
     judge.write_as_engine(home)
     planting = Planting(home, home.with_name("planting"))
-    # A slot of a delta takes the place of one in the full node.
+    # A slot of a delta replaces one in the full node.
     lsns = planting.bins("people", delta=True) or planting.bins("people")
     slots = (slot for lsn in lsns for slot in planting.slots(lsn))
     lsn, slot = next((s.node_lsn, s) for s in slots if not s.fields["state"] & DELETED)
@@ -76,9 +76,9 @@ def with_record_lost(judge: Judge, home: Path) -> None:
 
 
 def with_summary_lost(judge: Judge, home: Path) -> None:
-    """As the engine, but file 0 has no summary."""
+    """Write as the engine does, but remove the summary of file 0."""
     judge.write_as_engine(home)
-    # One more checkpoint, and no summary of that file is left to be replayed.
+    # After one more checkpoint, recovery replays no summary of that file.
     assert not judge.told(judge.plain, home, "recover", 0, "twice").problems
     planting = Planting(home, home.with_name("planting"))
     deltas = planting.bins("_jeUtilization", delta=True)
@@ -102,7 +102,7 @@ def _take(planting: Planting, home: Path) -> None:
 
 
 def checkpoint_without_nodes(home: Path) -> None:
-    """A checkpoint of nothing: its beginning, the root that is there, its end."""
+    """Write a checkpoint without nodes: CkptStart, the existing root, CkptEnd."""
     log = read_log(home)
     assert log.last is not None
     entries = list(log.entries())
@@ -206,7 +206,7 @@ def test_a_refusal_is_wrong_where_something_can_be_recovered(judge: Judge, tmp_p
 
 @pytest.mark.engine
 def test_nodes_of_groups(judge: Judge, tmp_path: Path) -> None:
-    """One that was killed with a transaction open, and is to lead without the others."""
+    """Judge a node that was killed with a transaction open, and that leads without the others."""
     node = node_of(NODE, "node1")
     assert node == "group/node1/localhost:5011"
     engine = tmp_path / "engine"
@@ -283,7 +283,7 @@ def test_environments_recovered_by_the_engine(coordinate: str, tmp_path: Path) -
 def test_records_between_two_opinions(
     found: list[tuple[bytes, bytes]], other: list[tuple[bytes, bytes]] | None, accepted: bool
 ) -> None:
-    """What only one of them has may be there or not; what both have is there, in its order."""
+    """Records of only one opinion are optional; those of both are required, in their order."""
     contents: Contents | None = None if other is None else {"x": other}
     expected = Expected({"x": [A, B]}, contents)
     assert (not compare_told(expected, Told({"x": found}), "records")) == accepted

@@ -1,4 +1,4 @@
-"""The comparison with the engine finds what differs, and tells who is right."""
+"""The comparison with the engine finds differences, and reports which side is right."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_report_tells_all_of_a_difference() -> None:
     ],
 )
 def test_what_a_warning_explains(warned: Warned, group: str, explains: bool) -> None:
-    """Differences of its own kind, and in its own database."""
+    """A warning explains differences of its own kind, in its own database."""
     database = None if group.startswith("engine") else "x"
     assert warned.explains(Found(group, "", database)) == explains
 
@@ -171,9 +171,9 @@ def test_a_planted_difference_is_found(java: Path, class_path: str, tmp_path: Pa
 
 @pytest.mark.engine
 def test_the_replay_of_whole_logs(java: Path, class_path: str, tmp_path: Path) -> None:
-    """Two opinions that share nothing but the bytes, where both can be had.
+    """Compare two opinions that share only the bytes, on states for which both exist.
 
-    Left out are workloads in which JE 18.3.12 spoils expirations, and those that remove files.
+    Excluded are workloads in which JE 18.3.12 spoils expirations, and those that remove files.
     """
     seeds = [seed for seed in range(1, 60) if is_plain(seed)][:2]
     judge = Judge(java, class_path, tmp_path)
@@ -187,7 +187,7 @@ def test_the_replay_of_whole_logs(java: Path, class_path: str, tmp_path: Path) -
 
 
 def is_plain(seed: int) -> bool:
-    """Nothing expires, no thread of the engine cleans or evicts, all is in transactions."""
+    """Return True if nothing expires, no daemon cleans or evicts, and all is in transactions."""
     sessions = sessions_of(seed, small=True)
     return not any(session[name] for session in sessions for name in NOT_PLAIN)
 

@@ -1,4 +1,4 @@
-"""Whole entries of a log are copied to its end: the engine's answer is the snapshot's.
+"""Entries of a log are copied to its end: the engine gives the same answer as the snapshot.
 
 Backward passes follow the copies' prevOffsets: `je_tools.recovery.backward`.
 """
@@ -21,13 +21,13 @@ from tests.truth.contents import Refusal
 
 SEED, COPIES, MOST = 300, 25, 11
 BY_LUCK = 5
-"""A prevOffset into the middle of an entry fails, unless bytes there look like a header."""
+"""Limit of cases that only we refuse: a prevOffset may lead to bytes that resemble a header."""
 
 pytestmark = pytest.mark.engine
 
 
 def copies(source: Source, rng: random.Random) -> Iterator[Crash]:
-    """Cut the last file at a border, and copy some entries of it, or of another file, there."""
+    """Cut the last file at the end of an entry, and copy some entries of a file there."""
     last, data = source.last, source.files[source.last]
     entries = source.entries(last)
     for _ in range(COPIES):

@@ -1,4 +1,4 @@
-"""States that crashes leave and workloads do not come by: what goes on, and what must not stay."""
+"""Crash states that workloads do not reach: what continues, and what must not remain."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def leave(judge: Judge, home: Path, state: str, argument: object) -> None:
 
 
 def written(judge: Judge, crashed: Path, folder: Path, *, node: str | None = None) -> Verdict:
-    """The judgement of what `checkpoint --apply` makes of a copy in a folder."""
+    """Return the verdict on a copy written by `checkpoint --apply`."""
     now_ms = time.time_ns() // 1_000_000
     home = folder / "written"
     home.mkdir()
@@ -57,7 +57,7 @@ def free_port() -> int:
 
 
 def test_a_transaction_of_the_group_goes_on(judge: Judge, tmp_path: Path) -> None:
-    """The engine takes it up again and ends it: deletions, changes and insertions go back."""
+    """The engine resumes and ends it: deletions, changes and insertions are rolled back."""
     node = f"group/n1/localhost:{free_port()}"
     leave(judge, tmp_path / "crashed", "unfinished", node)
     verdict = written(judge, tmp_path / "crashed", tmp_path, node=node)
@@ -67,7 +67,7 @@ def test_a_transaction_of_the_group_goes_on(judge: Judge, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("records", [300, 5000])
 def test_a_temporary_database_is_gone(records: int, judge: Judge, tmp_path: Path) -> None:
-    """Recovery removes it; with many records its nodes are in the log too."""
+    """Recovery removes it; with many records its nodes are in the log, too."""
     crashed = tmp_path / "crashed"
     leave(judge, crashed, "temporary", records)
     (named,) = snapshot_of(crashed).temporary.values()
@@ -81,7 +81,7 @@ def test_a_temporary_database_is_gone(records: int, judge: Judge, tmp_path: Path
 
 
 def test_a_crash_while_a_temporary_database_goes(judge: Judge, tmp_path: Path) -> None:
-    """The engine never meets its descriptor without its name, with which it cannot open a log."""
+    """The engine never finds a descriptor without its name: it could not open such a log."""
     crashed, home = tmp_path / "crashed", tmp_path / "written"
     leave(judge, crashed, "temporary", 60)
     assert not written(judge, crashed, tmp_path).problems
@@ -98,7 +98,7 @@ def test_a_crash_while_a_temporary_database_goes(judge: Judge, tmp_path: Path) -
 
 
 def test_a_removal_of_a_temporary_database_that_was_cut_short(judge: Judge, tmp_path: Path) -> None:
-    """Its name is gone and its descriptor is not, which only we mend."""
+    """Its name is gone, but not its descriptor; only je-tools repairs that."""
     home = tmp_path / "crashed"
     leave(judge, home, "temporary", 60)
     expected = judge.plain.ask(shutil.copytree(home, tmp_path / "before"))

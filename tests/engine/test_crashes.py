@@ -1,4 +1,4 @@
-"""Crash points: every kind is made, is told by its seed, and leaves the source as it was."""
+"""Crash points: every kind is made, its number determines it, and the source is unchanged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_kind_is_made_and_told_by_its_number(source: Source) -> None:
 
 
 def test_directories(source: Source, tmp_path: Path) -> None:
-    """What is written is what the crash says, and nothing of it is shared."""
+    """The directory holds what the crash describes, and shares nothing with the source."""
     before = {path.name: path.read_bytes() for path in source.home.iterdir()}
     for number in range(60):
         crash = made(source, number)
@@ -50,7 +50,7 @@ def test_directories(source: Source, tmp_path: Path) -> None:
 
 
 def test_files_that_the_cleaner_gave_up(source: Source, tmp_path: Path) -> None:
-    """They are there again, or they are not; never behind the end of the log."""
+    """Such files are restored or missing; none is restored after the end of the log."""
     first, _, later, _ = sorted(source.files)
     for file_no in (first, later):
         path = source.home / f"{file_no:08x}.jdb"
@@ -72,7 +72,7 @@ def test_files_that_the_cleaner_gave_up(source: Source, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind(source: Source, kind: str) -> None:
-    """Each does what its name says."""
+    """Each kind does what its name says."""
     crashes = [made(source, number) for number in range(400)]
     checked = [check(kind, source, crash) for crash in crashes if crash.kind == kind]
     assert checked

@@ -1,4 +1,4 @@
-"""Cuts of small hard logs: the snapshot finds the engine's records, or foretells its failure.
+"""Cuts of small hard logs: the snapshot finds the engine's records, or warns of its failure.
 
 `hardlogs` has the logs and the windows of root changes, `cuts` the campaign.
 """
@@ -37,11 +37,11 @@ from tests.truth.contents import Refusal, parse_contents
 
 ENGINES = (JE_18, JE_5, STARROCKS)
 FEW = {JE_18: 37, JE_5: 17, STARROCKS: 37}
-"""For each engine a seed whose log is short and has windows of both kinds."""
+"""Seed for each engine whose log is short and has windows of both kinds."""
 
 STEP = 200
 LOGS, PARTS, SAMPLES = 14, 2, 180
-"""For each engine. SAMPLES is the number of cuts that are also written."""
+"""Numbers for each engine. SAMPLES is the number of cuts that are also written."""
 
 
 def judged(report: CutReport) -> None:
@@ -83,7 +83,7 @@ def test_many_cuts(coordinate: str, part: int) -> None:
 
 
 def root_split_cases() -> list[Path]:
-    """Return the known cuts beside the corpus, each with the engine's records."""
+    """Return the known cuts beside the corpus that have the engine's records."""
     whole = corpus()
     found = sorted((whole.parent / "cases").glob("*-root-split-*")) if whole else []
     return [case for case in found if (case / "records.tsv").is_file()]
@@ -117,7 +117,7 @@ class Echo(Judge):
 
 
 def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Take one record out of some answers; the campaign finds these and no others."""
+    """Remove one record from some answers; the campaign finds these answers and no others."""
     planted = []
 
     def one_less(home: Path, now_ms: int, **how: Any) -> Foretold:
@@ -214,7 +214,7 @@ def test_cuts_begin_behind_the_first_checkpoint_start(tmp_path: Path) -> None:
 
 
 class Nodes:
-    """A log of nodes, and the windows behind each."""
+    """A log of nodes, and the windows after each."""
 
     def __init__(self) -> None:
         self.log = TreeLog()
@@ -224,7 +224,7 @@ class Nodes:
         self.log.node(slots, level=2, node_id=node_id, is_root=is_root, flags=flags, db=db)
 
     def open(self, folder: Path) -> list[str]:
-        """Return the first letters of open windows, for each entry behind the file header."""
+        """Return the first letters of open windows, for each entry after the file header."""
         found = windows(read_source(self.log.write(folder)))
         letters = {CHILD: "c", ROOT: "r"}
         return ["".join(sorted(letters[name] for name in found[cut])) for cut in sorted(found)][1:]
@@ -261,7 +261,7 @@ def test_windows_of_nodes_that_are_provisional_for_good(tmp_path: Path) -> None:
 
 
 def test_windows_that_the_end_of_a_checkpoint_does_not_close(tmp_path: Path) -> None:
-    """A root that splits behind a CkptStart may be no part of that checkpoint."""
+    """A root that splits after a CkptStart may be no part of that checkpoint."""
     nodes = Nodes()
     nodes.node(1, is_root=True)
     start = nodes.log.here

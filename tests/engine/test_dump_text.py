@@ -1,4 +1,4 @@
-"""The text of dumps beside the engine: its DbLoad reads ours, its DbDump writes the same."""
+"""The text of dumps and the engine: its DbLoad reads ours, its DbDump writes the same."""
 
 from __future__ import annotations
 

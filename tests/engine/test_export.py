@@ -1,4 +1,4 @@
-"""`export` and `count` beside the engine's DbDump and Database.count, over logs that it opens."""
+"""`export` and `count` compared with DbDump and Database.count, on logs that the engine opens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.je_tools.corpus_snapshots import database_named, snapshot_of
 pytestmark = pytest.mark.engine
 
 NOW_MS = 1_795_400_000_000
-"""A time at which one record of v15-ttl has expired, and others have not."""
+"""Time at which one record of v15-ttl has expired, and others have not."""
 
 OPENED = [
     # The others are too old, or newer than this engine.
@@ -29,7 +29,7 @@ OPENED = [
 
 
 def listed(folder: Path) -> list[tuple[str, int]]:
-    """The databases of a folder that the engine has dumped, and their counts."""
+    """Return the databases that the engine has dumped to a folder, with their counts."""
     lines = (folder / "databases.tsv").read_text(encoding="utf-8").splitlines()
     pairs = (line.split("\t") for line in lines)
     return [(name, int(count)) for name, count in pairs]

@@ -1,4 +1,4 @@
-"""Finding Java and the engine's jars: what is taken, and what is said when there is none."""
+"""Finding Java and the engine's jars: suitable ones are used, and errors say what is missing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whatever interrupts `checkpoint --apply` or `recover --apply`: the engine finds all records.
+"""After any interruption of `checkpoint --apply` or `recover --apply`, the engine has all records.
 
-And `undo` puts back what was there, byte for byte, wherever it is interrupted itself.
+`undo` restores every byte, even if it is interrupted itself.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ pytestmark = pytest.mark.engine
 CRASHED = FIXTURES / "v17-crash-txn" / "env"
 OLD_CRASHED = FIXTURES / "v8-crash-txn-ckpt" / "env"
 STATES = 10
-"""Of each environment where what is written is not sure to be there."""
+"""Number of states of each environment while a write is not yet durable."""
 
 SMALL_FILES = 8_000
-"""Bytes of new files: the checkpoint begins several."""
+"""Bytes of new files, so small that the checkpoint begins several."""
 
 
 def crashed(folder: Path, home: Path, tail: bytes = b"", behind: bytes | None = None) -> Path:
-    """A crashed environment whose last file has a tail, or that has a file behind the last."""
+    """Write a crashed environment with a tail after its last file, or a file after the last."""
     source = read_source(home)
     files = {source.last: source.files[source.last] + tail}
     if behind is not None:
@@ -73,7 +73,7 @@ MADE: dict[str, tuple[str, Callable[[Path], Path], Orders]] = {
         Orders(cuts=True, file_max=SMALL_FILES // 4),
     ),
 }
-"""Which engine is asked, what has crashed, and what is written."""
+"""Engine to ask, maker of the crashed environment, and options to write it with."""
 
 each_made = pytest.mark.parametrize("name", MADE)
 
@@ -102,7 +102,7 @@ def test_a_power_cut(name: str, engines: dict[str, Engine], tmp_path: Path) -> N
 
 
 def test_a_power_cut_while_files_are_taken_away(engines: dict[str, Engine], tmp_path: Path) -> None:
-    """Of a log that is cut back to its first file; the others are in the journal."""
+    """The log is cut back to its first file; the others are in the journal."""
     home = Path(shutil.copytree(FIXTURES / "v17-erase-after" / "env", tmp_path / "env"))
     work = tmp_path / "work"
     work.mkdir()
@@ -122,7 +122,7 @@ def test_a_power_cut_while_files_are_taken_away(engines: dict[str, Engine], tmp_
 
 @pytest.mark.parametrize("name", ["torn-tail", "unusable-file"])
 def test_a_disk_that_fails(name: str, engines: dict[str, Engine], tmp_path: Path) -> None:
-    """No room, a device that is broken, and the end of the process, at some of the calls."""
+    """Some calls fail for lack of space or with a device error, or end the process."""
     one = interrupter(name, engines, tmp_path)
     unsure = log_unsure(one.calls)
     chosen = [at for at in range(len(one.calls)) if unsure[at] != unsure[at + 1]][::3]
@@ -158,7 +158,7 @@ def calls_of(home: Path, folder: Path) -> int:
 
 
 def test_kills(engines: dict[str, Engine], running: Signalled, tmp_path: Path) -> None:
-    """SIGKILL in the middle of each third call; undo is killed too, then done."""
+    """SIGKILL in the middle of each third call; undo is killed, too, then completed."""
     source = crashed(tmp_path, CRASHED, NOISE)
     before = digests(source)
     expected = engines[JE_18].ask(shutil.copytree(source, tmp_path / "expected"))
@@ -190,7 +190,7 @@ def test_kills(engines: dict[str, Engine], running: Signalled, tmp_path: Path) -
 def test_what_is_told_when_it_is_interrupted(
     verb: str, number: int, code: int, word: str, running: Signalled, tmp_path: Path
 ) -> None:
-    """The state of the log, and how it is undone; wherever it is, something is true of it."""
+    """The message states the log's state and the way to undo; it is true at every call."""
     source = crashed(tmp_path, CRASHED)
     before = digests(source)
     what = "recovery" if verb == "recover" else "checkpoint"
@@ -219,7 +219,7 @@ def test_what_is_told_when_it_is_interrupted(
 def test_what_is_told_when_it_is_done_already(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C while what was written is read once more."""
+    """Ctrl-C while the written log is being checked."""
     home = crashed(tmp_path, CRASHED)
     before = digests(home)
 
@@ -293,7 +293,7 @@ def test_an_engine_that_reads_is_told_of(java: Path, class_path: str, tmp_path: 
 
 
 def test_it_keeps_an_engine_out(java: Path, class_path: str, tmp_path: Path) -> None:
-    """Whenever anything is written, to the journal or to the log."""
+    """The lock holds during every write, to the journal or to the log."""
     home = crashed(tmp_path, CRASHED)
     answers = []
 

@@ -1,4 +1,4 @@
-"""`dump` beside the real engine, in processes of their own, while it writes and flips files."""
+"""`dump` beside the real engine, in separate processes, while it writes and flips files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOURCE = Path(__file__).with_name("Writer.java")
 ROUNDS, PAUSE_MS = 250, 12
 DEADLINE = 600
 DUMPS = 3
-"""How many that found the log at another length are enough."""
+"""Number of dumps that must find the log at different lengths."""
 TOOL = [sys.executable, "-c", "from je_tools.commands.main import main; main()"]
 
 pytestmark = pytest.mark.engine
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.engine
 
 @contextmanager
 def writing(java: Path, jar: Path, home: Path) -> Iterator[subprocess.Popen[str]]:
-    """The engine, that has begun to write."""
+    """Run an engine that has begun to write."""
     home.mkdir()
     command = [java, "-cp", jar, SOURCE, home, str(ROUNDS), str(PAUSE_MS)]
     pipe = subprocess.PIPE
@@ -42,7 +42,7 @@ def writing(java: Path, jar: Path, home: Path) -> Iterator[subprocess.Popen[str]
 
 
 def dumped(home: Path, *options: str) -> list[bytes]:
-    """The lines of a dump that ends by itself, without a complaint."""
+    """Return the lines of a dump that ends by itself, without an error."""
     done = subprocess.run(
         [*TOOL, "dump", home, "--format", "jsonl", *options], capture_output=True, check=False
     )
@@ -51,12 +51,12 @@ def dumped(home: Path, *options: str) -> list[bytes]:
 
 
 def without_names(lines: list[bytes]) -> list[dict[str, Any]]:
-    """Rows; what a database is called may be told only later in the log."""
+    """Parse rows without the names of databases, which may come later in the log."""
     return [json.loads(line) | {"db_name": None} for line in lines]
 
 
 def assert_reads_only(pid: int, home: Path) -> None:
-    """Its open files of the log are read-only, none is the lock, and it holds no lock."""
+    """Check that its files of the log are open read-only, exclude the lock, and are not locked."""
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
             target = link.readlink()
@@ -111,7 +111,7 @@ def test_a_log_that_the_engine_is_writing(java: Path, je_jar: Path, tmp_path: Pa
     expected = without_names(whole)
     assert without_names(lines) == expected
     assert without_names(limited.read_bytes().splitlines()) == expected[:3000]
-    # Each dump beside the writer was the log as far as it was written then.
+    # Each dump beside the writer shows the log as far as it was written at that time.
     for snapshot in snapshots:
         assert without_names(snapshot) == expected[: len(snapshot)]
     assert digests(home) == before

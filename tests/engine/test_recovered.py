@@ -1,4 +1,4 @@
-"""One JVM for many environments: what is asked, what is understood, and what a bad case costs."""
+"""One JVM for many environments: questions, answers, and the cost of a bad case."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_bad_case_loses_no_other(fake: Path, tmp_path: Path) -> None:
 
 @pytest.mark.engine
 def test_what_stress_writes_is_read(java: Path, class_path: str, tmp_path: Path) -> None:
-    """Written, closed, read without a change, read and written, and not there at all."""
+    """Ask about an environment read-only, then for writing, and about one that does not exist."""
     home = tmp_path / "home"
     session = sessions_of(1, small=True)[0] | {"end": CLOSE, "ttl": 0, "structure": 1, "threads": 3}
     write_environment(java, class_path, home, [session])

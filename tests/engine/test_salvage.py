@@ -1,4 +1,4 @@
-"""Salvage beside the engine's own: the same records, which its DbLoad takes."""
+"""Salvage compared with the engine's own: the same records, which its DbLoad reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLAGS = {"committed": "-r", "everything": "-R"}
 
 
 def records_of(path: Path) -> tuple[bytes, Counter[tuple[bytes, bytes]]]:
-    """The header of a dump text, and its records."""
+    """Return the header of a dump text, and its records."""
     text = path.read_bytes()
     header, _, rest = text.partition(b"HEADER=END\n")
     assert rest.endswith(b"DATA=END\n")
@@ -43,7 +43,7 @@ def records_of(path: Path) -> tuple[bytes, Counter[tuple[bytes, bytes]]]:
 def test_the_records_of_the_engines_salvage(
     name: str, mode: str, tools: Tools, tmp_path: Path
 ) -> None:
-    """Of an intact log; the engine opens no log in which a database was renamed."""
+    """Salvage intact logs; the engine opens none in which a database was renamed."""
     home, theirs, ours = tmp_path / "env", tmp_path / "theirs", tmp_path / "ours"
     home.mkdir()
     theirs.mkdir()
@@ -59,7 +59,7 @@ def test_the_records_of_the_engines_salvage(
 
 
 def test_salvaged_text_is_loaded(tools: Tools, tmp_path: Path) -> None:
-    """Out of a log that the engine does not open: its first file is damaged in two places."""
+    """Salvage a log that the engine does not open: its first file has two damaged places."""
     home, out, new = tmp_path / "env", tmp_path / "out", tmp_path / "new"
     home.mkdir()
     new.mkdir()

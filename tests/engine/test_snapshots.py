@@ -1,8 +1,8 @@
-"""What our snapshot says of crashed logs, beside the engine that recovers them.
+"""Our snapshot of crashed logs, compared with the engine that recovers them.
 
 Workloads, crash points and seeds: `workloads`, `crashes`, `campaign`. A difference is no fault of
-ours where the replay of the whole log contradicts the engine too, or where the engine gives up, and
-in both cases only if a finding has said so beforehand.
+ours if the replay of the whole log contradicts the engine, too, or if the engine gives up; in both
+cases a finding must have warned of it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_crash_points(part: int, java: Path, class_path: str, tmp_path: Path) ->
 def test_a_log_that_ends_at_its_first_header(
     size: int, is_flipped: bool, engines: dict[str, Engine], tmp_path: Path
 ) -> None:
-    """The engine refuses it for one reason where the header is good, else for another."""
+    """The engine has one reason to refuse it if the header is good, else another."""
     logged = bytearray((environment("v17-basic").home / "00000000.jdb").read_bytes()[:size])
     logged[size // 2] ^= is_flipped
     for name in ("ours", "theirs"):

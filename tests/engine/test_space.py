@@ -1,4 +1,4 @@
-"""Utilization beside the engine's DbSpace: as it has counted, counted anew, and what expires."""
+"""Utilization compared with the engine's DbSpace: counted, recounted, and with expirations."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ EVERY = [each for each in environments_in(FIXTURES) if each.name.startswith(READ
 pytestmark = pytest.mark.engine
 
 NOW_MS = 1_700_000_000_000
-"""A time at which nothing has expired: the engine counts expired records as obsolete."""
+"""Time at which nothing has expired: the engine counts expired records as obsolete."""
 
 _RECOUNTED = re.compile(r'^Recalc util 0x(\w+) .* totalSize="(\d+)".* getObsoleteSize="(\d+)"')
 _ROW = re.compile(r"^([0-9a-f]{8})\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)$")
 
 
 def db_space(tools: Tools, home: Path, *options: object) -> list[str]:
-    """What DbSpace says of a directory, which it opens read-only."""
+    """Return the output of DbSpace on a directory, which it opens read-only."""
     return tools.run("DbSpace", "-h", home, *options).decode().splitlines()
 
 
@@ -53,7 +53,7 @@ def test_recount(each: Environment, tmp_path: Path, tools: Tools) -> None:
 
 @pytest.fixture(scope="module")
 def expiring(tmp_path_factory: pytest.TempPathFactory, tools: Tools) -> Path:
-    """An environment of several files with records that expire."""
+    """Write an environment of several files with records that expire."""
     home = tmp_path_factory.mktemp("expiring")
     tools.run("Expiring", home)
     return home
@@ -75,7 +75,7 @@ def test_what_expires(hours: int, expiring: Path, tools: Tools) -> None:
         used = each.counted
         assert used is not None
         if each.file.file_no == last:
-            # The engine has counted what recovery read, too.
+            # The engine also counted the entries that recovery read.
             continue
         row = [used.total_size // 1024, used.average, used.least, used.most]
         assert row == expected[each.file.file_no]

@@ -1,6 +1,6 @@
-"""The engine makes of a crashed node's index what we foretell, and marks what we would mark.
+"""The engine rebuilds a crashed node's VLSN index, and marks rollbacks, as we predict.
 
-It opens the node as a member of its group whose others are away, and closes it.
+It opens the node as a member of its group while the others are away, and closes it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
 
 
 def cases() -> list[Any]:
-    """Names of nodes, seeds, and how many cuts of each."""
+    """Return names of nodes with seeds and numbers of cuts."""
     every = [each.name for each in environments() if each.name.startswith(READ)]
     more = [name for name in every if "/node" in name]
     return [(name, seed, 4) for seed, name in enumerate(CRASHED)] + [
@@ -88,7 +88,7 @@ def test_marks_are_the_engines(judge: Judge, name: str, tmp_path: Path) -> None:
 
 
 def test_the_engine_goes_on_with_a_checkpoint_cut_short(judge: Judge, tmp_path: Path) -> None:
-    """The index shrinks here, and some of its records alone would be refused."""
+    """The index shrinks here, and the engine would refuse some of its records alone."""
     name = ROLLED_BACK[0]
     source = node(name).home
     entries = entries_of(source)

@@ -1,4 +1,4 @@
-"""The engine and what writes to its environments: whose lock it is, and what it does not see."""
+"""The engine and other writers of its environments: locks, and files that it ignores."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.engine
 
 @contextmanager
 def opened(java: Path, class_path: str, home: Path, mode: str) -> Iterator[tuple[int, str]]:
-    """An engine that has an environment open; gives its pid, and what it said."""
+    """Run an engine that has an environment open; yield its pid and its output."""
     command = [java, *QUICK_START, "-cp", class_path, "Holds", home, mode]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
@@ -74,7 +74,7 @@ def test_an_engine_that_reads_is_told_of(java: Path, class_path: str, home: Path
 def test_an_engine_that_reads_while_something_is_written(
     is_cut: bool, java: Path, class_path: str, home: Path
 ) -> None:
-    """What it has read of stays where nothing is cut off; else it has to begin anew."""
+    """The reader keeps what it has read unless the log is cut; then it has to reopen."""
     words = ["recover", home, "--to-lsn", "0x0/0x41000"] if is_cut else ["checkpoint", home]
     with opened(java, class_path, home, "ro") as (pid, said):
         assert said == "open"
@@ -99,7 +99,7 @@ def test_we_keep_an_engine_out(java: Path, class_path: str, home: Path) -> None:
 def test_the_engine_passes_over_journals(
     data_directories: int, engines: dict[str, Engine], java: Path, je_jar: Path, home: Path
 ) -> None:
-    """It opens, recovers, checkpoints, closes and verifies; the journal is what it was."""
+    """The engine opens, recovers, checkpoints, closes and verifies; the journal is unchanged."""
     spread(home, data_directories)
     expected = engines[JE_18].ask(home, read_only=True)
     assert not isinstance(expected, Refusal)
@@ -109,7 +109,7 @@ def test_the_engine_passes_over_journals(
         session.finish()
     with Session(open_environment([home]), "test", None, takes_away=True) as session:
         session.remove(last.file_no + 1)
-        # What follows has the last entry of the file before it.
+        # The first entry after this names the last entry of the file before it.
         session.append(last.file_no, last.size, entry(TRACE, b"\x7d" + bytes(6) + b"\0", 0x43E3F))
         session.finish()
     journals = {name: one for name, one in digests(home).items() if "je-tools" in name}
@@ -130,7 +130,7 @@ def test_the_engine_passes_over_journals(
 
 
 def spread(home: Path, count: int) -> None:
-    """Move files to where the engine has them with so many data directories."""
+    """Move each file to its place in an environment with `count` data directories."""
     for i in range(count):
         (home / f"data{i + 1:03d}").mkdir()
         (home / "je.properties").write_text(f"je.log.nDataDirectories={count}\n")

@@ -1,4 +1,4 @@
-"""The real engine takes what `recover --apply` writes: crash points of stress, and the corpus."""
+"""The engine accepts the output of `recover --apply`: crash points of stress, and the corpus."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tests.engine.jars import JE_5, JE_18
 from tests.truth.log_end import read_log
 
 SMALL_FILES = 60_000
-"""Bytes of a file, so that what is written begins new ones."""
+"""Bytes of a file, so small that the checkpoint begins new ones."""
 
 
 def recover(file_max: int | None, nodes: Counter[str] | None = None) -> Write:
-    """What `je-tools recover --apply` does; every other directory is read with kernels.
+    """Return a writer that does the work of `je-tools recover --apply`.
 
     Args:
-        file_max: bytes of files that are begun.
-        nodes: gets how many of each entry type were written.
+        file_max: size in bytes at which a new file begins.
+        nodes: the numbers of written nodes, by kind, are added to it.
     """
 
     def write(home: Path) -> None:
@@ -52,7 +52,7 @@ def recover(file_max: int | None, nodes: Counter[str] | None = None) -> Write:
 
 
 def recover_copy(home: Path) -> None:
-    """The same by way of a copy, as logs are written that no engine of the tests has written."""
+    """Recover by way of a copy, as a log is written that no engine of the tests wrote."""
     copy = home.with_name(f"{home.name}-copy")
     scanner = Scanner(threads=1)
     try:
@@ -99,7 +99,7 @@ def test_crash_points_with_deltas(judge: Judge) -> None:
 @pytest.mark.engine
 @pytest.mark.parametrize("name", ["v17-crash-txn", "v17-dups", "v8-crash-txn-ckpt"])
 def test_cut_back(judge: Judge, old_judge: Judge, name: str, tmp_path: Path) -> None:
-    """As the engine takes a log that somebody cut there."""
+    """The engine finds the same records as in a log that was cut at that place."""
     home = FIXTURES / name / "env"
     log = read_log(home)
     assert log.last == 0
@@ -140,10 +140,10 @@ def test_many_crash_points(coordinate: str, file_max: int | None, tmp_path: Path
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("coordinate", "version"), [(JE_18, 17), (JE_5, 8)])
 def test_many_crash_points_with_deltas(coordinate: str, version: int, tmp_path: Path) -> None:
-    """Little is changed of most nodes; in log version 8 there are no such deltas.
+    """Change little of most nodes; log version 8 has no such deltas.
 
-    Damage in a file that recovery does not read the engine's cleaner meets when it gets there, and
-    that may be behind what the engine wrote, or behind what we wrote.
+    Recovery does not read a damaged earlier file. The engine's cleaner finds the damage when it
+    gets there, be that in the log that the engine wrote or only in the one that we wrote.
     """
     nodes: Counter[str] = Counter()
     with Judge.of(coordinate, tmp_path / "judge") as judge:
@@ -173,7 +173,7 @@ def test_the_corpus(coordinate: str, version: str, tmp_path: Path) -> None:
 @pytest.mark.engine
 @pytest.mark.timeout(7200)
 def test_older_logs(tmp_path: Path) -> None:
-    """A newer engine begins a file of its own version, and its own databases with it."""
+    """A newer engine begins a file of its own version, and creates its own databases."""
     chosen = [each for each in read_by(JE_18) if not each.name.startswith("v17")]
     with Judge.of(JE_18, tmp_path / "judge") as judge:
         report = run_corpus(judge, recover_copy, chosen)

@@ -1,4 +1,4 @@
-"""The engine's command line tools, and programs that use it, in one JVM for all that is asked."""
+"""The engine's command line tools, and programs that use it, in one JVM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.engine.recovered import QUICK_START
 
 
 class Tools:
-    """A JVM that runs tools one after the other: to start one takes longer than most of them."""
+    """A JVM that runs tools one after the other: its start takes longer than most of them."""
 
     def __init__(self, java: Path, class_path: str) -> None:
         pipe = subprocess.PIPE
@@ -28,7 +28,7 @@ class Tools:
 
     @contextmanager
     def clock(self, now_ms: int) -> Iterator[None]:
-        """Let records expire by a fixed time."""
+        """Fix the time at which records expire."""
         self.run("Clock", now_ms)
         try:
             yield
@@ -36,7 +36,7 @@ class Tools:
             self.run("Clock", 0)
 
     def run(self, tool: str, *arguments: object) -> bytes:
-        """What a tool prints; AssertionError says what it has thrown."""
+        """Return the output of a tool; AssertionError has the exception that it threw."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with tempfile.NamedTemporaryFile() as printed:

@@ -1,4 +1,4 @@
-"""Environments that the engine wrote under stress; each is told by a seed, but for its threads."""
+"""Environments that the engine writes under stress; a seed determines each, except for threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.engine.recovered import QUICK_START
 
 HALT, HALT_BUSY, CLOSE = 0, 1, 2
 ATTEMPTS, OWN_FAULT = 3, "DirtyINMap.selectDirtyINsForCheckpoint"
-"""JE 5.0.73 can fail where a checkpoint meets a database that is being created; then once more."""
+"""JE 5.0.73 can fail if a checkpoint meets a database that is being created; then retry."""
 
 LONGEST_SECONDS = 1200
 
@@ -20,20 +20,20 @@ Options = dict[str, int]
 
 
 SPARSE = {"load": 2500, "keys": 4000, "nodeMax": 128, "transactions": 80}
-"""Few changes in trees of some size: of most nodes little is changed when the engine stops."""
+"""Few changes in trees of some size: most nodes have few changes when the engine stops."""
 
 
 def sessions_of(
     seed: int, *, ttl: bool = True, small: bool = False, sparse: bool = False
 ) -> list[Options]:
-    """How an environment is written: one run of the engine, or some behind each other.
+    """Return the options of an environment: one run of the engine, or several in sequence.
 
     Args:
-        seed: chooses everything.
-        ttl: records may expire; engines before 7.0 know no such records, nor that nodes which are
-            there may get another size.
-        small: rather some hundred kilobytes than some megabytes.
-        sparse: trees that are there and closed, and then a few changes.
+        seed: determines all options.
+        ttl: records may expire; engines before 7.0 have no such records, and cannot change the
+            size of existing nodes.
+        small: write some hundred kilobytes instead of some megabytes.
+        sparse: write trees and close, then make a few changes.
     """
     rng = random.Random(f"workload {seed}")
     first = _options(rng, ttl)
@@ -45,7 +45,7 @@ def sessions_of(
         first["load"] = min(first["load"], 200)
     sessions = [first]
     while len(sessions) < 3 and rng.random() < 0.3:
-        # What a database is for stays, how it is written changes.
+        # The purpose of a database stays, the way it is written changes.
         kept = ("ttl", "deferred", "keys", "transactions", *(() if ttl else ("nodeMax",)))
         fixed = {name: first[name] for name in kept}
         sessions.append(_options(rng, ttl) | fixed | {"load": 0})
@@ -86,10 +86,10 @@ def _options(rng: random.Random, ttl: bool) -> Options:
 
 
 def write_environment(java: Path, class_path: str, home: Path, sessions: list[Options]) -> None:
-    """Let the engine write an environment; the process that does it does not outlive this call.
+    """Let the engine write an environment, in processes that end before this call returns.
 
     Raises:
-        RuntimeError: the engine, or what it is told to do, failed; the text is all that it said.
+        RuntimeError: the engine or the workload failed; the text is the output.
     """
     for _ in range(ATTEMPTS):
         failure = _write(java, class_path, home, sessions)
@@ -101,7 +101,7 @@ def write_environment(java: Path, class_path: str, home: Path, sessions: list[Op
 
 
 def _write(java: Path, class_path: str, home: Path, sessions: list[Options]) -> str:
-    """The same; what went wrong, or nothing."""
+    """Write an environment, and return the error output, or an empty string."""
     home.mkdir(parents=True)
     for session in sessions:
         named = [f"{name}={value}" for name, value in session.items()]

@@ -1,1 +1,1 @@
-"""The tool held against what the engines' own tools said of the same logs."""
+"""The tool compared with the output of the engines' own tools on the same logs."""

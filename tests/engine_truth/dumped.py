@@ -1,4 +1,4 @@
-"""Where rows of `je-tools dump` differ from what an engine printed of the same entries."""
+"""Differences between rows of `je-tools dump` and an engine's print of the same entries."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Entry = dict[str, Any]
 
 _NO_FILE = 0xFFFFFFFF
 _WHOLE_KEYS = 12
-"""JE 5.0 and older print the keys of slots without the prefix that they share."""
+"""JE 5.0 and older print the keys of slots without their common prefix."""
 _DB_NAMES = {0: "_jeIdMap", 1: "_jeNameMap"}
 _OPERATIONS = ("NONE", "CREATE", "REMOVE", "TRUNCATE", "RENAME", "UPDATE_CONFIG")
 
 
 def differences(printed: Printed, row: Entry) -> list[str]:
-    """Where an entry of the dump differs from the print; empty where all that is printed agrees."""
+    """Return the differences between an entry of the dump and the print; empty if they agree."""
     entry = row["entry"]
     said: Entry = {
         "lsn": printed.lsn_text,
@@ -53,7 +53,7 @@ def differences(printed: Printed, row: Entry) -> list[str]:
 
 
 def of_entry(name: str, entry: Entry, version: int) -> Any:
-    """A printed value by its name, out of the payload in the dump; None where there is none."""
+    """Return a printed value by its name, from the payload in the dump, or None."""
     derive = _DERIVED.get(name)
     return entry.get(name) if derive is None else derive(entry, version)
 
@@ -67,7 +67,7 @@ def _or(name: str, default: Any) -> Callable[[Entry, int], Any]:
 
 
 def _expires(name: str) -> Callable[[Entry, int], str | None]:
-    """An expiration as printed; JE 25.3 adds the number to the time."""
+    """Return a function for an expiration as printed; JE 25.3 adds the number to the time."""
 
     def text(entry: Entry, version: int) -> str | None:
         value = entry.get(name)
@@ -109,7 +109,7 @@ def _config(entry: Entry, version: int) -> Entry | None:
 
 
 def _without_temporary(shown: Entry, version: int) -> Entry:
-    """JE 25.3 does not print whether a database is temporary."""
+    """Remove `temporary` for JE 25.3, which does not print it."""
     if version >= 19:
         del shown["temporary"]
     return shown
@@ -150,7 +150,7 @@ def _dup_count(entry: Entry, _version: int) -> Any:
 
 
 def _bloom_filter(entry: Entry, _version: int) -> str | None:
-    """Bits in the order of their numbers, the lowest of a byte first."""
+    """Return bits in the order of their numbers, the lowest of a byte first."""
     logged = entry.get("bloom_filter")
     if logged is None:
         return None
@@ -158,7 +158,7 @@ def _bloom_filter(entry: Entry, _version: int) -> str | None:
 
 
 def _slots(entry: Entry, version: int) -> list[Entry]:
-    """Slots as printed: whole keys, bits by name, times and expirations added to their bases."""
+    """Return slots as printed: whole keys, bits by name, times and expirations with their bases."""
     prefix = entry.get("key_prefix") or ""
     if version < _WHOLE_KEYS:
         prefix = ""
@@ -196,7 +196,7 @@ def _slot(entry: Entry, slot: Entry, prefix: str, version: int, old_delta: bool)
 
 
 def _slot_time(entry: Entry, slot: Entry, name: str) -> int | None:
-    """Base and offset; the offset 0 stands for no time."""
+    """Return base plus offset; the offset 0 means no time."""
     base, offset = entry[f"{name}_base_ms"], slot.get(f"{name}_offset", 0)
     return base + offset - 1 if base != -1 and offset else None
 

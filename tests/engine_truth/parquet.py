@@ -1,4 +1,4 @@
-"""Rows of `je-tools dump --format parquet` in the form of those of JSON lines."""
+"""Rows of `je-tools dump --format parquet` in the form of JSON lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from je_tools.formats.je.types import BY_NAME
 
 
 def parquet_rows(home: Path) -> Iterator[dict[str, Any]]:
-    """The entries of a log, written as Parquet and read with Arrow."""
+    """Yield the entries of a log, written as Parquet and read with Arrow."""
     with TemporaryDirectory() as folder:
         output = Path(folder) / "rows.parquet"
         form = ["--format", "parquet", "--output", str(output)]
@@ -33,7 +33,7 @@ def _row(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(name: str, value: Any) -> Any:
-    """A value as JSON has it: bytes in hexadecimal, LSNs as text, absent fields left out."""
+    """Return a value as in JSON: bytes in hexadecimal, LSNs as text, absent fields omitted."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):

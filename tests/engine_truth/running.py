@@ -1,4 +1,4 @@
-"""Runs the commands in this process, as their console scripts would."""
+"""Run the commands in this process, as their console scripts would."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from je_tools.commands.main import group
 
 
 def json_rows(verb: str, home: Path, *arguments: str) -> tuple[int, Iterator[Any]]:
-    """The exit code of `je-tools VERB HOME … --format jsonl`, and its lines."""
+    """Return the exit code of `je-tools VERB HOME … --format jsonl`, and its lines."""
     with TemporaryDirectory() as folder:
         output = Path(folder) / "rows.jsonl"
         fixed = ["--threads", "1", "--format", "jsonl", "--output", str(output)]

@@ -1,4 +1,4 @@
-"""Which environments the tests of this package run over."""
+"""Environments over which the tests of this package run."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tests.corpus import FIXTURES, Environment, environments, environments_in
 
 
 def with_truth(name: str, only: Path | None = None) -> list[Environment]:
-    """Environments for which an engine's tool has left the file `name`.
+    """Return environments for which an engine's tool wrote the file `name`.
 
     Args:
         name: a file of `truth/`.
-        only: take those of this folder; None for all there are.
+        only: directory of the environments; None for all.
     """
     every = environments() if only is None else environments_in(only)
     return [each for each in every if each.truth and (each.truth / name).is_file()]
 
 
 def over(chosen: list[Environment]) -> pytest.MarkDecorator:
-    """Parametrizes a test over environments."""
+    """Parametrize a test over environments."""
     return pytest.mark.parametrize("env", chosen, ids=[each.name for each in chosen])
 
 

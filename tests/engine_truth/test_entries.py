@@ -1,4 +1,4 @@
-"""Every entry of the dump equals the one that the engine printed, as far as it prints it."""
+"""Every entry of the dump equals the engine's print, in every field that the engine prints."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.engine_truth.selected import PRINTED, PRINTED_FIXTURES, PRINTLOG, ove
 from tests.truth.printlog import read_printlog
 
 SHOWN = 5
-"""Differing entries that a failure names."""
+"""Number of differing entries that a failure names."""
 
 
 def check(env: Environment, rows: Iterable[dict[str, Any]]) -> None:
-    """Hold rows of the dump against the print, entry by entry and in log order."""
+    """Compare rows of the dump with the print, entry by entry and in log order."""
     assert env.truth is not None
     printed = read_printlog(env.truth / PRINTLOG)
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Rows of `files` equal what the engines printed of the same files, and what engines open."""
+"""Rows of `files` agree with the engines' prints of the files, and with what engines open."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FileRows = dict[int, dict[str, Any]]
 
 
 def rows_of(home: Path) -> FileRows:
-    """What `files` says, by file number."""
+    """Return the rows of `files`, by file number."""
     code, rows = json_rows("files", home)
     assert code == 0
     return {row["file_no"]: row for row in rows}
@@ -52,7 +52,7 @@ def lsn_text(lsn: int | None) -> str | None:
 
 
 def said_by(entries: list[Any]) -> dict[str, Any]:
-    """Number of entries, LSNs and VLSNs of one file's entries, printed or walked."""
+    """Return number, LSNs and VLSNs of one file's entries, printed or walked."""
     vlsns = [each.vlsn for each in entries if each.replicated and not each.invisible]
     return {
         "entry_count": len(entries),
@@ -65,7 +65,7 @@ def said_by(entries: list[Any]) -> dict[str, Any]:
 
 
 def check(home: Path, said: Iterator[Any]) -> None:
-    """Hold the rows against entries of the whole log, file by file."""
+    """Compare the rows with entries of the whole log, file by file."""
     found = rows_of(home)
     by_file = {no: list(entries) for no, entries in groupby(said, lambda each: each.lsn >> 32)}
     assert found.keys() == by_file.keys()
@@ -87,7 +87,7 @@ def test_entries_as_walked(env: Environment) -> None:
 
 @over(HERE)
 def test_headers(env: Environment) -> None:
-    """Number, name, version, time and size, by the bytes of the file."""
+    """Compare number, name, version, time and size with the bytes of the file."""
     found = rows_of(env.home)
     for path in log_files(env.home):
         created_ms, file_no, _, version = struct.unpack_from("<qIqi", path.read_bytes(), 14)
@@ -113,7 +113,7 @@ def test_time_of_creation_as_printed(env: Environment) -> None:
 
 
 def header_vectors() -> list[dict[str, Any]]:
-    """Single file headers as engines wrote and print them."""
+    """Return single file headers as engines wrote and print them."""
     lines = VECTORS.read_text().splitlines()
     return [row for row in map(json.loads, lines) if row["type_name"] == "FileHeader"]
 
@@ -144,14 +144,14 @@ class Release(NamedTuple):
 
 
 def releases_in_the_format_page() -> dict[int, Release]:
-    """First release of each log version, as the page of the format says."""
+    """Return the first release of each log version by the page of the format."""
     text = (ROOT / "docs" / "formats" / "je-log.md").read_text()
     made = text.split("<!-- made: releases -->")[1].split("<!-- end -->")[0]
     return {int(version): Release.of(first) for version, first in _RELEASE_ROW.findall(made)}
 
 
 def engines() -> dict[str, Release]:
-    """Which engine wrote an environment of fixtures/."""
+    """Return the engine's release that wrote each environment of fixtures/."""
     manifest = json.loads((FIXTURES / "MANIFEST.json").read_text())
     found = {}
     for name, each in manifest["environments"].items():
@@ -173,7 +173,7 @@ def test_who_wrote_and_who_opens(env: Environment) -> None:
     for row in rows_of(env.home).values():
         version = row["log_version"]
         begins, until = first[version], first.get(version + 1)
-        # The engine that wrote it is one of those that are said to write this version.
+        # The engine that wrote it is one of those documented to write this version.
         assert begins <= engine
         assert until is None or engine < until
         low = f"{begins.major}.{begins.minor}"
@@ -194,7 +194,7 @@ def not_opened_by(path: Path, version: int) -> str | None:
 
 
 def is_opened(row: dict[str, Any], engine: Release) -> bool:
-    """Whether an engine opens a file, by its row."""
+    """Return whether an engine opens a file, by its row."""
     refused = row["not_opened_by"]
     too_new = refused is not None and engine >= Release.of(refused.split()[0])
     return engine >= Release.of(row["opened_from"]) and not too_new
@@ -206,7 +206,7 @@ def is_opened(row: dict[str, Any], engine: Release) -> bool:
 def test_engines_open_what_they_are_said_to(
     name: str, coordinate: str, engines: dict[str, Engine], tmp_path: Path
 ) -> None:
-    """The engine lists the databases of a copy, or says that the log is too new for it."""
+    """The engine lists the databases of a copy, or reports that the log is too new for it."""
     source = FIXTURES / name
     home = shutil.copytree(source / "env", tmp_path / "env")
     answer = engines[coordinate].ask(home, read_only=True)
@@ -227,7 +227,7 @@ def test_engines_open_what_they_are_said_to(
 def test_an_environment_of_a_begun_file(
     size: int, is_alone: bool, engines: dict[str, Engine], tmp_path: Path
 ) -> None:
-    """Behind a good file it is what a crash leaves; alone the engine finds no log."""
+    """After a good file, a begun file is a result of a crash; alone, the engine finds no log."""
     home = tmp_path / "env"
     home.mkdir()
     data = (FIXTURES / "v8-basic" / "env" / "00000000.jdb").read_bytes()
@@ -245,11 +245,11 @@ def test_an_environment_of_a_begun_file(
 
 
 OLD_FORM = "found in the recovery interval"
-"""In what an engine says of a log that it cannot replay."""
+"""Text in an engine's message about a log that it cannot replay."""
 
 
 def old_logs() -> list[Path]:
-    """Logs of one file each, of versions before 8 whose entries are decoded."""
+    """Return logs of one file each, of versions before 8 whose entries are decoded."""
     found = [each.home / "00000000.jdb" for each in environments() if each.name.startswith("v6-")]
     for path in legacy_files():
         (version,) = struct.unpack_from("<i", path.read_bytes(), 34)
@@ -258,7 +258,7 @@ def old_logs() -> list[Path]:
 
 
 def refused_as_old_form(home: Path, engines: dict[str, Engine], tmp_path: Path) -> bool:
-    """Whether the engines refuse a log for its old form, which `files` must have said."""
+    """Return whether the engines refuse a log for its old form; `files` must have reported it."""
     (row,) = rows_of(home).values()
     is_told = "old-form-to-replay" in row["findings"]
     refused = row["not_opened_by"]
@@ -283,7 +283,7 @@ def test_logs_of_the_old_form(path: Path, engines: dict[str, Engine], tmp_path: 
 
 @pytest.mark.engine
 def test_a_log_of_the_old_form_cut_off(engines: dict[str, Engine], tmp_path: Path) -> None:
-    """Behind each of its checkpoints, and between them: from some places on it is refused."""
+    """Cut the log after and between its checkpoints: from some places on it is refused."""
     path = FIXTURES / "v6-halt" / "env" / "00000000.jdb"
     ends = [each.lsn for each in walk_file(path) if each.type_no == CKPT_END_NO]
     data = path.read_bytes()

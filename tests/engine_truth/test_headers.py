@@ -1,7 +1,7 @@
 """Headers in the dump equal those of a walk that shares no code with the project.
 
-For environments without a print by an engine (logs cut inside an entry are among them), and for
-what prints do not show: header sizes, and that nothing lies between two entries.
+This covers environments without a print by an engine (such as logs cut inside an entry), and facts
+that prints do not show: header sizes, and the absence of gaps between entries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CHECKSUMS = {True: "ok", False: "bad", None: "none"}
 
 
 def check(env: Environment) -> None:
-    """Hold the headers of the dump against those of the walk."""
+    """Compare the headers of the dump with those of the walk."""
     code, rows = json_rows("dump", env.home)
     assert code == 0
     for header, row in zip_longest(walk_log(env.home), rows):

@@ -1,7 +1,7 @@
-"""Replicated entries, the VLSN index's records and database names equal what engine tools say.
+"""Replicated entries, records of the VLSN index and database names agree with engine tools.
 
-Of DbStreamVerify, the index's own content is judged with the index; here it counts which entries
-are its records and where they lie.
+These tests cover only type and place of the index's records; the tests of the index judge their
+content.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ _RANGE_KEY = -1
 
 
 def lines_of(env: Environment, name: str) -> list[str]:
-    """The lines of a file of an environment's truth."""
+    """Return the lines of a file of an environment's truth."""
     assert env.truth is not None
     return (env.truth / name).read_text(encoding="utf-8").splitlines()
 
 
 def rows_of(env: Environment, *arguments: str) -> list[dict[str, Any]]:
-    """Entries of the dump."""
+    """Return entries of the dump."""
     code, rows = json_rows("dump", env.home, *arguments)
     assert code == 0
     return list(rows)
 
 
 def number(text: str) -> int:
-    """A number with or without commas."""
+    """Parse a number with or without commas."""
     return int(text.replace(",", ""))
 
 
 def signed_key(key: str) -> int:
-    """A key as the engine's binding of long numbers makes it: the sign is turned over."""
+    """Decode a key of the engine's binding for long numbers, which inverts the sign bit."""
     assert len(key) == 16
     return int(key, 16) - (1 << 63)
 
 
 @over(with_truth(_STREAM))
 def test_ends_of_the_stream(env: Environment) -> None:
-    """The first and last replicated entry: what a rollback has made invisible is no part of it."""
+    """Compare the first and last replicated entry; entries made invisible do not count."""
     said = _ENDS.match("\n".join(lines_of(env, _STREAM)))
     assert said
     rows = [row for row in rows_of(env, "--replicated") if not row["invisible"]]
@@ -74,7 +74,7 @@ def test_records_of_the_index(env: Environment) -> None:
 
 @over(with_truth(_DATABASES))
 def test_names_of_databases(env: Environment) -> None:
-    """Every database that the engine lists is known by its name, but for those without entries."""
+    """Every database that the engine lists is known by name, except those without entries."""
     _, rows = json_rows("summary", env.home, "--by-db")
     known = {row["db_name"] for row in rows if row["section"] == "database"}
     assert set(lines_of(env, _DATABASES)) <= known

@@ -44,13 +44,13 @@ Sections = dict[str, list[dict[str, Any]]]
 
 
 def text_of(env: Environment, name: str) -> str:
-    """A file of an environment's truth."""
+    """Return a file of an environment's truth."""
     assert env.truth is not None
     return (env.truth / name).read_text()
 
 
 def sections(env: Environment, *arguments: str) -> Sections:
-    """The rows of `je-tools summary` by their section."""
+    """Return the rows of `je-tools summary` by section."""
     code, rows = json_rows("summary", env.home, *arguments)
     assert code == 0
     found: Sections = defaultdict(list)
@@ -60,7 +60,7 @@ def sections(env: Environment, *arguments: str) -> Sections:
 
 
 def check(env: Environment, printed: Totals) -> None:
-    """Hold a summary against the engine's."""
+    """Compare a summary with the engine's."""
     found = sections(env, "--checkpoints")
     (total,) = found["total"]
     assert (total["total_bytes"], total["count"]) == (printed.size, printed.count)
@@ -79,7 +79,7 @@ def check(env: Environment, printed: Totals) -> None:
 
 
 def check_bytes(home: Path, intervals: list[dict[str, Any]]) -> None:
-    """Hold the bytes of intervals against the files', and within a file against the engine's."""
+    """Compare the bytes of intervals with the files', and within a file with the engine's."""
     sizes = {int(path.stem, 16): path.stat().st_size for path in log_files(home)}
     file_no, end, before = 0, 0, 0
     for row in intervals:
@@ -94,10 +94,10 @@ def check_bytes(home: Path, intervals: list[dict[str, Any]]) -> None:
 
 
 def estimate(records: list[Any], whole: int) -> list[Any]:
-    """Keys and values of user records as JE 3.3 reckons them: bytes less what an entry had once.
+    """Return JE 3.3's estimate for keys and values of user records: bytes less fixed overhead.
 
-    That are 14 of the header and 46 of fields which then were of fixed size. So the number judges
-    the records' count and bytes; the sizes of keys and values are judged by the printed entries.
+    The overhead is 14 bytes of the header and 46 of fields that had a fixed size then. So this
+    number tests the records' count and bytes; printed entries test the sizes of keys and values.
     """
     size = records[2] - (14 + 46) * records[0]
     return [None, None, size, None, None, None, size / whole * 100]
@@ -106,7 +106,7 @@ def estimate(records: list[Any], whole: int) -> list[Any]:
 def check_cells(
     env: Environment, name: str, said: list[float | None], shown: list[Any], *, exact: bool
 ) -> None:
-    """Hold a line against the engine's, where that is not empty."""
+    """Compare a line with the engine's, except for empty cells."""
     for at, (engine, ours) in enumerate(zip(said, shown, strict=True)):
         if engine is None:
             continue
@@ -120,7 +120,7 @@ def check_cells(
 
 @functools.lru_cache(maxsize=8)
 def least_of_the_engine(env: Environment) -> dict[str, int]:
-    """Least sizes by the engine's rule: 0 counts as none yet, so a later size replaces it."""
+    """Return least sizes by the engine's rule: 0 means none yet, so a later size replaces it."""
     _, rows = json_rows("dump", env.home, "--type", "LN")
     least = dict.fromkeys(_SIZES, 0)
     for row in rows:
@@ -134,7 +134,7 @@ def least_of_the_engine(env: Environment) -> dict[str, int]:
 
 
 def with_csv(only: Path | None = None) -> list[Environment]:
-    """Environments with a -SC; JE 3.3 has no such option and printed its usage."""
+    """Return environments with a -SC; JE 3.3 has no such option and printed its usage."""
     every = with_truth(_CSV, only)
     return [each for each in every if not text_of(each, _CSV).startswith("Usage:")]
 
@@ -157,7 +157,7 @@ def test_csv(env: Environment) -> None:
 
 @over(with_truth(_VLSNS))
 def test_vlsns(env: Environment) -> None:
-    """Entries that a rollback made invisible count, as they do with the engine."""
+    """Entries that a rollback made invisible count, as in the engine's numbers."""
     found = sections(env, "--vlsn")["vlsn"]
     names = ("replicated_count", "first_vlsn", "last_vlsn")
     shown = {row["file_no"]: tuple(row[name] for name in names) for row in found}

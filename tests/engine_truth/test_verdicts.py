@@ -16,28 +16,28 @@ _PASSED = re.compile(
     r" filesVerified=(\d+) filesWithErrors=0 filesDeleted=0 allErrors={}\]\n)?exit 0\n"
 )
 _NO_SUCH_TOOL = "Error: Could not find or load main class com.sleepycat.je.util.DbVerifyLog\n"
-"""Of JE 3.3."""
+"""Output for JE 3.3."""
 
 
 def judged(only: Path | None = None) -> list[Environment]:
-    """Environments that the engine has verified."""
+    """Return the environments that the engine has verified."""
     every = with_truth(_VERDICT, only)
     return [each for each in every if not verdict(each).startswith(_NO_SUCH_TOOL)]
 
 
 def verdict(env: Environment) -> str:
-    """What DbVerifyLog printed."""
+    """Return the output of DbVerifyLog."""
     assert env.truth is not None
     return (env.truth / _VERDICT).read_text()
 
 
 def check(env: Environment, stats: Path) -> None:
-    """Hold the findings and totals of a log against its verdict, which is that it is whole."""
+    """Compare the findings and totals of a log with its verdict, which is that it is intact."""
     passed = _PASSED.fullmatch(verdict(env))
     assert passed, f"not understood: {verdict(env)}"
     code, findings = json_rows("verify", env.home, "--stats", str(stats))
     assert code == 0
-    # The tool of the log's own engine does not say what a newer one does with it.
+    # The tool of the log's own engine does not report what a newer one does with it.
     told = [each for each in findings if each["code"] != "old-delta-in-v8"]
     assert {finding["severity"] for finding in told} <= {"note"}
     totals = json.loads(stats.read_bytes())
@@ -48,5 +48,5 @@ def check(env: Environment, stats: Path) -> None:
 
 @over(judged())
 def test_whole_logs(env: Environment, tmp_path: Path) -> None:
-    """Logs cut inside their last entry pass too, with a note; JE 25.3 also prints what it read."""
+    """Logs cut inside their last entry pass, too, with a note; JE 25.3 also prints totals."""
     check(env, tmp_path / "stats.json")

@@ -1,4 +1,4 @@
-"""The same question to a session of any kind; `main` asks it a cluster of two executors."""
+"""One query for a session of any kind; `main` runs it on a cluster of two executors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.spark.session import open_session
 
 
 def results(spark: Any) -> list[Any]:
-    """Of two logs, one of them filtered, what there is of each entry type."""
+    """Return numbers for each entry type of two logs, one of them filtered."""
     reading = spark.read.format("jelog").option("columns", "lsn,type,db_id,data_size,key")
     whole = reading.load(str(FIXTURES / "v8-cleaned" / "env"))
     some = reading.load(str(FIXTURES / "v17-basic" / "env")).where("type like '%LN%' and db_id = 6")

@@ -1,4 +1,4 @@
-"""One Spark session for all tests that ask for `spark`, so that one JVM is started for them."""
+"""One Spark session for all tests that use `spark`, so that only one JVM starts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def spark(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
-    """A session that knows the format `jelog`; without a JDK it fails and says what to install.
+    """Start a session with the format `jelog`; without a JDK, fail and say what to install.
 
-    By its parameter each of its tests has `spark` in its name, as tests/conftest.py wants it.
+    The parameter adds `spark` to the name of each of its tests, as tests/conftest.py requires.
     """
     session = open_session(tmp_path_factory.mktemp("spark"), request.param)
     from je_tools.spark import register

@@ -1,4 +1,4 @@
-"""What the format `jelog` gives without Spark, and what `dump` gives of the same."""
+"""Output of the format `jelog` without Spark, and of `dump` for comparison."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = ("show", "hide", "length", "hash", "salted-hash")
 
 
 def source(path: Path | Sequence[Path], **options: str) -> JelogSource:
-    """The source as `load` makes it."""
+    """Return the source as `load` creates it."""
     if isinstance(path, Path):
         return JelogSource({"path": str(path), **options})
     listed = ", ".join(f'"{each}"' for each in path)
@@ -29,31 +29,31 @@ def source(path: Path | Sequence[Path], **options: str) -> JelogSource:
 def reader(
     path: Path | Sequence[Path], filters: Iterable[Filter] = (), **options: str
 ) -> tuple[JelogReader, list[Filter]]:
-    """A reader to which filters were pushed, and those it gave back."""
+    """Return a reader to which filters were pushed, and those that it left to Spark."""
     options = {"pushdown": "true"} | options
     made = source(path, **options)
-    # Planned in another process than made in.
+    # Spark plans in another process than the one that created the source.
     made = pickle.loads(pickle.dumps(made))
     reading = made.reader(made.schema())
     return reading, list(reading.pushFilters(list(filters)))
 
 
 def batches(reading: JelogReader) -> list[pa.RecordBatch]:
-    """What all tasks give, each of which knows only what was sent to it."""
+    """Return the batches of all tasks; pickling limits each to what Spark sends to it."""
     partitions = pickle.loads(pickle.dumps(reading.partitions()))
     worker = pickle.loads(pickle.dumps(reading))
     return [batch for partition in partitions for batch in worker.read(partition)]
 
 
 def read(path: Path | Sequence[Path], filters: Iterable[Filter] = (), **options: str) -> pa.Table:
-    """The entries as one table."""
+    """Return the entries as one table."""
     reading, _ = reader(path, filters, **options)
     schema = reading.planner.schema
     return pa.Table.from_batches(batches(reading), schema)
 
 
 def dumped(path: Path | Sequence[Path], out: Path, *arguments: str) -> pa.Table:
-    """What `dump --format parquet` writes, in the types that Spark has."""
+    """Return the output of `dump --format parquet` in Spark's types."""
     paths = [path] if isinstance(path, Path) else path
     out.unlink(missing_ok=True)
     done = je_tools("dump", *paths, "--format", "parquet", "--output", out, *arguments)
@@ -63,7 +63,7 @@ def dumped(path: Path | Sequence[Path], out: Path, *arguments: str) -> pa.Table:
 
 
 def in_spark(table: pa.Table) -> pa.Table:
-    """A table with the same numbers in signed types: LSNs as the same 64 bits."""
+    """Return a table with the same numbers in signed types: LSNs as the same 64 bits."""
     return pa.table(
         {name: _in_spark(table.column(name).combine_chunks()) for name in table.column_names}
     )
@@ -97,7 +97,7 @@ def _in_spark(array: Any) -> Any:
 
 
 def assert_same(found: pa.Table, expected: pa.Table) -> None:
-    """Equal columns, types and rows, in the same order."""
+    """Check for equal columns, types and rows, in the same order."""
     assert found.schema == expected.schema, (found.schema, expected.schema)
     if not found.equals(expected):
         for name in found.column_names:
@@ -106,5 +106,5 @@ def assert_same(found: pa.Table, expected: pa.Table) -> None:
 
 
 def types_of(versions: Iterable[int]) -> pa.Schema:
-    """The columns of a log with these versions."""
+    """Return the columns of a log with these versions."""
     return spark_schema(frozenset(versions))

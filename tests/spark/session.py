@@ -1,4 +1,4 @@
-"""A Spark session as the tests have it: small, quiet, and gone with the process."""
+"""A Spark session for tests: small, quiet, and gone with the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.corpus import ROOT
 from tests.engine.java import find_java
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""What the better compiler makes of a session as short as those of the tests is not worth it."""
+"""JVM options for short sessions, for which the optimizing compiler does not pay off."""
 
 LOGGING = """\
 status = off
@@ -27,10 +27,10 @@ appender.file.layout.pattern = %d %p %c: %m%n%ex
 
 
 def open_session(folder: Path, master: str, **more: str) -> Any:
-    """A new session; what it logs is in `folder`/spark.log.
+    """Start a new session that logs to `folder`/spark.log.
 
     Raises:
-        NoJavaError: there is no JDK; says what to install.
+        NoJavaError: there is no JDK; the text says what to install.
     """
     java = find_java().resolve()
     os.environ["JAVA_HOME"] = str(java.parents[1])
@@ -59,6 +59,6 @@ def open_session(folder: Path, master: str, **more: str) -> Any:
     builder = SparkSession.builder.master(master).appName("je-tools")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    # Relative paths in the pages begin where the JVM does.
+    # Relative paths in the pages start at the JVM's working directory.
     with chdir(ROOT):
         return builder.getOrCreate()

@@ -1,4 +1,4 @@
-"""What is filtered, by options and by Spark: the rows that a naive filter leaves, and no work."""
+"""Filters by options and by Spark: the same rows as a naive filter, without needless work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OPTIONS: list[dict[str, str]] = [
 
 
 def as_arguments(options: dict[str, str]) -> list[str]:
-    """The same filters as options of `dump`."""
+    """Return the same filters as options of `dump`."""
     arguments = []
     for name, text in options.items():
         option = "--" + name.replace("_", "-")
@@ -85,7 +85,7 @@ def test_a_window_of_time(tmp_path: Path) -> None:
     assert_same(read(home, since=since, until=until), expected)
 
 
-# What Spark pushes down
+# Filters that Spark pushes down
 
 _COMPARE: dict[type, Callable[[Any, Any], bool]] = {
     ds.EqualTo: lambda a, b: a == b,
@@ -101,7 +101,7 @@ _COMPARE: dict[type, Callable[[Any, Any], bool]] = {
 
 
 def truth(wanted: Any, value: Any) -> bool | None:
-    """What SQL makes of a filter of one value: true, false or unknown."""
+    """Return SQL's result of a filter for one value: true, false or unknown."""
     if isinstance(wanted, ds.Not):
         inner = truth(wanted.child, value)
         return None if inner is None else not inner
@@ -119,7 +119,7 @@ def truth(wanted: Any, value: Any) -> bool | None:
 
 
 def filtered(table: pa.Table, filters: list[Filter]) -> pa.Table:
-    """The rows of which all filters are true."""
+    """Return the rows for which all filters are true."""
     mask = np.ones(len(table), np.bool_)
     for wanted in filters:
         inner: Any = wanted.child if isinstance(wanted, ds.Not) else wanted
@@ -138,7 +138,7 @@ def whole(name: str) -> pa.Table:
 
 
 def some_filter(rng: random.Random, table: pa.Table) -> Filter:
-    """A filter of a value that occurs, or nearly, in one of the columns."""
+    """Return a random filter on a value that is, or nearly is, in one of the columns."""
     column = rng.choice(COLUMNS.split(","))
     path = (column,)
     values = rng.sample(table.column(column).to_pylist(), 4)
@@ -160,7 +160,7 @@ def some_filter(rng: random.Random, table: pa.Table) -> Filter:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_pushed_down_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read, filtered by what was given back, is what a naive filter leaves."""
+    """The rows read, filtered by the filters left over, are those of a naive filter."""
     monkeypatch.setattr(plan, "TASK_SIZE", 1)
     rng = random.Random(seed)
     seen = 0
@@ -206,7 +206,7 @@ NARROWED: list[list[Filter]] = [
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, frozenset[str] | None]]:
-    """How many entries were decoded, and which of their fields, at each call; None is all."""
+    """Return a list of decoding calls: the number of entries and their fields; None for all."""
     calls: list[tuple[int, frozenset[str] | None]] = []
     decode, single = entries.decode, entries._decode_single
 
@@ -237,7 +237,7 @@ def test_what_a_filter_drops_is_not_decoded(
     whole_entries = sum(count for count, wanted in decoded if wanted is None)
     if filters in EXACT:
         assert left == []
-        # Nothing but what was selected, and not even an id of the others.
+        # Only selected entries are decoded, not even ids of the others.
         assert sum(count for count, _ in decoded) <= len(found)
     else:
         assert left == filters
@@ -253,7 +253,7 @@ IN_COLUMNS = mask_of(
 
 
 def other_families(home: Path) -> int:
-    """Entries whose ids are not decoded in columns: a few of a log."""
+    """Return the number of entries whose ids are not decoded in columns: a few of a log."""
     names = {each.name for each in ENTRY_TYPES.values() if not IN_COLUMNS[each.no]}
     types = read(home, columns="type").column("type").to_pylist()
     count = sum(name in names for name in types)
@@ -273,7 +273,7 @@ def test_columns_of_headers_decode_nothing(
 
 @pytest.fixture
 def walked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Each range that was read: its file's number and where it begins."""
+    """Return a list of the ranges that are read: file number and start."""
     ranges: list[tuple[int, int]] = []
     real = RangeReader.__init__
 
@@ -326,7 +326,7 @@ def test_pieces_that_cannot_match_are_not_planned(monkeypatch: pytest.MonkeyPatc
 
 
 def test_lsns_of_files_with_the_highest_numbers(tmp_path: Path) -> None:
-    """As int64 they are negative, and Spark orders them so."""
+    """As int64 they are negative, and Spark orders them accordingly."""
     files = [LogFile(no, 17) for no in (0, 5, 0x80000000, 0xFFFFFFFE)]
     for file in files:
         for size in (20, 30, 40):

@@ -1,4 +1,4 @@
-"""What the options of `jelog` mean, and what is said of those that mean nothing."""
+"""Meaning of the options of `jelog`, and errors for meaningless ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "text", "reason"), WRONG)
 def test_what_means_nothing_is_told(name: str, text: str, reason: str) -> None:
-    """An empty list would be no condition, and give all rows."""
+    """Refuse an empty list, which would be no condition and select all rows."""
     with pytest.raises(UsageError) as caught:
         parse_options({"path": "/log", name: text})
     assert str(caught.value).startswith(f"option {name}: ")

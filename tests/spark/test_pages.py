@@ -1,4 +1,4 @@
-"""The Python in the pages runs as it stands, and prints what they say."""
+"""The Python in the pages runs as it is, and prints the output that they show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL
 
 
 def played(text: str) -> tuple[str, int]:
-    """A page with what its Python prints, and how many blocks it has."""
+    """Return a page with the output of its Python, and its number of blocks."""
     names: dict[str, Any] = {}
 
     def play(found: re.Match[str]) -> str:
@@ -37,7 +37,7 @@ def played(text: str) -> tuple[str, int]:
 def test_examples_print_what_the_page_says(
     spark: Any, page: str, request: pytest.FixtureRequest
 ) -> None:
-    """If this fails on a change that is meant: add `--rewrite-golden`."""
+    """After an intended change, run this with `--rewrite-golden`."""
     path: Path = ROOT / page
     text = path.read_text(encoding="utf-8")
     made, count = played(text)

@@ -71,7 +71,7 @@ def test_loose_files_in_any_order(tmp_path: Path) -> None:
 
 
 def hurt(rng: random.Random, file: Path) -> None:
-    """Change bytes of a file in one of the ways in which files get damaged."""
+    """Damage a file at random in ways that are common."""
     data = bytearray(file.read_bytes())
     for _ in range(rng.randrange(1, 5)):
         at = rng.randrange(len(data))
@@ -96,7 +96,7 @@ def hurt(rng: random.Random, file: Path) -> None:
 def test_damaged_files_in_pieces(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However a file is cut, its entries and its damaged ones come once and in order."""
+    """The entries, good and damaged, come once and in order, whatever the cuts of a file."""
     rng = random.Random(seed)
     home = tmp_path / "env"
     shutil.copytree(
@@ -138,7 +138,7 @@ def test_an_image_of_a_log_inside_a_record_is_no_log(
 
 
 def test_a_log_that_changes_after_it_was_planned(tmp_path: Path) -> None:
-    """Entries that are appended are left out; what is gone ends the read with a reason."""
+    """Appended entries are left out; missing bytes end the read with a reason."""
     home = tmp_path / "env"
     shutil.copytree(FIXTURES / "v17-basic" / "env", home)
     file = home / "00000000.jdb"
@@ -187,7 +187,7 @@ def test_masked_as_in_dump(mode: str, tmp_path: Path) -> None:
 def test_salted_hashes_are_the_same_in_all_tasks_of_a_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Equal keys have equal hashes wherever they are read, and others after another `load`."""
+    """Equal keys have equal hashes in all tasks, and different ones after another `load`."""
     home = FIXTURES / "v8-cleaned" / "env"
     monkeypatch.setattr(plan, "TASK_SIZE", 1)
     shown = read(home, columns="key").column("key").to_pylist()

@@ -27,13 +27,13 @@ NAMES = ["v6-halt/env", "v8-cleaned/env", "v26-rep-committed/node1"]
 
 
 def load(spark: Any, path: Path | list[Path], **options: str) -> Any:
-    """A DataFrame of a log."""
+    """Return a DataFrame of a log."""
     paths = [str(each) for each in path] if isinstance(path, list) else str(path)
     return spark.read.format("jelog").options(**options).load(paths)
 
 
 def table(frame: Any) -> pa.Table:
-    """What a DataFrame gives, in the order of the log."""
+    """Return the rows of a DataFrame in the order of the log."""
     found = frame.orderBy("lsn").toArrow()
     return pa.table(
         {
@@ -48,12 +48,12 @@ def test_entries_are_those_of_dump(spark: Any, name: str, tmp_path: Path) -> Non
     expected = dumped(FIXTURES / name, tmp_path / "out.parquet")
     frame = load(spark, FIXTURES / name)
     assert_same(table(frame), expected)
-    # Once more, as a user who looks twice.
+    # A second query, as a user makes on the same DataFrame.
     assert frame.count() == len(expected)
 
 
 def test_types_are_those_that_spark_reads_from_parquet(spark: Any, tmp_path: Path) -> None:
-    """But for LSNs, of which Spark makes decimals where they come from Parquet."""
+    """LSNs are the exception: Spark makes them decimals if they come from Parquet."""
     out = tmp_path / "out.parquet"
     assert je_tools("dump", HOME, "--format", "parquet", "--output", out).code == 0
     from_parquet = spark.read.parquet(str(out)).schema.simpleString()
@@ -66,7 +66,7 @@ def test_types_are_those_that_spark_reads_from_parquet(spark: Any, tmp_path: Pat
 def test_a_file_of_joined_row_groups(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Row by row, and where its reader skips row groups and pages by what their metadata say."""
+    """Read row by row, and with a reader that skips row groups and pages by their metadata."""
     monkeypatch.setattr("je_tools.core.worker_processes.PROCESSES_FROM", 1)
     monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 1)
     monkeypatch.setattr("je_tools.output.encoders.entry_sinks.JOINED_FILE_SIZE", 1)
@@ -100,7 +100,7 @@ def test_filters_are_pushed_down_and_change_nothing(
     spark: Any, where: str, left: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     frame = load(spark, HOME, pushdown="true").where(where)
-    # The same of what Spark holds already.
+    # The same query on rows that Spark already holds.
     whole = spark.createDataFrame(read(HOME)).where(where)
     assert_same(table(frame), table(whole))
     frame.explain()
@@ -111,7 +111,7 @@ def test_filters_are_pushed_down_and_change_nothing(
 
 
 def test_one_load_answers_several_queries(spark: Any) -> None:
-    """What one of them asks for is not missing from the others, nor from the sides of a join."""
+    """Columns of one query are not missing from the others, nor from the sides of a join."""
     log = load(spark, HOME, columns="lsn,type,txn_id,db_name,key")
     whole = read(HOME, columns="type").column("type").to_pylist()
     commits = log.where("type = 'Commit'")
@@ -154,7 +154,7 @@ def test_a_join_of_salted_hashes(spark: Any) -> None:
 
 
 def test_a_schema_of_ones_own(spark: Any) -> None:
-    """It chooses columns, and is held against the log."""
+    """The schema chooses columns, and is checked against the log."""
     reading = spark.read.format("jelog")
     frame = reading.schema("type string, lsn bigint").load(str(HOME))
     assert frame.columns == ["type", "lsn"]
@@ -202,7 +202,7 @@ def test_a_log_that_is_cut_short_ends_the_read(spark: Any, tmp_path: Path) -> No
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(Exception, match=r"shrank from 287967 to 287867 bytes"):
         rows.count()
-    # Who loads again sees the log as it is.
+    # A new load finds the log as it is now.
     assert load(spark, home, columns="lsn").count() < 1695
 
 
@@ -212,7 +212,7 @@ def test_nothing_matches(spark: Any) -> None:
 
 
 def test_without_the_setting_spark_refuses(spark: Any) -> None:
-    """The reason why `register` makes it."""
+    """This refusal is the reason why `register` changes the setting."""
     assert spark.conf.get(PUSHDOWN) == "true"
     spark.conf.set(PUSHDOWN, "false")
     try:
@@ -223,7 +223,7 @@ def test_without_the_setting_spark_refuses(spark: Any) -> None:
 
 
 def test_workers_need_no_pandas(spark: Any) -> None:
-    """They have what je-tools needs, and pandas is not among it."""
+    """They have the requirements of je-tools, which do not include pandas."""
 
     def loaded(_: Any) -> Any:
         import je_tools.spark.reading  # noqa: F401
@@ -234,7 +234,7 @@ def test_workers_need_no_pandas(spark: Any) -> None:
 
 
 def expected_results() -> list[Any]:
-    """What tests.spark.cluster asks, answered without Spark."""
+    """Return the results of tests.spark.cluster, computed without Spark."""
     columns = "lsn,type,db_id,data_size,key"
     whole = read(FIXTURES / "v8-cleaned" / "env", columns=columns)
     some = read(HOME, columns=columns)
@@ -257,7 +257,7 @@ def test_threads_of_one_process(spark: Any) -> None:
 
 @pytest.mark.spark
 def test_executors_that_know_nothing_of_each_other(tmp_path: Path) -> None:
-    """A cluster of two executors on this host, whose JVMs are not that of the session."""
+    """A cluster of two executors on this host, whose JVMs are separate from the session's."""
     script = "from tests.spark.cluster import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)],

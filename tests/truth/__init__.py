@@ -1,1 +1,1 @@
-"""What real engines say of their logs, read independently of the tool that is judged by it."""
+"""Facts that real engines report of their logs, read independently of the tool under test."""

@@ -1,7 +1,7 @@
 """Payloads as DbPrintLog prints them, by entry type.
 
-Every reader goes from the payload's first character to its last, so what is not understood is
-found. Fields have the names of the project's own dump where a printed value is a logged one.
+Every reader consumes the payload from its first character to its last, so that unknown text is an
+error. Fields have the names of the project's own dump if a printed value is a logged one.
 """
 
 from __future__ import annotations
@@ -187,14 +187,14 @@ READERS: dict[str, Callable[[Cursor], Record]] = {
     "RollbackEnd": _rollback_end,
     "Erased": _erased,
 }
-"""A reader for each type that some print in the corpus has; any other type is an error."""
+"""Reader for each type that a print in the corpus has; any other type is an error."""
 
 
 def read_body(type_name: str, text: str) -> Record:
-    """The payload of an entry.
+    """Parse the payload of an entry.
 
     Raises:
-        KeyError, ValueError: the type, or something of the text, is not known.
+        KeyError, ValueError: the type, or a part of the text, is unknown.
     """
     cursor = Cursor(text)
     found = READERS[type_name](cursor)

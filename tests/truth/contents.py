@@ -1,4 +1,4 @@
-"""What databases hold: as written down beside a log, and as an engine answers.
+"""Contents of databases: stored beside a log, or answered by an engine.
 
 A line `#db TAB NAME` opens a database; each record is a line `KEY TAB DATA` in hexadecimal.
 Duplicates are several lines with one key.
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 Contents = dict[str, list[tuple[bytes, bytes]]]
-"""Key and data of each record by name of the database, in the order of the database."""
+"""Key and data of each record by database name, in the order of the database."""
 
 _DATABASE, _REFUSED = "#db", "#refused"
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """An environment that could not be opened, or not be read to its end.
+    """An environment that could not be opened, or not read to its end.
 
     Attributes:
-        stage: `open`, `read`, or how the process ended that was asked: `died`, `hung`.
-        reason: what kind of failure it is, as the engine or a tool calls it.
-        message: in words.
+        stage: `open`, `read`, or the end of the process that was asked: `died`, `hung`.
+        reason: kind of failure, as the engine or a tool names it.
+        message: text of the failure.
     """
 
     stage: str
@@ -33,10 +33,10 @@ class Refusal:
 
 
 def read_contents(path: Path) -> Contents:
-    """The records of a records.tsv.gz.
+    """Read the records of a records.tsv.gz.
 
     Raises:
-        ValueError: the file tells of a refusal, or a line is none of the known ones.
+        ValueError: the file has a refusal, or a line of an unknown form.
     """
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
         found = parse_contents(lines)
@@ -46,10 +46,10 @@ def read_contents(path: Path) -> Contents:
 
 
 def parse_contents(lines: Iterable[str]) -> Contents | Refusal:
-    """Records, or how reading them was refused; what was read until then is not given.
+    """Parse records, or a refusal; records before a refusal are dropped.
 
     Raises:
-        ValueError: a line is none of the known ones, or a database occurs twice.
+        ValueError: a line has an unknown form, or a database occurs twice.
     """
     found: Contents = {}
     records: list[tuple[bytes, bytes]] | None = None

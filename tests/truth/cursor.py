@@ -1,4 +1,4 @@
-"""Reads printed text from its beginning to its end, leaving nothing out."""
+"""Parsing of printed text from its beginning to its end, without gaps."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{1,3})(?: UTC)?")
 
 
 class Cursor:
-    """A place in a text. Patterns match exactly there and move it on."""
+    """A position in a text. Patterns match exactly there and advance it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.place = 0
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """The match here; None, and the place stays, where the text goes on in another way."""
+        """Return the match here and advance; without a match, return None and stay."""
         match = pattern.match(self.text, self.place)
         if match is not None:
             self.place = match.end()
         return match
 
     def need(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        """The match here.
+        """Return the match here, and advance.
 
         Raises:
-            ValueError: the text goes on in another way.
+            ValueError: the text does not match.
         """
         match = self.take(pattern)
         if match is None:
@@ -37,27 +37,27 @@ class Cursor:
         return match
 
     def end(self) -> None:
-        """All has been read.
+        """Check that the whole text has been read.
 
         Raises:
-            ValueError: something is left.
+            ValueError: some text is left.
         """
         if self.place != len(self.text):
             raise ValueError(f"not understood: {self.text[self.place :][:200]!r}")
 
 
 def byte_text(printed: str) -> str:
-    """Bytes in hexadecimal; the engines print them in decimal, a blank behind each."""
+    """Return bytes in hexadecimal; the engines print each in decimal, followed by a space."""
     return bytes(map(int, printed.split())).hex()
 
 
 def truth(printed: str) -> bool:
-    """A Java boolean."""
+    """Parse a Java boolean."""
     return {"true": True, "false": False}[printed]
 
 
 def time_ms(printed: str) -> int:
-    """Milliseconds since 1970 of a time in UTC; older engines drop zeros at its end."""
+    """Return milliseconds since 1970 of a time in UTC; older engines drop trailing zeros."""
     match = _TIME.fullmatch(printed)
     if match is None:
         raise ValueError(f"not a time: {printed!r}")
@@ -70,10 +70,10 @@ def _second(text: str) -> int:
 
 
 def hour_text(days: int = 0, hours: int = 0) -> str:
-    """The time so many days and hours after 1970, as the engines print expirations."""
+    """Format the time `days` and `hours` after 1970 as the engines print expirations."""
     return (_EPOCH + timedelta(days=days, hours=hours)).strftime("%Y-%m-%d.%H")
 
 
 def snake_case(name: str) -> str:
-    """`totalINCount` as `total_in_count`."""
+    """Return `totalINCount` as `total_in_count`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

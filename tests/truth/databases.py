@@ -27,13 +27,13 @@ _DATABASE_END = re.compile(r"</database>")
 
 
 def flags(dups: str, replicated: str, temporary: str | None) -> dict[str, bool]:
-    """The flags of a database that are printed; JE 25.3 no longer has temporary ones."""
+    """Return the flags of a database that are printed; JE 25.3 omits `temporary`."""
     found = {"dups": truth(dups), "replicated": truth(replicated)}
     return found if temporary is None else found | {"temporary": truth(temporary)}
 
 
 def database(cursor: Cursor) -> dict[str, Any]:
-    """A database record: name, id, flags, comparators, root, utilization."""
+    """Parse a database record: name, id, flags, comparators, root, utilization."""
     match = cursor.need(_DATABASE)
     found: dict[str, Any] = {"id": int(match[7]), **flags(*match.groups()[1:4])}
     if match[1] is not None:
@@ -48,7 +48,7 @@ def database(cursor: Cursor) -> dict[str, Any]:
 
 
 def root_slot(cursor: Cursor) -> dict[str, Any] | None:
-    """A reference to one node; None where there is none."""
+    """Parse a reference to one node; return None if there is none."""
     match = cursor.take(_ROOT_SLOT)
     if match is None:
         return None
@@ -69,7 +69,7 @@ def _utilization(cursor: Cursor) -> list[dict[str, int]]:
 
 
 def summary(cursor: Cursor) -> dict[str, int]:
-    """The counters of a utilization summary; what the engine derives from them is left out."""
+    """Parse the counters of a utilization summary, without those that the engine derives."""
     pairs = Cursor(cursor.need(_SUMMARY)[1])
     found = {}
     while (pair := pairs.take(_PAIR)) is not None:
@@ -80,7 +80,7 @@ def summary(cursor: Cursor) -> dict[str, int]:
 
 
 def config(cursor: Cursor) -> dict[str, bool] | None:
-    """The configuration that is logged with a database's name; None where there is none."""
+    """Parse the configuration logged with a database's name; return None if there is none."""
     match = cursor.take(_CONFIG)
     if match is None:
         return None

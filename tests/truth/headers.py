@@ -1,6 +1,6 @@
-"""A plain walk over the entry headers of whole logs, for comparison with kernels and printers.
+"""A plain walk over the entry headers of whole logs, for comparison with dumps and prints.
 
-It shares no code with the project: what it knows is below, and in
+It shares no code with the project: its knowledge is below, and in
 je-log.md "Entries" and "The file header".
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# name, in transactions, user record. The numbers have never changed; 16 was called Root by JE 3.3.
+# name, in transactions, user record. The numbers have never changed; JE 3.3 called 16 Root.
 _TYPES = """
 1 LN_TX t u|2 LN - u|3 MapLN_TX t -|4 MapLN - -|5 NameLN_TX t -|6 NameLN - -|7 DelDupLN_TX t u
 8 DelDupLN - u|9 DupCountLN_TX t -|10 DupCountLN - -|11 FileSummaryLN - -|12 IN - -|13 BIN - -
@@ -40,8 +40,8 @@ _INVISIBLE = 0x10
 class Header(NamedTuple):
     """One entry's header.
 
-    `provisional` is YES, BEFORE_CKPT_END or NO; `vlsn` is None where the header has none;
-    `checksum_ok` is None for an erased entry, whose sum is that of the bytes it once had.
+    `provisional` is YES, BEFORE_CKPT_END or NO; `vlsn` is None if the header has none;
+    `checksum_ok` is None for an erased entry, whose checksum is of its former bytes.
     """
 
     lsn: int
@@ -59,28 +59,28 @@ class Header(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the entry, its header included."""
+        """Size of the entry in bytes, including its header."""
         return self.header_size + self.item_size
 
 
 def walk_log(home: Path) -> Iterator[Header]:
-    """The entries of every .jdb file of a directory, in log order."""
+    """Yield the entries of every .jdb file of a directory, in log order."""
     for path in sorted(home.glob("*.jdb")):
         yield from walk_file(path)
 
 
 def walk_file(path: Path) -> Iterator[Header]:
-    """The entries of one file, up to the first that is not there as a whole.
+    """Yield the entries of one file, up to the first that is incomplete.
 
     Raises:
         ValueError: the file does not begin with a file header, or an entry's type or size is
-            none; the message has the LSN.
+            invalid; the message has the LSN.
     """
     yield from walk_bytes(path.read_bytes(), int(path.stem, 16))
 
 
 def walk_bytes(data: bytes, file_no: int) -> Iterator[Header]:
-    """The entries of a file's bytes, as `walk_file`."""
+    """Yield the entries of a file's bytes, like `walk_file`."""
     if len(data) < 38:
         return
     if data[4] != FILE_HEADER:
@@ -96,7 +96,7 @@ def walk_bytes(data: bytes, file_no: int) -> Iterator[Header]:
 
 
 def _header(data: bytes, lsn: int, version: int) -> Header | None:
-    """The entry at an LSN; None when the bytes end inside its header."""
+    """Decode the header at an LSN; return None if the bytes end inside it."""
     start = lsn & 0xFFFFFFFF
     checksum, type_no, flags, prev_offset, item_size = _FIXED.unpack_from(data, start)
     if type_no not in NAMES or item_size < 0:

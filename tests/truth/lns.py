@@ -1,6 +1,6 @@
-"""Single entries of log versions 8 to 26 as far as records hang on them, decoded from bytes.
+"""Records in single entries of log versions 8 to 26, decoded from bytes.
 
-It shares no code with the project: what it knows is below, and in je-log.md "Records".
+It shares no code with the project: its knowledge is below, and in je-log.md "Records".
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _CREATED_IS_LOGGED = frozenset({31, 32, 35, 36, 44, 45})
 _HOUR = 3_600_000
 
 DAYS_MAX, HOURS_MAX = 100_000, 1_000_000
-"""Expirations above are not in days, or not as they were: 1 000 000 hours are the year 2084."""
+"""Larger expirations have lost their unit or were multiplied: 1 000 000 hours are the year 2084."""
 
 
 class Ln(NamedTuple):
     """A record as an entry has it.
 
-    `data` is None for a deletion, `txn_id` outside of transactions; `expires_ms` is 0 for a record
-    that does not expire; `names_db_id` is the database that a name is given to.
+    `data` is None for a deletion, `txn_id` outside transactions; `expires_ms` is 0 for a record
+    that does not expire; `names_db_id` is the database that a name belongs to.
     """
 
     db_id: int
@@ -33,7 +33,7 @@ class Ln(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """A database as its own entry has it."""
+    """A database as its MapLN has it."""
 
     db_id: int
     deleted: bool
@@ -42,26 +42,26 @@ class Mapped(NamedTuple):
 
 
 class Rollback(NamedTuple):
-    """A RollbackStart: what these transactions wrote behind the matchpoint is taken back."""
+    """A RollbackStart: it undoes writes of these transactions after the matchpoint."""
 
     matchpoint_lsn: int
     txn_ids: frozenset[int]
 
 
 class Cursor:
-    """A place in the bytes of an entry's item."""
+    """A position in the bytes of an entry's item."""
 
     def __init__(self, item: bytes) -> None:
         self.item = item
         self.at = 0
 
     def byte(self) -> int:
-        """The next byte."""
+        """Return the next byte."""
         self.at += 1
         return self.item[self.at - 1]
 
     def number(self) -> int:
-        """A packed number."""
+        """Return a packed number."""
         first = self.byte()
         if first <= 119:
             return first
@@ -72,10 +72,10 @@ class Cursor:
         return rest + 119 if first < 128 else -rest - 119
 
     def take(self, size: int) -> bytes:
-        """The next bytes.
+        """Return the next bytes.
 
         Raises:
-            ValueError: there are not so many.
+            ValueError: fewer are left.
         """
         self.at += size
         if size < 0 or self.at > len(self.item):
@@ -83,23 +83,23 @@ class Cursor:
         return self.item[self.at - size : self.at]
 
     def array(self) -> bytes | None:
-        """A packed size and bytes; None where the size is -1."""
+        """Return bytes after their packed size; None if the size is -1."""
         size = self.number()
         return None if size == -1 else self.take(size)
 
 
 def read_ln(item: bytes, type_no: int, version: int, transactional: bool) -> Ln:
-    """A record of a user database, or of one of the internal ones.
+    """Decode a record of a user database or of an internal one.
 
     Raises:
-        ValueError, IndexError: it is not what such an entry looks like.
+        ValueError, IndexError: the bytes are not such an entry.
     """
     reader = _read_new if version >= 19 else _read_flagged if version >= 11 else _read_old
     return reader(Cursor(item), type_no, version, transactional)
 
 
 def _read_new(cursor: Cursor, type_no: int, version: int, transactional: bool) -> Ln:
-    """Log versions 19 and later: the key in front of the data, both with their sizes."""
+    """Decode log versions 19 and later: the key before the data, each after its size."""
     flags, _flags2 = cursor.byte(), cursor.byte()
     flags3 = cursor.byte() if version >= 26 else 0
     db_id = cursor.number()
@@ -118,7 +118,7 @@ def _read_new(cursor: Cursor, type_no: int, version: int, transactional: bool) -
 
 
 def _read_flagged(cursor: Cursor, type_no: int, version: int, transactional: bool) -> Ln:
-    """Log versions 11 to 18: the key at the end."""
+    """Decode log versions 11 to 18: the key at the end."""
     flags = cursor.byte() if version >= 12 else 0
     flags2 = cursor.byte() if version >= 16 else 0
     db_id, txn_id = cursor.number(), None
@@ -149,7 +149,7 @@ def _read_flagged(cursor: Cursor, type_no: int, version: int, transactional: boo
 
 
 def _read_old(cursor: Cursor, type_no: int, version: int, transactional: bool) -> Ln:
-    """Log versions 8 to 10."""
+    """Decode log versions 8 to 10."""
     db_id, txn_id = cursor.number(), None
     if transactional:
         cursor.number()
@@ -176,10 +176,10 @@ def _last_key(cursor: Cursor, type_no: int) -> bytes:
 
 
 def _time_of(expiration: int) -> int:
-    """When a record expires: negative numbers are hours since 1970, others days.
+    """Return the time in ms of an expiration: negative numbers are hours since 1970, others days.
 
-    JE 7.5 and 18.3 lose the unit of some, and multiply them by 24 later, and log what they made of
-    them. Days that are too many are hours, hours that are too many were multiplied.
+    JE 7.5 and 18.3 lose the unit of some, later multiply these by 24, and log the result. So too
+    many days are hours, and too many hours were multiplied.
     """
     days = 0 <= expiration <= DAYS_MAX
     hours = expiration * 24 if days else abs(expiration)
@@ -189,10 +189,10 @@ def _time_of(expiration: int) -> int:
 
 
 def read_map(item: bytes, version: int) -> Mapped:
-    """The entry of a database.
+    """Decode the MapLN of a database.
 
     Raises:
-        ValueError, IndexError: it is not what such an entry looks like.
+        ValueError, IndexError: the bytes are not such an entry.
     """
     cursor = Cursor(item)
     flags = cursor.byte() if version >= 12 else 0
@@ -230,7 +230,7 @@ class TxnEnd(NamedTuple):
 
 
 def read_txn_end(item: bytes, version: int) -> TxnEnd:
-    """The end of a transaction, one way or the other."""
+    """Decode a Commit or an Abort."""
     cursor = Cursor(item)
     if version >= 12:
         cursor.number()
@@ -238,7 +238,7 @@ def read_txn_end(item: bytes, version: int) -> TxnEnd:
 
 
 def read_rollback(item: bytes) -> Rollback:
-    """A RollbackStart."""
+    """Decode a RollbackStart."""
     cursor = Cursor(item)
     cursor.number()
     matchpoint_lsn = cursor.number()
@@ -247,7 +247,7 @@ def read_rollback(item: bytes) -> Rollback:
 
 
 def split_two_part(array: bytes) -> tuple[bytes, bytes]:
-    """Key and data of a record with duplicates: behind them stands the key's size, reversed."""
+    """Return key and data of a record with duplicates; the key's size, reversed, follows them."""
     tail = array[-9:][::-1]
     cursor = Cursor(tail)
     size = cursor.number()

@@ -1,6 +1,6 @@
-"""Where a log ends, and its entries up to there, as an engine takes them when it opens the log.
+"""End of a log, and its entries up to there, as an engine determines them on opening.
 
-It shares no code with the project: what it knows is below, and in
+It shares no code with the project: its knowledge is below, and in
 je-log.md "Where a log ends, and what damage costs".
 """
 
@@ -20,7 +20,7 @@ HEADER_SIZE = 38
 
 
 class Good(NamedTuple):
-    """The good entries at the beginning of a file, and where the last of them stops."""
+    """The good entries at the beginning of a file, and the end of the last."""
 
     entries: list[Header]
     stop: int
@@ -31,9 +31,9 @@ class Log:
     """A log up to its end.
 
     Attributes:
-        files: bytes of each file by number, up to and with the last that counts.
-        last: the number of that file; None where no file counts.
-        refusal: why it cannot be opened at all.
+        files: bytes of each file by number, up to and including the last that counts.
+        last: number of that file; None if no file counts.
+        refusal: reason why it cannot be opened at all, if any.
     """
 
     files: dict[int, bytes]
@@ -42,18 +42,18 @@ class Log:
 
     @property
     def end(self) -> int:
-        """The LSN behind the last entry."""
+        """The LSN after the last entry."""
         assert self.last is not None
         return self.last << 32 | good_entries(self.files[self.last], self.last).stop
 
     @property
     def damaged(self) -> list[int]:
-        """Files before the last whose entries do not go up to their end."""
+        """Files before the last whose good entries do not reach the end of the file."""
         whole = [no for no in self.files if no != self.last]
         return [no for no in whole if good_entries(self.files[no], no).stop < len(self.files[no])]
 
     def entries(self) -> Iterator[tuple[Header, bytes]]:
-        """Every good entry in front of the end, and the bytes behind its header."""
+        """Yield every good entry before the end, and the bytes after its header."""
         for file_no, data in self.files.items():
             for header in good_entries(data, file_no).entries:
                 start = (header.lsn & 0xFFFFFFFF) + header.header_size
@@ -61,7 +61,7 @@ class Log:
 
 
 def read_log(home: Path) -> Log:
-    """The log of a directory; an engine has not to open it for that."""
+    """Read the log of a directory, which need not be one that an engine opens."""
     paths = sorted(home.glob("*.jdb"))
     log = Log({int(path.stem, 16): path.read_bytes() for path in paths})
     for file_no in sorted(log.files, reverse=True):
@@ -76,7 +76,7 @@ def read_log(home: Path) -> Log:
 
 
 def is_header(data: bytes, file_no: int) -> bool:
-    """Whether a file begins as the file of this number does."""
+    """Return whether the bytes begin with a valid header of the file of this number."""
     if len(data) < HEADER_SIZE or data[4] != FILE_HEADER:
         return False
     if struct.unpack_from("<I", data, 22)[0] != file_no:
@@ -86,7 +86,7 @@ def is_header(data: bytes, file_no: int) -> bool:
 
 @lru_cache(maxsize=64)
 def good_entries(data: bytes, file_no: int) -> Good:
-    """The entries up to the first that is none, or whose checksum is wrong."""
+    """Return the entries up to the first that is invalid or whose checksum is wrong."""
     entries: list[Header] = []
     stop = 0
     try:

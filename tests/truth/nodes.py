@@ -44,9 +44,9 @@ _OLD_DELTA_SLOT = re.compile(
 
 
 def node(cursor: Cursor) -> tuple[int, dict[str, Any]]:
-    """A node's database and fields.
+    """Parse a node's database and fields.
 
-    The engines before 7.5 print the database behind it; JE 3.3 prints no earlier versions.
+    The engines before 7.5 print the database after the node; JE 3.3 prints no earlier versions.
     """
     db_id = cursor.take(_DB_ID)
     kind = cursor.need(_BEGIN)[1]
@@ -96,7 +96,7 @@ def _slots(cursor: Cursor) -> list[dict[str, Any]]:
 
 
 def _slot(match: re.Match[str]) -> dict[str, Any]:
-    """One slot; `expires` is as printed, None where the engine does not print it."""
+    """Return one slot; `expires` is as printed, None if the engine does not print it."""
     slot: dict[str, Any] = {
         "known_deleted": truth(match[1]),
         "pending_deleted": truth(match[2]),
@@ -110,7 +110,7 @@ def _slot(match: re.Match[str]) -> dict[str, Any]:
     slot["vlsn"] = None if match[7] is None else int(match[7].replace(",", ""))
     if match[6] is not None:
         slot["logged_size"] = int(match[6])
-    # JE 25.3 says of every slot of a BIN whether it expires and when; 7.5 and 18.3 only of those
+    # JE 25.3 prints for every slot of a BIN if it expires and when; 7.5 and 18.3 only for those
     # that do.
     slot["expires"] = match[8] or None
     if match[9] is not None:
@@ -121,7 +121,7 @@ def _slot(match: re.Match[str]) -> dict[str, Any]:
 
 
 def _earlier_versions(cursor: Cursor) -> dict[str, Any]:
-    """Where the node was logged before; JE 25.3 has the sizes too, the others only real LSNs."""
+    """Parse places of earlier versions; JE 25.3 also prints sizes, the others only real LSNs."""
     match = cursor.take(_VERSIONS)
     if match is not None:
         return {
@@ -138,7 +138,7 @@ def _earlier_versions(cursor: Cursor) -> dict[str, Any]:
 
 
 def old_delta(cursor: Cursor) -> tuple[int, dict[str, Any]]:
-    """A BIN-delta of log version 8 or older: its database and fields."""
+    """Parse the database and fields of a BIN-delta of log version 8 or older."""
     db_id = int(cursor.need(_DB_ID)[1])
     full = cursor.need(_OLD_DELTA_FULL)
     fields: dict[str, Any] = {"last_full_lsn": full[1] or full[2]}

@@ -1,31 +1,32 @@
-r"""A lenient reader of what DbPrintLog printed, of JE 3.3, 5.0, 7.5, 18.3, its forks, and 25.3.
+r"""A lenient reader of DbPrintLog output, of JE 3.3, 5.0, 7.5, 18.3, its forks, and 25.3.
 
-The output looks like XML and is none: texts and database names are not escaped, VLSN tags stand
-inside of a tag and are not closed, attributes lack a quote or have one too many. So entries are
-found by the beginning of their line and their parts by the words around them.
+The output resembles XML, but is not: texts and database names are not escaped, VLSN tags stand
+inside a tag and are not closed, attributes lack a quote or have one too many. So the reader finds
+entries by the beginning of their line, and their parts by the words around them.
 
-What the printers do NOT show, and so cannot be judged by them:
+The printers do NOT show the following, so that they cannot test it:
 
-* flag bytes as such: of LNs and nodes the bits are shown one by one, but no bit that only says
-  which fields follow; of databases only duplicates, replicated and (before 25.3) temporary;
-* whether an expiration of JE 7.5 and 18.3 was logged in hours or days, and any expiration of 0;
-* when a record was created that JE 25.3 inserted: only that it was not when it was modified;
-* `deleted` of MapLN and NameLN but through their data, which are missing then; `maxEntries`,
+* flag bytes as such: the bits of LNs and nodes are shown one by one, except bits that only
+  determine which fields follow; of databases only duplicates, replicated and (before 25.3)
+  temporary;
+* the unit, hours or days, in which JE 7.5 and 18.3 logged an expiration, and any expiration of 0;
+* the creation time of a record that JE 25.3 inserted: only that it was not the modification time;
+* `deleted` of MapLN and NameLN except through their data, which are missing then; `maxEntries`,
   `createdAtLogVersion`, key prefixing, bytes of comparators and triggers of a database;
 * flags and `initialLogVersion` of DbTree;
-* configuration and truncated database of a NameLN whose operation has none: what is printed is
-  that of an entry before;
-* which prior size or prior file was logged when only one was: the other is printed as 0 or as
-  4294967295;
+* configuration and truncated database of a NameLN whose operation has none: those of an earlier
+  entry are printed;
+* the one of prior size and prior file that was logged, if only one was: the other is printed as 0
+  or as 4294967295;
 * a node's `compactMaxKeySize`, and before 25.3 sizes of its earlier versions (JE 3.3: the earlier
-  versions at all); whether LSNs are compact, and the base file of those that are not; slots' dirty
+  versions at all); the compactness of LSNs, and the base file of those not compact; slots' dirty
   bits of full nodes (cleared when read); logged sizes of slots of upper INs before 25.3 and of
-  BINs where the node stores none (printed as 0); slots' bits but for the deleted ones, and the
-  keys' common prefix in them, before 7.5;
+  BINs if the node stores none (printed as 0); before 7.5, bits of slots except the deleted ones,
+  and the keys' common prefix in the slots;
 * the header version of a FileHeader by JE 5.0 (printed as -1), VLSNs of 0, which JE 25.3 prints
   for every entry without one; header sizes;
-* entries that end inside: neither a torn one, nor that there was one;
-* items of Erased: only whether all bytes are zero.
+* incomplete entries, and that there was one;
+* items of Erased, except that all bytes are zero or not.
 
 Source: the dumpLog and dumpEntry methods of entry classes, LogEntryHeader.dumpLogNoTag,
 PrintFileReader.processEntry, JE 7.5.11 and 25.3.17; output of JE 3.3.98, 5.0.73, 18.3.12, 18.3.20.
@@ -58,14 +59,14 @@ class Printed:
 
     Attributes:
         lsn: file number in the upper 32 bits, offset in the lower.
-        type: the name as printed by this engine; DbTree for what JE 3.3 calls Root.
-        version: log version; None where the printer does not know it.
+        type: name as this engine prints it, except DbTree for JE 3.3's Root.
+        version: log version; None if the printer does not know it.
         provisional: YES, BEFORE_CKPT_END or NO.
         vlsn: None for an entry without one.
         prev_offset, item_size, checksum: as in the header.
-        db_id, txn_id, key, data: None where there is none; `data` also for a deleted record.
-        fields: everything else that is printed, by name; what is not printed is not in it. Bytes
-            are hexadecimal, LSNs as printed, times milliseconds since 1970 (UTC).
+        db_id, txn_id, key, data: None if absent; `data` also for a deleted record.
+        fields: everything else that is printed, by name; nothing that is not printed. Bytes are
+            hexadecimal, LSNs as printed, times milliseconds since 1970 (UTC).
     """
 
     lsn: int
@@ -86,23 +87,23 @@ class Printed:
 
     @property
     def lsn_text(self) -> str:
-        """The LSN as the engines spell it."""
+        """The LSN as the engines print it."""
         return f"0x{self.lsn >> 32:x}/0x{self.lsn & 0xFFFFFFFF:x}"
 
 
 class PrintlogError(Exception):
-    """Something in the output is not understood: the reader has to learn it, not to skip it."""
+    """Text of an unknown form: the reader has to be extended, and must not skip it."""
 
 
 def read_printlog(path: Path, payload: bool = True) -> Iterator[Printed]:
-    """The entries of a printlog.xml or printlog.xml.gz, in its order.
+    """Yield the entries of a printlog.xml or printlog.xml.gz, in its order.
 
     Args:
-        path: what DbPrintLog wrote to standard output.
-        payload: without it, only what the header tells is read.
+        path: standard output of DbPrintLog.
+        payload: if False, only headers are read.
 
     Raises:
-        PrintlogError: the output holds something that this reader does not know.
+        PrintlogError: the output has text of an unknown form.
     """
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8", errors="surrogateescape", newline="") as file:
@@ -111,7 +112,7 @@ def read_printlog(path: Path, payload: bool = True) -> Iterator[Printed]:
 
 
 def parse_printlog(text: str, payload: bool = True) -> Iterator[Printed]:
-    """As `read_printlog`, of the output itself."""
+    """Yield entries like `read_printlog`, from the output itself."""
     for part in _split(text):
         head = _HEAD.match(part)
         if head is None:
@@ -129,7 +130,7 @@ def parse_printlog(text: str, payload: bool = True) -> Iterator[Printed]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The text of every entry; a line inside a traced message may look like one."""
+    """Yield the text of every entry; a line inside a traced message may look like an entry."""
     if not text.startswith(_FIRST_LINE) or not text.endswith(_END + _LAST_LINE):
         raise PrintlogError(f"not a whole print: {text[:80]!r} … {text[-80:]!r}")
     start, stop = len(_FIRST_LINE), len(text) - len(_LAST_LINE)

@@ -1,4 +1,4 @@
-"""LNs as printed: the record, the transaction, and what its class adds."""
+"""LNs as printed: the record, the transaction, and the additions of its class."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OPERATION = re.compile(r'<DbOp val="(\w+)"/>')
 _COUNT = re.compile(r'<count v="(\d+)"/>')
 _OFFSETS = re.compile(r'<offsets size="(\d+)"(?:/>|>([0-9a-fx ]*)</offsets>)')
 _ANCHOR = re.compile(r'<anchor lsn="<DbLsn val="(\S+?)"/>"/>')
-# What the engine reads in key and data of a scan over removed records.
+# The engine's interpretation of key and data of a scan over removed records.
 _EXTINCTION = re.compile(
     r"<extinctionScannerDeletion id=\d+/>|<databaseExtinction/> id=\d+ dbid=\d+ undoCreate=\[\w+/>"
 )
@@ -45,9 +45,9 @@ _CREATED_IN_INSERT = "differs from modification time for inserts"
 
 @dataclass
 class Record:
-    """What is printed of an entry's payload.
+    """The printed parts of an entry's payload.
 
-    `key` and `data` are hexadecimal; what an entry of its type does not have is None, as is the
+    `key` and `data` are hexadecimal. Parts that an entry of its type lacks are None, as is the
     data of a deleted record.
     """
 
@@ -75,7 +75,7 @@ def _count_payload(cursor: Cursor) -> dict[str, Any]:
 
 
 def _summary_payload(cursor: Cursor) -> dict[str, Any]:
-    """A file's utilization; a deleted one has none."""
+    """Parse a file's utilization; a deleted one has none."""
     if cursor.text.startswith("</fileSummaryLN>", cursor.place):
         return {}
     fields: dict[str, Any] = {"summary": summary(cursor)}
@@ -99,7 +99,7 @@ _TAGS = {tag: (re.compile(f"<{tag}>"), re.compile(f"</{tag}>")) for tag in _PAYL
 
 
 def record(cursor: Cursor, tag: str) -> Record:
-    """An LN whose class prints itself inside of `tag`; the engines before 7.5 print that first."""
+    """Parse an LN whose class prints itself inside `tag`; engines before 7.5 print that first."""
     found = Record()
     old = cursor.text.startswith(f"<{tag}>")
     if old:
@@ -144,7 +144,10 @@ def _txn(match: re.Match[str], found: Record) -> None:
 
 
 def _attributes(cursor: Cursor, found: Record) -> None:
-    """Flags and times of a record; `expires` as printed, `created_ms` True for the inserts'."""
+    """Parse flags and times of a record; `expires` is as printed.
+
+    `created_in_insert` is True if the print only states that creation and modification differ.
+    """
     embedded = cursor.need(_EMBEDDED)
     fields = found.fields
     fields["embedded"] = truth(embedded[1])
@@ -163,7 +166,7 @@ def _attributes(cursor: Cursor, found: Record) -> None:
 
 
 def _transaction(cursor: Cursor, found: Record) -> None:
-    """The transaction, and what aborting it would restore."""
+    """Parse the transaction, and the state that its abort would restore."""
     txn = cursor.take(_TXN)
     if txn is None:
         return
@@ -189,10 +192,10 @@ def _transaction(cursor: Cursor, found: Record) -> None:
 
 
 def _operation(cursor: Cursor, found: Record) -> None:
-    """What was done to a database.
+    """Parse the operation on a database.
 
-    A configuration and an id behind another operation than theirs are those of an entry before:
-    the engine reads all entries of a type into the same object.
+    A configuration or an id after an operation that has none belongs to an earlier entry: the
+    engine reads all entries of a type into the same object.
     """
     operation = cursor.need(_OPERATION)[1]
     found.fields["operation"] = operation

@@ -1,10 +1,10 @@
-"""What databases hold by their log alone: the newest committed record of every key, no tree.
+"""Contents of databases by their log alone: the newest committed record of every key, no tree.
 
-A second opinion on recovery that shares nothing with it but the bytes. It holds for logs that are
-complete from their first file on; where it does not it says so (`Replayed.doubts`,
+This second opinion on recovery shares only the bytes with it. It is valid for logs that are
+complete from their first file on; for others it reports doubts (`Replayed.doubts`,
 `Replayed.unsure`) instead of guessing.
 
-It shares no code with the project: what it knows is below, in `lns` and `log_end`, and in
+It shares no code with the project: its knowledge is below, in `lns` and `log_end`, and in
 je-log.md "Recovery".
 """
 
@@ -45,9 +45,9 @@ class Replayed:
     """The records of the user's databases.
 
     Attributes:
-        contents: by name of the database; a Refusal where no engine can open the log.
-        doubts: why the whole may be wrong; empty where it is what recovery must find.
-        unsure: databases of which recovery may find other records, and why.
+        contents: records by database name; a Refusal if no engine can open the log.
+        doubts: reasons why all may be wrong; empty if recovery must find these records.
+        unsure: databases in which recovery may find other records, with the reason.
     """
 
     contents: Contents | Refusal
@@ -57,7 +57,7 @@ class Replayed:
 
 @dataclass
 class _Facts:
-    """What the log says of transactions and databases, wherever it says it."""
+    """Facts about transactions and databases from anywhere in the log."""
 
     committed: set[int] = field(default_factory=set)
     rollbacks: list[tuple[int, Rollback]] = field(default_factory=list)
@@ -66,11 +66,11 @@ class _Facts:
 
 
 def replay(home: Path, now_ms: int) -> Replayed:
-    """The records of a log, as they are once it has been recovered.
+    """Return the records of a log after recovery.
 
     Args:
         home: the directory of the log.
-        now_ms: records that have expired by then are not among them.
+        now_ms: records that expired before this time are excluded.
     """
     log = read_log(home)
     if log.refusal:
@@ -90,7 +90,7 @@ def replay(home: Path, now_ms: int) -> Replayed:
 
 
 def newest_time_ms(home: Path) -> int:
-    """When the newest transaction of a log ended; 0 where none did."""
+    """Return the end time of the log's newest transaction, or 0."""
     ends = (each for each in read_log(home).entries() if each[0].type_no in _TXN_ENDS)
     return max((read_txn_end(item, header.version).time_ms for header, item in ends), default=0)
 
@@ -131,9 +131,9 @@ def _facts(entries: Iterable[tuple[Header, bytes]]) -> _Facts:
 def _newest(
     entries: Iterable[tuple[Header, bytes]], facts: _Facts
 ) -> tuple[dict[int, dict[bytes, Ln]], set[int]]:
-    """The last word on each key by database, and databases changed outside of transactions.
+    """Return the newest record of each key by database, and databases changed outside transactions.
 
-    A record that the cleaner has moved is logged outside of a transaction too, with the same data.
+    A record that the cleaner moved is also logged outside a transaction, with the same data.
     """
     newest: dict[int, dict[bytes, Ln]] = {}
     outside: set[int] = set()
@@ -153,7 +153,7 @@ def _newest(
 
 
 def _counts(lsn: int, ln: Ln, facts: _Facts) -> bool:
-    """Whether what a transaction did here came to stay."""
+    """Return whether a transaction's change at this LSN is committed and not rolled back."""
     if ln.txn_id not in facts.committed:
         return False
     return not any(

@@ -1,4 +1,4 @@
-"""What DbPrintLog -S, -SC and -vd printed: totals of a log, and VLSNs by file."""
+"""Output of DbPrintLog -S, -SC and -vd: totals of a log, and VLSNs by file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tests.truth.printlog import PrintlogError
 
 _WIDTHS = (20, 15)
-"""Characters of a column of the table; the narrower one is JE 3.3's."""
+"""Widths in characters of a column of the table; the narrower one is JE 3.3's."""
 
 _COLUMNS = (
     "type",
@@ -46,11 +46,11 @@ class Totals:
     """A summary.
 
     Attributes:
-        types: count, provisional count, bytes, their least, most and mean, and percent of the log
-            by type; None for a cell that is empty. Sizes of keys and values are among them, as
+        types: by type, the count, provisional count, bytes, their least, most and mean, and
+            percent of the log; None for an empty cell. Sizes of keys and values are included, as
             `key bytes`, `data bytes` (JE 3.3: `key/data`).
         intervals: numbers of each checkpoint interval, in the order of the columns, and its LSN.
-        exact: the shares are exact, otherwise rounded to one decimal.
+        exact: True if the shares are exact, False if they are rounded to one decimal.
     """
 
     size: int
@@ -61,10 +61,10 @@ class Totals:
 
 
 def read_table(text: str) -> Totals:
-    """What -S printed.
+    """Read the output of -S.
 
     Raises:
-        PrintlogError: it does not look like that.
+        PrintlogError: the text has another form.
     """
     lines = text.split("\n")
     if lines[:2] != ["<DbPrintLog>", "Log statistics:"] or lines[-2:] != ["</DbPrintLog>", ""]:
@@ -84,10 +84,10 @@ def read_table(text: str) -> Totals:
 
 
 def read_csv(text: str) -> Totals:
-    """What -SC printed.
+    """Read the output of -SC.
 
     Raises:
-        PrintlogError: it does not look like that.
+        PrintlogError: the text has another form.
     """
     lines = text.rstrip("\n").split("\n")
 
@@ -124,16 +124,16 @@ def _number(text: str) -> int:
 
 
 def _cell(text: str) -> float | None:
-    """A number; shares of keys and values stand in parentheses."""
+    """Parse a number; shares of keys and values are in parentheses."""
     plain = text.strip("()").replace(",", "")
     return float(plain) if plain else None
 
 
 def read_vlsns(text: str) -> dict[int, tuple[int, int, int]]:
-    """What -vd printed: replicated entries, first and last VLSN of each file that has some.
+    """Read the output of -vd: replicated entries, first and last VLSN of each file that has some.
 
     Raises:
-        PrintlogError: it does not look like that.
+        PrintlogError: the text has another form.
     """
     lines = text.split("\n")
     stop = next((at for at, line in enumerate(lines) if line.startswith("... ")), None)

@@ -1,4 +1,4 @@
-"""The reader of prints: what it does not know is an error, and nothing is left out."""
+"""The reader of prints: unknown text is an error, and nothing is skipped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRACE = (
 
 
 def print_of(*entries: str) -> str:
-    """A whole print."""
+    """Return a whole print."""
     return "\n".join(["<DbPrintLog>", *entries, "</DbPrintLog>", ""])
 
 

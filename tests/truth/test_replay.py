@@ -1,4 +1,4 @@
-"""The second opinion on recovery, where it is known what the databases hold."""
+"""The second opinion on recovery, on databases whose contents are known."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ def test_recorded_contents(recorded: tuple[Environment, Path]) -> None:
 
 
 def expected_doubt(name: str) -> bool:
-    """What is no complete log of a version that is read here."""
+    """Return whether an environment is no complete log of a supported version."""
     return name.startswith("v6-") or "-cleaned" in name or "-erase-" in name
 
 
 def ln(key: bytes, data: bytes | None, txn: int | None, db: int = USER_DB) -> bytes:
-    """A record of log version 17, without flags."""
+    """Return a record of log version 17, without flags."""
     head = bytes([0, 0]) + packed(db) + (packed(txn) + b"\xff" if txn is not None else b"")
     return head + (b"\xff" if data is None else packed(len(data)) + data) + key
 
 
 def named(name: bytes, db: int, txn: int) -> bytes:
-    """The NameLN_TX of a database, without operation."""
+    """Return the NameLN_TX of a database, without operation."""
     body = b"\0\0" + packed(1) + packed(txn) + b"\xff" + b"\0" + packed(db) + b"\0"
     return body + packed(len(name)) + name + b"\0"
 
 
 def mapped(db: int, flags: int) -> bytes:
-    """The MapLN of a database that has no root."""
+    """Return the MapLN of a database that has no root."""
     record = packed(db) + packed(1) + b"x" + b"\0" + bytes([flags]) + b"\0\0" + b"\x7f" + b"\x11\0"
     return b"\0\0\0\0" + record + b"\0" + str(db).encode()
 
 
 def commit(txn: int) -> bytes:
-    """A Commit."""
+    """Return a Commit."""
     return b"\xff" + packed(txn) + packed(1_700_000_000_000 + txn) + b"\0\0"
 
 
 def log_with(folder: Path, *entries: tuple[int, bytes], dups: bool = False) -> Path:
-    """A log with one database, `db`, and these entries behind it."""
+    """Write a log with one database, `db`, and these entries after it."""
     file = LogFile(0)
     file.add(DB_TREE, b"root")
     file.add(NAME_LN_TX, named(b"db", USER_DB, 1))
@@ -70,7 +70,7 @@ def log_with(folder: Path, *entries: tuple[int, bytes], dups: bool = False) -> P
 
 
 def contents(home: Path) -> Contents:
-    """What a log of which nothing is in doubt holds."""
+    """Return the contents of a log; the replay must have no doubts."""
     replayed = replay(home, 0)
     assert not replayed.doubts
     assert not replayed.unsure
@@ -95,7 +95,7 @@ def test_only_committed_and_newest(tmp_path: Path) -> None:
 
 
 def test_rolled_back(tmp_path: Path) -> None:
-    """What lies behind the matchpoint is taken back, though the transaction commits later."""
+    """Writes after the matchpoint are undone, although the transaction commits later."""
     before = log_with(tmp_path / "before", (INS_LN_TX, ln(b"a", b"1", -11)))
     matchpoint = len((before / "00000000.jdb").read_bytes())
     period = packed(5) + packed(matchpoint) + packed(0) + packed(1) + packed(-11)
@@ -133,7 +133,7 @@ def test_moved_record_and_one_outside_of_transactions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("logged", [20_000, -480_000, 480_000, 480_000 * 24, -480_000 * 576])
 def test_expiration(logged: int, tmp_path: Path) -> None:
-    """In days, in hours, and as some engines spoil it."""
+    """Expirations are in days, in hours, or multiplied by some engines."""
     item = b"\x80\0" + packed(USER_DB) + packed(2) + b"\xff" + packed(logged) + packed(1) + b"1a"
     home = log_with(tmp_path / "log", (INS_LN_TX, item), (COMMIT, commit(2)))
     expires_ms = 480_000 * 3_600_000
@@ -142,7 +142,7 @@ def test_expiration(logged: int, tmp_path: Path) -> None:
 
 
 def test_end_of_log(tmp_path: Path) -> None:
-    """A damaged entry in the last file ends the log; so does a file that cannot be the next."""
+    """A damaged entry in the last file ends the log; so does a file that is no valid next one."""
     home = log_with(tmp_path / "log", (INS_LN_TX, ln(b"a", b"1", 2)), (COMMIT, commit(2)))
     path = home / "00000000.jdb"
     whole = path.read_bytes()
