@@ -1,4 +1,4 @@
-"""Records in every form: told exactly, in order, bounded pieces, and files that stay apart."""
+"""Records in every format: exact, ordered, in bounded pieces, and in separate files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def coming(records: Records) -> Coming[Records]:
 
 
 def written(form: RecordFormat, masking: Masking | None = None, **options: Any) -> bytes:
-    """ROWS twice, in two batches, an empty one between them."""
+    """Write ROWS twice, in two batches with an empty one between them; return the output."""
     out = io.BytesIO()
     batches = [records_of(ROWS), no_records(), records_of(ROWS)]
     made = open_record_sink(form, masking or Masking(), threads=2, **options)
@@ -91,7 +91,7 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 def test_dump_text() -> None:
-    """Without the record of which the data is not known: the form has no word for that."""
+    """Records without known data are left out, as the format cannot express them."""
     lines = written(RecordFormat.DUMP).splitlines()
     header = [b"VERSION=3", b"format=bytevalue", b"type=btree", b"dupsort=0", b"HEADER=END"]
     assert lines[:5] == header
