@@ -287,7 +287,7 @@ def test_contradiction(name: str, tmp_path: Path) -> None:
 
 
 def test_the_old_root_as_the_only_child_of_the_new_one(tmp_path: Path) -> None:
-    """A crash between the two steps of a split leaves the old root its mark, which is no damage."""
+    """A crash between the steps of a split leaves the mark on the old root, which is no damage."""
     log = Grown().grow()
     log.node([slot(b"", log.root_lsn)], level=4, is_root=True, node_id=ROOT + 1)
     snapshot = snapshot_of(log.write(tmp_path / "env"))

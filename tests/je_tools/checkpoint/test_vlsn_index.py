@@ -90,7 +90,7 @@ def entries_of(
 
 
 def index_of(entries: Sequence[Entry], flushes: Sequence[int], rules: BucketRules) -> VlsnIndex:
-    """Return the index of an engine that has flushed it at these numbers of entries."""
+    """Return the index after an engine has flushed it at these entry counts."""
     buckets: list[VlsnBucket] = []
     begun = 0
     for stop in flushes:

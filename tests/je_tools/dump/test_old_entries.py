@@ -83,7 +83,7 @@ def test_they_are_what_single_entries_are(version: int, mode: DataMode, tmp_path
             compared += 1
             assert objects[row] == single_json(fields, None, masking)
     assert compared > 20
-    assert damaged or version == 8  # version 8 has only one of these types
+    assert damaged or version == 8  # it has only one of these types
 
 
 def test_deltas_without_slots(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class Grower:
         self.grow()
 
     def grow(self, _seconds: float = 0) -> None:
-        """Append some bytes, which may reach into the next files; interrupt at the end of the log."""
+        """Append some bytes, perhaps into the next files; interrupt at the end of the log."""
         if not self.left:
             self.sleeps_at_end += 1
             if self.sleeps_at_end > 2:

@@ -49,7 +49,7 @@ def dumped(home: Path, out: Path, *options: str) -> Done:
 
 
 def rows_of(path: Path) -> pa.Table:
-    """Return the rows of a file as strings, not dictionaries, which each row group has its own of."""
+    """Return the rows of a file as strings, since each row group has its own dictionary."""
     table = pq.read_table(path)
     for number, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):

@@ -173,7 +173,7 @@ def test_a_file_for_each_database(tmp_path: Path) -> None:
 
 
 def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whatever the batches are: small ones are put together, large ones cut."""
+    """Small batches are combined into row groups, and large ones are cut."""
     monkeypatch.setattr(record_tables, "GROUP_ROWS", 10)
     monkeypatch.setattr(record_tables, "GROUP_BYTES", 5000)
     rows = [Row(b"%d" % i, b"x" * 10) for i in range(35)] + [Row(b"big", b"y" * 6000)] * 2
@@ -193,7 +193,7 @@ def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_parquet_is_the_same_by_one_thread_and_by_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of several databases, of batches that are made late, and of some that are empty."""
+    """This holds for several databases, for batches that are made late, and for empty ones."""
     monkeypatch.setattr(record_tables, "GROUP_ROWS", 10)
     rows = [Row(b"%d" % i, b"x" * i) for i in range(60)]
     whole = [records_of(rows[:25]), no_records(), records_of(rows[25:])]

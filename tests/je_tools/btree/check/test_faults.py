@@ -106,7 +106,7 @@ def test_what_is_foretold_is_no_damage() -> None:
 
 
 def test_millions_take_little_memory() -> None:
-    """This holds even if all are met twice, although so many can no longer be told apart."""
+    """This holds even if all are met twice and can no longer be told apart."""
     size, parts = 1 << 15, 100
     tracemalloc.start()
     found = Faults()
