@@ -23,7 +23,7 @@ _TIMES = frozenset({"time_ms", "modified_ms", "created_ms"})
 
 @functools.cache
 def newest_ms(home: Path) -> int:
-    """The newest time that a log tells, by which records of fixed logs are true."""
+    """Return the newest time in a log; fixed logs are read as of this time."""
 
     def newest(rows: Rows) -> int:
         latest = NO_TIME
@@ -37,20 +37,20 @@ def newest_ms(home: Path) -> int:
 
 
 def snapshot_of(home: Path, *, now_ms: int | None = None) -> Snapshot:
-    """The snapshot of an environment at its newest time."""
+    """Return the snapshot of an environment as of `now_ms`, by default its newest time."""
     scanner = Scanner(wide=True)
     when = newest_ms(home) if now_ms is None else now_ms
     return take_snapshot(open_environment([home]), scanner, now_ms=when)
 
 
 def database_named(snapshot: Snapshot, name: str) -> Database:
-    """The database of this name."""
+    """Return the database with this name."""
     (found,) = (each for each in snapshot.databases.values() if each.name == name)
     return found
 
 
 def pairs_of(batches: Iterable[Records]) -> list[tuple[bytes, bytes | None]]:
-    """Keys and data."""
+    """Return keys and data as pairs."""
     return [
         (records.key[row] or b"", records.data[row])
         for records in batches

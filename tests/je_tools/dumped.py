@@ -1,4 +1,4 @@
-"""What `je-tools dump` prints, run in this process, and rows of it as plain values."""
+"""Output of `je-tools dump`, run in this process, and its rows as plain values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 class Done(NamedTuple):
-    """What a command has written, and its exit code."""
+    """Output and exit code of a command."""
 
     code: int
     out: bytes
@@ -30,7 +30,7 @@ NOTHING = "je-tools: no entry matches\n"
 
 
 def je_tools(*arguments: str | Path, command: click.Command = group) -> Done:
-    """Run a command with its output caught, as bytes."""
+    """Run a command and capture its output, stdout as bytes."""
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
     err = io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
@@ -43,7 +43,7 @@ POINTER = "je-tools verify tells all"
 
 
 def dump(home: Path, *arguments: str | Path) -> bytes:
-    """What `dump` prints of a log without damage; the restore markers of planted logs are some."""
+    """Return the output of `dump` for a log with no damage other than planted restore markers."""
     done = je_tools("dump", home, *arguments)
     told = done.err.removesuffix(NOTHING).splitlines()
     others = [line for line in told if "restore-marker at" not in line and POINTER not in line]
@@ -52,7 +52,7 @@ def dump(home: Path, *arguments: str | Path) -> bytes:
 
 
 def strict_json(line: bytes) -> Any:
-    """One JSON text, ASCII only, without what JSON does not have or what twice has one name."""
+    """Parse one JSON text strictly: ASCII only, no NaN or Infinity, no repeated name."""
 
     def refuse(constant: str) -> None:
         raise ValueError(f"not JSON: {constant}")
@@ -69,31 +69,31 @@ def strict_json(line: bytes) -> Any:
 
 
 def rows_of(out: bytes) -> list[Row]:
-    """Rows of JSON lines."""
+    """Return the rows of JSON lines."""
     return [strict_json(line) for line in out.splitlines()]
 
 
 def dump_rows(home: Path, *arguments: str | Path) -> list[Row]:
-    """The rows of a dump."""
+    """Return the rows of a dump."""
     return rows_of(dump(home, "--format", "jsonl", *arguments))
 
 
 @functools.cache
 def all_rows(name: str) -> list[Row]:
-    """Every entry of an environment of fixtures/, as `NAME/env` or `NAME/node1`."""
+    """Return every entry of an environment of fixtures/, named like `NAME/env` or `NAME/node1`."""
     return dump_rows(FIXTURES / name)
 
 
 @functools.cache
 def all_lines(name: str) -> dict[str, bytes]:
-    """The JSON line of every entry, by LSN."""
+    """Return the JSON line of every entry, by LSN."""
     lines = dump(FIXTURES / name, "--format", "jsonl").splitlines(keepends=True)
     return {row["lsn"]: line for row, line in zip(all_rows(name), lines, strict=True)}
 
 
 @functools.cache
 def items(name: str) -> dict[str, bytes]:
-    """Every entry's bytes behind its header, by LSN."""
+    """Return the bytes after the header of every entry, by LSN."""
     files = {int(path.stem, 16): path.read_bytes() for path in (FIXTURES / name).glob("*.jdb")}
     found = {}
     for row in all_rows(name):

@@ -1,4 +1,4 @@
-"""An oracle for salvages: what the entries of a log mean, one by one and in plain Python."""
+"""An oracle for salvages: the meaning of a log's entries, one by one in plain Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Identity = tuple[int, bytes]
 
 @dataclass(frozen=True)
 class Version:
-    """A record as one entry wrote it; `identity` is what tells it from others."""
+    """A record as one entry wrote it; `identity` distinguishes it from other records."""
 
     lsn: int
     size: int
@@ -37,9 +37,9 @@ class Log:
     """The entries of an intact log that matter.
 
     Attributes:
-        versions: in log order.
-        commits: (LSN, size, txn).
-        descriptors: database id to whether it has duplicates.
+        versions: Versions of records, in log order.
+        commits: LSN, size and transaction id of each Commit.
+        duplicates: Ids of the databases that have duplicates.
     """
 
     versions: list[Version] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Log:
     duplicates: set[int] = field(default_factory=set)
 
     def newest(self, damage: Iterable[range] = ()) -> dict[Identity, Version]:
-        """The newest version of each record that counts, by the entries that damage spares."""
+        """Return the newest version of each record that counts, from entries that damage spares."""
         spots = list(damage)
         done = {txn for lsn, size, txn in self.commits if spared(lsn, size, spots)}
         found: dict[Identity, Version] = {}
@@ -59,13 +59,13 @@ class Log:
 
 
 def spared(lsn: int, size: int, damage: list[range]) -> bool:
-    """Whether no damaged byte lies in an entry."""
+    """Return True if no damaged byte lies in an entry."""
     return not any(spot.start < lsn + size and lsn < spot.stop for spot in damage)
 
 
 @functools.cache
 def read_intact(home: Path) -> Log:
-    """Every entry decoded by itself."""
+    """Return the entries of an intact log, each decoded by itself."""
     environment = open_environment([home])
     pieces: list[list[tuple[int, int, int, bool, int, dict[str, object]]]] = []
 
@@ -139,7 +139,7 @@ def salvaged(home: Path, mode: Mode = Mode.COMMITTED) -> Salvage:
 
 
 def records_back(done: Salvage) -> dict[int, list[Back]]:
-    """What came back, by the id of its database."""
+    """Return the records that came back, by database id."""
     found: dict[int, list[Back]] = {}
     for one in done.databases():
         rows = found.setdefault(one.database.db_id, [])

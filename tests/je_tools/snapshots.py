@@ -1,4 +1,4 @@
-"""Snapshots of directories, and what they hold as plain Python."""
+"""Snapshots of directories, and their contents as plain Python."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NOW_MS = 1_700_000_000_000
 def snapshot_of(
     home: Path, *, now_ms: int = NOW_MS, to_lsn: int | None = None, threads: int = 1
 ) -> Snapshot:
-    """A snapshot of a directory."""
+    """Take a snapshot of a directory."""
     scanner = Scanner(threads=threads)
     return take_snapshot(open_environment([home]), scanner, now_ms=now_ms, to_lsn=to_lsn)
 
 
 def contents_of(snapshot: Snapshot) -> Contents:
-    """The records of all databases that applications made."""
+    """Return the records of all application databases, by name."""
     return {
         each.name: records_of(snapshot, each)
         for each in snapshot.databases.values()
@@ -34,7 +34,7 @@ def contents_of(snapshot: Snapshot) -> Contents:
 
 
 def records_of(snapshot: Snapshot, database: Database) -> list[tuple[bytes, bytes]]:
-    """Key and data of each record, in the order in which they come."""
+    """Return key and data of each record, in the order in which they come."""
     found: list[tuple[bytes, bytes]] = []
     for batch in snapshot.records(database):
         keys, data = strings_of(batch.key), strings_of(batch.data)
@@ -44,12 +44,12 @@ def records_of(snapshot: Snapshot, database: Database) -> list[tuple[bytes, byte
 
 
 def strings_of(spans: Spans) -> list[bytes | None]:
-    """Each of a column, None for null."""
+    """Return the strings of a column, None for null."""
     data = spans.data.tobytes()
     pairs = zip(spans.starts.tolist(), spans.sizes.tolist(), strict=True)
     return [None if size < 0 else data[start : start + size] for start, size in pairs]
 
 
 def codes_of(snapshot: Snapshot) -> list[str]:
-    """Codes of the findings about what has been read, in order."""
+    """Return the codes of the findings on what has been read, in order."""
     return [finding.code for finding in snapshot_findings(snapshot)]

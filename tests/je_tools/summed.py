@@ -1,4 +1,4 @@
-"""What `je-tools summary` must say, added up naively from the rows of a dump of the same log."""
+"""Expected output of `je-tools summary`, added up naively from a dump of the same log."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ LARGEST_FILE_SINCE = 18
 
 
 def lsn_of(text: str) -> int:
-    """An LSN as a number."""
+    """Return an LSN as a number."""
     file_no, offset = text.split("/")
     return int(file_no, 16) << 32 | int(offset, 16)
 
 
 def size_of(row: Row) -> int:
-    """Bytes of an entry with its header."""
+    """Return the size of an entry with its header, in bytes."""
     size: int = row["header_size"] + row["item_size"]
     return size
 
 
 def bytes_of(text: str | None) -> int:
-    """Length of bytes in hex."""
+    """Return the length in bytes of a hex string."""
     return 0 if text is None else len(text) // 2
 
 
 def expected(rows: Iterable[Row], home: Path, largest: int) -> Sections:
-    """Every section of a summary with all tables, without the shares of what has no sizes."""
+    """Return every section of a summary with all tables; rows without sizes have no shares."""
     rows = [row for row in rows if row["checksum"] != "bad"]
     whole = sum(map(size_of, rows))
     return {
@@ -77,7 +77,7 @@ def line(name: str, sizes: list[int], provisional: int | None, whole: int) -> Ro
 
 
 def line_of(name: str, rows: list[Row], whole: int) -> Row:
-    """A line of entries; what counts only with its checkpoint is not called provisional."""
+    """Return a line of entries; `provisional_count` excludes those that await their CkptEnd."""
     provisional = sum(row["provisional"] == "YES" for row in rows)
     return line(name, list(map(size_of, rows)), provisional, whole)
 
@@ -172,7 +172,7 @@ def database_row(db_id: int | None, rows: list[Row], whole: int) -> Row:
 
 
 def checkpoint_rows(rows: list[Row], home: Path) -> list[Row]:
-    """One row up to each CkptEnd, and one for the rest of the log."""
+    """Return one row up to each CkptEnd, and one for the rest of the log."""
     runs: list[list[Row]] = [[]]
     for row in rows:
         runs[-1].append(row)
@@ -188,7 +188,7 @@ def checkpoint_rows(rows: list[Row], home: Path) -> list[Row]:
         found[-1]["max_ln_replay"] += counts["ln_txn"] + counts["ln"]
         found[-1] |= checkpoint_distances(found[-1], end_before, rows[-1]["lsn"], home)
         end_before = found[-1]["end_lsn"]
-        # Of several CkptStarts the engine counts from the first, and measures from the last.
+        # With several CkptStarts the engine counts from the first, but measures from the last.
         behind = checkpoint_counts(run[starts[0] :] if starts else [])
         replayed = behind["ln_txn"] + behind["ln"]
     return found
@@ -207,7 +207,7 @@ def checkpoint_counts(run: list[Row]) -> Row:
 
 
 def checkpoint_times(run: list[Row]) -> Row:
-    """What the (last) CkptStart and the CkptEnd tell."""
+    """Return the data of the last CkptStart and of the CkptEnd."""
     start = next((row for row in reversed(run) if row["type"] == "CkptStart"), None)
     end = run[-1] if run and run[-1]["type"] == "CkptEnd" else None
     said = end or start
@@ -228,7 +228,7 @@ def checkpoint_distances(found: Row, end_before: str, last: str, home: Path) -> 
     def between(later: str, earlier: str) -> int:
         one, other = sorted((lsn_of(earlier), lsn_of(later)))
         numbers = [int(path.stem, 16) for path in log_files(home)]
-        # The first interval is taken from file 0, which may be gone: before the first that is not.
+        # The first interval starts at file 0; if that is gone, at one file before the first.
         files = index_of(numbers, other >> 32) - index_of(numbers, one >> 32)
         if files < 0:
             files, one, other = -files, other, one
@@ -246,7 +246,7 @@ def checkpoint_distances(found: Row, end_before: str, last: str, home: Path) -> 
 
 
 def bytes_before(lsn: str, home: Path) -> int:
-    """Bytes of the files in front of an LSN; of a file that is not there, none."""
+    """Return the number of bytes before an LSN in the log; 0 if the file is missing."""
     file_no, offset = divmod(lsn_of(lsn), 1 << 32)
     sizes = {int(path.stem, 16): path.stat().st_size for path in log_files(home)}
     if file_no not in sizes:
@@ -255,14 +255,14 @@ def bytes_before(lsn: str, home: Path) -> int:
 
 
 def index_of(numbers: list[int], number: int) -> int:
-    """As the engine's search: of what is missing, -1 minus the place where it would stand."""
+    """Return the index as the engine's search does: -1 minus the insertion point if missing."""
     if number in numbers:
         return numbers.index(number)
     return -1 - sum(each < number for each in numbers)
 
 
 def file_size(home: Path) -> int:
-    """How long the engine takes a file in between to be."""
+    """Return the length that the engine assumes for a file in between."""
     files = log_files(home)
     if int.from_bytes(files[-1].read_bytes()[34:38], "little") >= LARGEST_FILE_SINCE:
         return max(path.stat().st_size for path in files)
@@ -277,7 +277,7 @@ def file_size(home: Path) -> int:
 
 @dataclass
 class Txn:
-    """The entries of one transaction."""
+    """Entries of one transaction."""
 
     rows: list[Row] = field(default_factory=list)
 
@@ -300,7 +300,7 @@ class Txn:
 
 
 def transactions_in(rows: list[Row]) -> list[Txn]:
-    """Entries of one id up to its Commit or Abort, or to one that says that it is the first."""
+    """Group entries of one id up to a Commit or Abort, or to the first entry of another."""
     found: list[Txn] = []
     current: dict[int, Txn] = {}
     for row in rows:

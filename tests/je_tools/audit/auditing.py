@@ -1,7 +1,7 @@
-"""An audit's work without Spark, in this process; and what the other commands say of the same logs.
+"""Audits in this process without Spark, and the rows that other commands print for a log.
 
-What Spark does between the two steps (bring together what belongs to one environment) is a
-dictionary here. Pieces travel as they do there, pickled, and arrive in any order.
+Spark's work between the two steps (grouping pieces by environment) is a dictionary here. Pieces
+travel as they do in Spark, pickled, and arrive in any order.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ HOSTILE = [
     b"-rf *",
     b" ",
 ]
-"""Names of directories, as bytes."""
+"""Hostile directory names, as bytes."""
 
 ALL = 10**9
 """More transactions than any log of the tests has."""
 
 
 def audit_here(roots: Sequence[Path], folder: Path, cores: int = 2) -> Tables:
-    """The tables that executors write of all environments below the roots, and what is staged."""
+    """Return the tables that executors write for environments below the roots, and staged rows."""
     return audit_fleet(find_fleet(roots), folder, cores)
 
 
@@ -70,7 +70,7 @@ def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
 
 
 def counted_segments(folder: Path, taken: list[Row]) -> list[Row]:
-    """The staged segments of the pieces that count, with whole transactions or parts of some."""
+    """Return the staged segments of the pieces that count: whole transactions and parts."""
     places = [tuple(row.values())[:3] for row in taken]
     assert len(places) == len(set(places))
     whole_paths = leave_what_counts(folder) if taken else []
@@ -88,26 +88,26 @@ def counted_segments(folder: Path, taken: list[Row]) -> list[Row]:
 
 
 def of_env(rows: Iterable[Row], env: str) -> list[Row]:
-    """The rows of one environment, without its name."""
+    """Return the rows of one environment, without its name."""
     mine = [row for row in rows if row["env"] == env]
     return [{name: value for name, value in row.items() if name != "env"} for row in mine]
 
 
 def findings_said(*paths: Path) -> list[Row]:
-    """What `verify` finds, as rows of the table."""
+    """Return the findings of `verify`, as rows of the table."""
     rows = je_tools("verify", *paths, "--format", "jsonl").rows
     found = [{**row, **_lsns(row, "lsn", "resume_lsn")} for row in rows]
     return [{name: value for name, value in row.items() if name != "env"} for row in found]
 
 
 def files_said(*paths: Path) -> list[Row]:
-    """The rows of `files`."""
+    """Return the rows of `files`."""
     rows = je_tools("files", *paths, "--format", "jsonl").rows
     return [{**row, **_lsns(row, "first_lsn", "last_lsn")} for row in rows]
 
 
 def summary_said(*paths: Path) -> dict[str, list[Row]]:
-    """The rows of `summary`, by section."""
+    """Return the rows of `summary`, by section."""
     wanted = ("--by-file", "--vlsn", "--checkpoints", "--txns", "--format", "jsonl")
     sections: dict[str, list[Row]] = defaultdict(list)
     for row in je_tools("summary", *paths, *wanted).rows:
@@ -120,7 +120,7 @@ def summary_said(*paths: Path) -> dict[str, list[Row]]:
 
 
 def txns_said(*paths: Path) -> list[Row]:
-    """Every transaction, as `Transactions` joins them, as rows of the table, in log order."""
+    """Return every transaction that `Transactions` joins, as rows of the table, in log order."""
     opened = open_environment(paths)
     summary = summarize(opened, Scanner(threads=1, wide=True), Wanted(largest=ALL))
     assert summary.transactions is not None
@@ -145,7 +145,7 @@ def _lsns(row: Row, *names: str) -> Row:
 
 
 def lsn_said(text: str | None) -> int | None:
-    """An LSN out of its text, as the tables have it."""
+    """Return the LSN in a text as the tables hold it."""
     if text is None:
         return None
     file_no, offset = (int(part, 16) for part in text.split("/"))
@@ -153,12 +153,12 @@ def lsn_said(text: str | None) -> int | None:
 
 
 def signed(lsn: int) -> int:
-    """An LSN in 64 bits with a sign."""
+    """Return an LSN as a signed 64-bit integer."""
     return lsn - (1 << 64) if lsn >= 1 << 63 else lsn
 
 
 def below(pid: int, text: str) -> list[int]:
-    """Processes started by a process, or by one of these, whose command line has the text."""
+    """Return the descendants of a process whose command line contains the text."""
     parents: dict[int, list[int]] = defaultdict(list)
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""The page in a browser: filter, sort, details, themes, and texts that mean harm."""
+"""The report page in a browser: filters, sorting, details, themes and hostile texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def fleet_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
-    """The page over so many environments, and what it should say."""
+    """Return a builder of pages of `count` environments, each with the summary it must show."""
     made: dict[tuple[int, bool], Made] = {}
 
     def make(count: int, *, hostile: bool = False) -> Made:
@@ -109,7 +109,7 @@ def test_people_filter_by_typing_and_sort_by_click_and_key(
     counts = "[...document.querySelectorAll('[data-label=files]')].map(cell => +cell.textContent)"
     expected = sorted((row.number("file_count") for row in kept), reverse=True)
     assert browser.evaluate(counts) == expected[:50]
-    # The button keeps the focus, so that the same key sorts the other way.
+    # The button keeps the focus, so the same key reverses the order.
     browser.press("Enter", 13, "\r")
     assert browser.evaluate(counts) == expected[::-1][:50]
     assert browser.evaluate("document.querySelector('[aria-sort]').ariaSort") == "ascending"

@@ -1,4 +1,4 @@
-"""What is found below roots, and what is said of what cannot be looked into."""
+"""Discovery of environments below roots, and problems with paths that cannot be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ScanDir = Callable[[Path], Any]
 
 
 def names(fleet: Fleet, top: Path) -> list[str]:
-    """Names in the tables, from `top` on."""
+    """Return the names in the tables, relative to `top`."""
     return [os.path.relpath(name, top) for name in fleet.names]
 
 
@@ -106,7 +106,7 @@ def test_links_that_lead_in_a_circle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", ["loop", "zoop"])
 def test_an_environment_that_links_lead_to_has_its_shortest_name(tmp_path: Path, link: str) -> None:
-    """Whatever the order of the directories."""
+    """The order of the directories does not matter."""
     home(tmp_path / "odd")
     home(tmp_path / "plain" / "deep" / "env")
     (tmp_path / link).mkdir()
@@ -153,7 +153,7 @@ def test_a_root_that_is_not_there(tmp_path: Path) -> None:
 def test_directories_that_cannot_be_looked_into(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Permissions do not stop a superuser, so scandir is told to."""
+    """Permissions do not stop a superuser, so `scandir` is patched to fail."""
     for name in ("a/locked/env", "a/open/env", "parted/data001", "b"):
         home(tmp_path / name)
     home(tmp_path / "parted")
@@ -224,7 +224,7 @@ def test_hostile_names(tmp_path: Path) -> None:
 
 
 def test_names_that_differ_only_in_bytes_that_are_no_text(tmp_path: Path) -> None:
-    """In the tables they would be one environment, and the spelling of one is a name too."""
+    """Escaping makes them equal, and the escaped name of one is the real name of another."""
     for name in (b"\xff", b"\\xff", b"\\xff (2)"):
         home(tmp_path / os.fsdecode(name))
     fleet = find_fleet([tmp_path])
@@ -253,7 +253,7 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_too_long(tmp_path: Path) -> None:
-    """Deeper than a path can be spelled."""
+    """The path is longer than the system accepts."""
     home(tmp_path / "good")
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
@@ -271,7 +271,7 @@ def test_a_path_that_is_too_long(tmp_path: Path) -> None:
 
 
 def test_relative_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors have working directories of their own."""
+    """Executors have working directories of their own, so paths must be absolute."""
     home(tmp_path / "fleet" / "env")
     home(tmp_path / "loose")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Transactions that files cut, joined: what no log of the fixtures has."""
+"""Joining transactions that file boundaries cut, in cases that no fixture has."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from je_tools.log.transactions import (
 from tests.je_tools.audit.auditing import signed
 
 NEGATIVE = 0x8000_0000
-"""From this file number on LSNs are negative as int64."""
+"""First file number whose LSNs are negative as int64."""
 
 
 def segment(txn_id: int, index: int, file_no: int, offset: int) -> tuple[Any, ...]:
-    """A piece of a transaction of two entries: begun in the first file, without an end."""
+    """Return a segment of two entries without an end; the transaction begins in the first file."""
     lsns = [ordered(signed(file_no << 32 | at)) for at in (offset, offset + 50)]
     rest = (2, 100, 0, index == 0, 0, None, False, [7])
     return (1, index, 0, txn_id, *lsns, *rest)
@@ -48,7 +48,7 @@ def joined(spark: Any, folder: Path, segments: list[Any], fact: tuple[Any, ...])
 
 
 def test_lsns_on_both_sides_of_the_sign(audit_session: Any, tmp_path: Path) -> None:
-    """File 0x80000000 comes behind 0x7fffffff, though its LSNs are negative as int64."""
+    """File 0x80000000 comes after 0x7fffffff, although its LSNs are negative as int64."""
     low, high = NEGATIVE - 1, NEGATIVE
     segments = [
         segment(1, 0, low, 100),
@@ -56,7 +56,7 @@ def test_lsns_on_both_sides_of_the_sign(audit_session: Any, tmp_path: Path) -> N
         segment(2, 0, low, 900),
         segment(3, 1, high, 900),
     ]
-    # The checkpoint knows of what began behind the start of the second file.
+    # firstActiveLsn is the start of the second file: the checkpoint knows what began after it.
     rollbacks = [Rollback(signed(high << 32 | 2000), low << 32 | 800, frozenset({2, 1}))]
     fact = fact_row(1, {"env": "e"}, high << 32, rollbacks)
     rows = joined(audit_session, tmp_path, segments, fact)
@@ -72,7 +72,7 @@ FILES, MOST = 6, 10**6
 
 
 def random_piece(rng: random.Random, first_lsn: int) -> Piece:
-    """A part of a transaction: not both its first entry and its end."""
+    """Return a part of a transaction that does not have both its first entry and its end."""
     begins, ended = rng.choice([(False, False), (False, True), (True, False)])
     count = rng.randint(1, 3)
     outcome = rng.choice([Outcome.UNFINISHED, Outcome.UNFINISHED, Outcome.PREPARED])
@@ -96,7 +96,7 @@ ENDS = {Outcome.COMMITTED: COMMIT_NO, Outcome.ABORTED: ABORT_NO}
 
 
 def as_segment(piece: Piece, index: int) -> tuple[Any, ...]:
-    """The row of it that an executor stages."""
+    """Return the row that an executor stages for the piece."""
     each = piece.transaction
     return (
         *(1, index, 0, each.txn_id, ordered(each.first_lsn), ordered(each.last_lsn)),
@@ -109,7 +109,7 @@ def as_segment(piece: Piece, index: int) -> tuple[Any, ...]:
 def test_parts_are_joined_as_summary_joins_them(
     audit_session: Any, tmp_path: Path, seed: int
 ) -> None:
-    """Ids that come again, ends without a beginning, rollbacks, in any mixture."""
+    """Ids recur, ends lack a beginning, and rollbacks occur, in random mixtures."""
     rng = random.Random(seed)
     rollbacks = [
         Rollback(rng.randrange(FILES) << 32 | 5000, rng.randrange(FILES) << 32, frozenset({1, -4}))

@@ -1,4 +1,4 @@
-"""What cannot be read when its turn comes, and logs of which a number comes twice."""
+"""Files that cannot be read when their turn comes, and logs with two files of one number."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Change = Callable[[Path], None]
 
 
 def three_files(folder: Path) -> Path:
-    """The last one is larger than the others."""
+    """Write a log of three files, the last larger than the others."""
     files = [log()]
     for count in (10, 60):
         files.append(files[-1].follower())
@@ -75,7 +75,7 @@ def circle(path: Path) -> None:
 
 
 def audited_after(change: Change, path: Path, folder: Path, root: Path | None = None) -> Tables:
-    """An audit during which a file changes, between the look for it and the reading."""
+    """Audit an environment in which a file changes between discovery and reading."""
     fleet = find_fleet([root or path.parent])
     change(path)
     return audit_fleet(fleet, folder)
@@ -87,7 +87,7 @@ def audited_after(change: Change, path: Path, folder: Path, root: Path | None = 
 def test_a_file_that_is_not_what_it_was(
     change: Change, number: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It costs one finding, and what the other files hold is told."""
+    """It costs one finding; the other files are reported in full."""
     monkeypatch.setattr(plan, "CUT_SIZE", size)
     home = three_files(tmp_path / "env")
     tables = audited_after(change, home / f"{number:08x}.jdb", tmp_path / "out")
@@ -107,7 +107,7 @@ def test_a_file_that_is_not_what_it_was(
 def test_a_file_that_the_system_does_not_open(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It costs one finding, and what the other files hold is told."""
+    """It costs one finding; the other files are reported in full."""
     home = three_files(tmp_path / "env")
     closed = home / f"{number:08x}.jdb"
     size = closed.stat().st_size
@@ -182,7 +182,7 @@ def test_a_file_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_transactions_of_a_file_that_could_not_be_read(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that were read before it showed do not count, those of other files do."""
+    """Transactions read before the failure do not count; those of other files do."""
     monkeypatch.setattr(plan, "CUT_SIZE", size)
     home = tmp_path / "env"
     shutil.copytree(FIXTURES / "v17-erase-after" / "env", home)
@@ -209,7 +209,7 @@ def test_an_environment_that_has_gone(tmp_path: Path) -> None:
 
 
 def test_properties_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the length that an engine took a file to have is in them."""
+    """The audit takes only the engine's file size limit from them."""
     for name in ("v6-halt", "v17-basic"):
         home = tmp_path / name
         home.mkdir()
@@ -232,7 +232,7 @@ def test_properties_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monk
 def test_bytes_that_the_device_does_not_deliver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are a finding of their own, in whole files and in cut ones."""
+    """They are a separate finding, in whole files and in cut ones."""
     file = log()
     start, stop = file.trace(20_000)
     file.trace(50)
@@ -254,7 +254,7 @@ def test_bytes_that_the_device_does_not_deliver(
 
 
 def test_a_rollback_between_two_ranges_ends_a_run() -> None:
-    """As one inside a range does, whether or not VLSNs go on behind it."""
+    """A rollback inside a range does the same, even if the VLSNs continue after it."""
     counts = _FileCounts()
     for runs in ([(38, 5, 7), (90, 8, 9)], [(120, ROLLBACK, 9)], [(150, 10, 11), (180, 10, 10)]):
         columns = (np.array(column, np.int64) for column in zip(*runs, strict=True))
@@ -271,7 +271,7 @@ def test_a_rollback_between_two_ranges_ends_a_run() -> None:
 def test_facts_for_those_who_join_transactions(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The RollbackStart and the CkptEnd as `dump` shows them."""
+    """They match the RollbackStart and CkptEnd entries that `dump` shows."""
     monkeypatch.setattr(plan, "CUT_SIZE", size)
     home = FIXTURES / "v15-rep-uncommitted" / "node1"
     rows = rows_of(dump(home, "--type", "RollbackStart", "--type", "CkptEnd", "--format", "jsonl"))
@@ -291,11 +291,11 @@ def test_facts_for_those_who_join_transactions(
     assert ordered(facts["first_active_lsn"]) == lsn_said(ends[-1]["first_active_lsn"])
 
 
-# What is staged
+# Staging
 
 
 def test_a_half_written_file_has_a_hidden_name(tmp_path: Path) -> None:
-    """So that a task that was killed leaves nothing that a reader of the folder would take."""
+    """A killed task leaves nothing that a reader of the folder would pick up."""
     schema = pa.schema([("n", pa.int64())])
     writer = TableWriter(tmp_path, schema)
     writer.write(pa.table({"n": [1, 2]}, schema))
@@ -317,7 +317,7 @@ def test_a_half_written_file_has_a_hidden_name(tmp_path: Path) -> None:
     ],
 )
 def test_no_space_is_told_as_that(tmp_path: Path, error: Exception) -> None:
-    """An executor's error comes as the text of another."""
+    """An executor's error arrives as the text of another error."""
     with (
         pytest.raises(RefusedError, match=r"out.*No space left on device"),
         failures_told(tmp_path / "out", tmp_path / "spark.log"),
@@ -350,28 +350,28 @@ def test_a_spark_that_fails_leaves_its_log(tmp_path: Path, error: Exception, rea
 
 
 def test_a_folder_that_an_executor_does_not_reach(tmp_path: Path) -> None:
-    """It does not make one that nobody else sees."""
+    """It does not create a folder that no other machine sees."""
     (task,) = plan.plan_tasks(find_fleet([FIXTURES / "v17-basic" / "env"]), 1)
     with pytest.raises(FileNotFoundError):
         list(scan_task(task, tmp_path / "elsewhere" / ".staging"))
     assert list(tmp_path.iterdir()) == []
 
 
-# Of what was staged some does not count
+# Staged rows that do not count
 
 
 ROWS = 200_000
 
 
 def test_rows_of_pieces_that_do_not_count_are_left_out_in_columns(tmp_path: Path) -> None:
-    """However many there are: as Python's objects they take 120 MB."""
+    """Memory stays low for any number of rows; as Python objects these take 120 MB."""
     envs = {"a": 3, "b": 7, "c": 9}
     for folder, schema in ((WHOLE_TXNS, TXNS.schema), (PARTS, SEGMENTS)):
         columns = {name: pa.nulls(ROWS, schema.field(name).type) for name in schema.names}
         which = np.arange(ROWS) % len(envs)
         if folder == WHOLE_TXNS:
             columns["env"] = pa.array(list(envs)).take(which)
-            # One of them is behind the sign, and the file of another environment.
+            # The LSNs of `b` are negative; `a`, which does not count, has the file number of `c`.
             file_no = np.where(which == 1, 0x8000_0001, 1)
             columns["begin_lsn"] = (file_no.astype(np.uint64) << 32).view(np.int64)
         else:
@@ -399,7 +399,7 @@ def test_rows_of_pieces_that_do_not_count_are_left_out_in_columns(tmp_path: Path
 
 
 def test_whole_transactions_of_one_of_two_files_with_one_number(tmp_path: Path) -> None:
-    """Those of the one that could not be read do not count."""
+    """Those of the file that could not be read do not count."""
     home = tmp_path / "env"
     for folder in (home / "data001", home / "data002"):
         folder.mkdir(parents=True)
@@ -414,7 +414,7 @@ def test_whole_transactions_of_one_of_two_files_with_one_number(tmp_path: Path) 
 
 @pytest.mark.parametrize("code", ["torn-tail", "zero-tail", "truncated-file", "damaged-gap"])
 def test_what_was_never_complete_is_no_damage(code: str, tmp_path: Path) -> None:
-    """Every log whose writer was killed has such an end; in a file before the last it is damage."""
+    """Every log of a killed writer ends so; in a file before the last the same end is damage."""
     home, told = PLANTED[code](tmp_path / "env")
     tables = audit_fleet(find_fleet([home]), tmp_path / "out")
     (facts,) = tables["facts"]
@@ -507,7 +507,7 @@ def test_a_bug_in_opening_costs_the_environment(
 def test_what_the_machine_lacks_costs_an_attempt(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark tries again, and tells."""
+    """Spark tries the task again and reports the error."""
     home = three_files(tmp_path / "env")
 
     def broken(*_: Any) -> None:

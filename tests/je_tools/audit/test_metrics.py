@@ -1,4 +1,4 @@
-"""The metrics are Prometheus' text format, by a parser of its rules that forgives nothing."""
+"""The metrics follow Prometheus' text format, checked with a strict parser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def parse(text: str) -> Series:
-    """Every series of an exposition; each metric has HELP, TYPE and samples, together and once."""
+    """Return all series; assert that each metric has HELP, TYPE and samples, together and once."""
     assert text.endswith("\n")
     series: Series = {}
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""The next command is one line that a shell takes as it is meant."""
+"""The suggested next command is one line that a shell reads as intended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_shell_gives_back_the_path(name: str) -> None:
     if "spelled" in name:
         raw = raw.replace(b"\\xff\\x80", b"\xff\x80")
     if "\x00" in name:
-        return  # no path holds it, and no word of a shell can
+        return  # neither a path nor a shell word can hold NUL
     assert told == raw
 
 
@@ -47,5 +47,5 @@ def test_the_command_is_one_of_ours(code: str, lsn: int | None) -> None:
 
 
 def test_a_file_that_cannot_be_opened_is_for_a_command_that_goes_on_without_it() -> None:
-    """`verify` reads all of a log or nothing."""
+    """`verify` reads the whole log or nothing."""
     assert next_command("unreadable-file", "env", None) == "je-tools missing env"

@@ -1,4 +1,4 @@
-"""Tasks: every byte of every file in one piece, pieces in order, tasks of about one size."""
+"""Tasks: every byte of every file in exactly one piece, pieces in order, tasks of similar size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MB = 1 << 20
 
 
 def fleet_of(*sizes: list[int]) -> Fleet:
-    """Environments whose files have these sizes."""
+    """Return a fleet of environments whose files have these sizes."""
     made = []
     for number, files in enumerate(sizes):
         header = FileHeader(good=True, version=17)
@@ -29,7 +29,7 @@ def fleet_of(*sizes: list[int]) -> Fleet:
 
 
 def pieces_of(fleet: Fleet) -> list[tuple[int, int, tuple[int, int]]]:
-    """Every piece that there must be, in order."""
+    """Return every expected piece, in order."""
     return [
         (env_no, index, (cut, max(-(-file.size // plan.CUT_SIZE), 1)))
         for env_no, environment in enumerate(fleet.environments)
@@ -94,7 +94,7 @@ def test_a_task_is_never_too_large(cores: int) -> None:
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 7, 64])
 def test_no_core_takes_one_task_more_than_the_others(cores: int) -> None:
-    """One task over a multiple of the cores is a round in which all but one wait."""
+    """One task more than a multiple of the cores costs a round in which all but one core wait."""
     tasks = plan_tasks(fleet_of([10 * MB] * 300), cores)
     assert len(tasks) % cores == 0
     assert min(map(size_of, tasks)) >= max(map(size_of, tasks)) - 10 * MB

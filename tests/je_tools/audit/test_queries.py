@@ -1,6 +1,6 @@
-"""What DuckDB answers in the pages about the tables of an audit is what the other commands say.
+"""DuckDB's answers in the pages on audit tables match what the other commands report.
 
-tests/test_docs.py holds the answers in the pages to what DuckDB says now.
+tests/test_docs.py compares the answers in the pages with DuckDB's current ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FIXTURES = ROOT / "fixtures"
 
 
 def answers(page: str) -> list[Answer]:
-    """The rows of each answer, without the names of columns."""
+    """Return the rows of each answer, without column names."""
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```sql\n.*?```\n+```text\n(.*?)```", text, re.DOTALL)
     return [[line.split() for line in block.splitlines()[1:]] for block in blocks]
@@ -28,7 +28,7 @@ def answers(page: str) -> list[Answer]:
 
 @pytest.fixture
 def homes(tmp_path: Path) -> dict[str, Path]:
-    """The environments of docs/commands/audit.md, by their names there."""
+    """Return the environments of docs/commands/audit.md, by the names used there."""
     hurt = tmp_path / "hurt"
     hurt.mkdir()
     data = bytearray((FIXTURES / "v17-basic" / "env" / "00000000.jdb").read_bytes())
@@ -63,7 +63,7 @@ def test_answers_of_the_tour(homes: dict[str, Path]) -> None:
 
 
 def open_txns(name: str, home: Path) -> Answer:
-    """Transactions without an end, as `summary --txns` tells them."""
+    """Return the transactions without an end, as `summary --txns` reports them."""
     without_end = summary_said(home)["without-end"]
     rows = [row for row in txns_said(home) if row["end_ms"] is None]
     assert [row["txn_id"] for row in without_end] == [row["txn_id"] for row in rows]
@@ -72,7 +72,7 @@ def open_txns(name: str, home: Path) -> Answer:
 
 
 def largest_types(homes: list[Path], count: int, *, with_largest: bool) -> Answer:
-    """The entry types with the most bytes, as `summary` counts them."""
+    """Return the entry types with the most bytes, as `summary` counts them."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     largest: Counter[str] = Counter()

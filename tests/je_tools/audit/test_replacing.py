@@ -1,4 +1,4 @@
-"""An audit's folder takes the place of an earlier one, or leaves it as it was."""
+"""An audit's folder replaces an earlier one, or leaves it unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def text_in(output: Path) -> str:
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_two_audits_into_one_folder(tmp_path: Path, *, is_there: bool) -> None:
-    """As where one of a night lasts until that of the next: who ends last is left."""
+    """A nightly audit may still run when the next one starts; the last to end is kept."""
     output = tmp_path / "audits" / "out"
     if is_there:
         replaced(output, "before")
@@ -74,7 +74,7 @@ def test_an_earlier_audit_stays_when_its_place_cannot_be_taken(
 
 
 def test_what_a_killed_audit_has_left_goes_with_the_next(tmp_path: Path) -> None:
-    """But not that of one that still runs, nor what only looks like it."""
+    """The folder of a running audit stays, and so do folders with similar names."""
     output = tmp_path / "out"
     left = tmp_path / ".out.0123abcd.new"
     others = [tmp_path / name for name in (".out.new", ".other.0123abcd.new", ".out.old")]
@@ -90,7 +90,7 @@ def test_what_a_killed_audit_has_left_goes_with_the_next(tmp_path: Path) -> None
 
 
 def test_what_a_killed_audit_has_replaced_goes_with_the_next(tmp_path: Path) -> None:
-    """Not before that one is there: nothing else may be left of any audit."""
+    """It stays until the next audit is complete: it may be the only one left."""
     old = tmp_path / ".out.0123abcd.old"
     write_audit(old, "the only one")
     other = tmp_path / ".out.4567abcd.old"
@@ -121,7 +121,7 @@ FOREIGN = (
 def test_an_audit_that_holds_what_no_audit_writes_is_not_replaced(
     tmp_path: Path, name: str
 ) -> None:
-    """It would be removed with it."""
+    """Replacing the audit would remove the foreign file with it."""
     output = tmp_path / "out"
     replaced(output, "before")
     (output / name).parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What is made of an audit's tables: totals, the JSON summary, and what the page holds."""
+"""Outputs made from an audit's tables: totals, the JSON summary and the page's contents."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refuse(constant: str) -> None:
 
 
 def read_json(directory: Path) -> dict[str, Any]:
-    """As a strict reader takes it; a key that comes twice is an error."""
+    """Read audit.json strictly: ASCII only, no NaN or Infinity, no key twice."""
 
     def pairs(given: list[tuple[str, Any]]) -> dict[str, Any]:
         assert len(dict(given)) == len(given)
@@ -49,7 +49,7 @@ def read_json(directory: Path) -> dict[str, Any]:
 
 
 class Page(HTMLParser):
-    """The elements of a page."""
+    """Elements of a page, and the contents of its scripts and styles."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -233,7 +233,7 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script(
 
 
 def test_no_text_leaves_its_place(tmp_path: Path) -> None:
-    """The page of hostile texts has the elements and attributes of one with harmless texts."""
+    """A page of hostile texts has the same elements and attributes as one of harmless texts."""
     shapes = []
     for name, texts in (("harm", HOSTILE), ("none", ("harmless",) * len(HOSTILE))):
         fleet = Fleet(tmp_path / name)
@@ -251,7 +251,7 @@ def test_no_text_leaves_its_place(tmp_path: Path) -> None:
             fleet.rows["entry_stats"].append(stats)
             fleet.rows["txn_stats"].append({"env": env, "outcome": text, "count": 1})
         if name == "none":
-            # As many different codes and outcomes as the other has.
+            # Match the number of distinct codes and outcomes of the hostile fleet.
             for number, found in enumerate(fleet.rows["findings"]):
                 found["code"] = f"code {number}"
             for number, txn in enumerate(fleet.rows["txn_stats"]):
@@ -287,7 +287,7 @@ def test_the_worst_findings_are_shown_and_the_others_counted(tmp_path: Path) -> 
         fleet.rows["environments"].append(row)
         for at in range(count):
             found = {"env": env, "code": "vlsn-gap", "severity": severity}
-            # Against the order in which they are wanted.
+            # The reverse of the wanted order.
             fleet.rows["findings"].append(found | {"file_no": 0, "offset": 10_000 - at})
     write_tables(fleet)
     summary = write_reports(tmp_path, ABOUT)
@@ -351,7 +351,7 @@ def test_a_fleet_of_5000_makes_a_page_that_a_browser_takes(tmp_path: Path) -> No
 
 
 def test_memory_does_not_grow_with_transactions_and_findings(tmp_path: Path) -> None:
-    """In a process of its own each, since the peak of one never sinks."""
+    """Each measurement runs in its own process, since a process's peak never falls."""
     peaks = []
     for count in (20_000, 4_000_000):
         directory = tmp_path / str(count)
@@ -374,7 +374,7 @@ def test_memory_does_not_grow_with_transactions_and_findings(tmp_path: Path) -> 
                 for _ in range(count // 20_000):
                     out.write_table(pa.table(some, table.schema))
         peaks.append(_peak_of(directory))
-    # To hold all rows takes 930 MB.
+    # Holding all rows takes 930 MB.
     assert peaks[1] < peaks[0] + (150 << 20), [peak >> 20 for peak in peaks]
 
 
@@ -410,8 +410,8 @@ def test_sums_of_parts_are_those_of_all_rows(
     }
 
 
-# Not of getrusage, which begins with the peak of the process that started this one. On one core, as
-# what reads ahead of those who are slower gets furthest there.
+# The peak is VmHWM, since getrusage starts with the peak of the parent process. One core, because
+# reading ahead of slower consumers goes furthest there.
 PEAK = """
 import os, re, sys
 from pathlib import Path
@@ -424,7 +424,7 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1
 
 
 def _peak_of(directory: Path) -> int:
-    """Bytes of memory at most while the reports are written."""
+    """Return the peak memory of writing the reports, in bytes."""
     command = [sys.executable, "-c", PEAK, str(directory)]
     done = subprocess.run(command, capture_output=True, check=True, text=True, cwd=ROOT)
     return int(done.stdout) * 1024

@@ -1,4 +1,4 @@
-"""Whole audits on Spark: what is planted is found, twice the same, whatever is killed meanwhile."""
+"""Whole audits on Spark find all planted faults, twice the same, even if processes are killed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Plants = dict[str, list[Told]]
 
 
 class Fleet(NamedTuple):
-    """Directories, and what was planted in some of them; of the others `clean` has the names."""
+    """A directory of environments: some with planted faults, clean ones by name, and fixtures."""
 
     root: Path
     planted: Plants
@@ -68,7 +68,7 @@ class Fleet(NamedTuple):
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """Logs of engines, 40 planted faults of 10 kinds, and logs in which nothing is wrong."""
+    """Build a fleet of engine logs, 40 planted faults of 10 kinds, and sound logs."""
     root = tmp_path_factory.mktemp("fleet")
     planted: Plants = {}
     for kind in KINDS:
@@ -92,7 +92,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 
 def file_twice(home: Path) -> Path:
-    """Two files of one number: entries of a transaction that has no end are there twice."""
+    """Write two files of one number, so that entries of an unfinished transaction occur twice."""
     log_file = FIXTURES / "v17-crash-txn" / "env" / "00000000.jdb"
     for folder in (home, home / "data001"):
         folder.mkdir()
@@ -101,7 +101,7 @@ def file_twice(home: Path) -> Path:
 
 
 def commit_lost(home: Path) -> Path:
-    """Of a transaction that a checkpoint knows nothing of the end is damaged."""
+    """Copy a log and damage the end of a transaction that no checkpoint knows."""
     shutil.copytree(FIXTURES / "v17-basic" / "env", home)
     with (home / "00000000.jdb").open("r+b") as file:
         file.seek(500)
@@ -110,12 +110,12 @@ def commit_lost(home: Path) -> Path:
 
 
 def ignore(_: Path, ran: Ran) -> None:
-    """No report."""
+    """Write no report."""
     assert ran.spark_version
 
 
 def tables_in(folder: Path) -> Tables:
-    """All rows of an audit, in an order of their own."""
+    """Return all rows of an audit by table, in a fixed order."""
     found = {}
     for table in TABLES:
         read = pq.read_table(folder / table.name)
@@ -174,13 +174,13 @@ def test_transactions_are_those_that_summary_joins(fleet: Fleet, tables: Tables)
         assert rows == txns_said(home), env
         unfinished += sum(row["end_ms"] is None for row in rows)
     assert unfinished > 5
-    # What checkpoints and rollbacks tell of them has come through.
+    # Facts from checkpoints and rollbacks have reached the transactions.
     outcomes = {row["outcome"] for row in tables["txns"]}
     assert outcomes == {"committed", "aborted", "unfinished", "undone", "rolled back"}
 
 
 def test_outcomes_are_the_sums_of_transactions(tables: Tables) -> None:
-    """Of whole ones executors tell them, of joined ones the table."""
+    """Counts of whole transactions come from executors, those of joined ones from the table."""
     expected: dict[tuple[str, str], Row] = {}
     for row in tables["txns"]:
         key = row["env"], row["outcome"]
@@ -243,7 +243,7 @@ def summed(files: list[Row], findings: list[Row], txns: list[Row], checkpoints: 
     }
 
 
-# What happens meanwhile
+# Changes and failures during an audit
 
 
 def test_equal_twice_though_a_worker_is_killed(
@@ -253,7 +253,7 @@ def test_equal_twice_though_a_worker_is_killed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And though files are cut."""
+    """The files are cut, too."""
     monkeypatch.setattr(plan, "CUT_SIZE", 50_000)
     tracker = audit_session.sparkContext.statusTracker()
     jobs = set(tracker.getJobIdsForGroup(None))
@@ -272,13 +272,13 @@ def test_equal_twice_though_a_worker_is_killed(
 
 
 TRIES = 4
-"""Spark gives a task up when it has failed so often."""
+"""Number of failures after which Spark gives up a task."""
 
 PATIENCE_S = 30
 
 
 def kill_a_worker(tracker: Any, stopped: threading.Event) -> None:
-    """Kill the Python processes of this session that read, until that made a task fail."""
+    """Kill busy Python workers of this session until a task fails, at most `TRIES - 1` times."""
 
     def is_enough() -> bool:
         stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
@@ -290,7 +290,7 @@ def kill_a_worker(tracker: Any, stopped: threading.Event) -> None:
         for worker in busy:
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGKILL)
-        # Of one that had no task just then nobody is told.
+        # The death of a worker that had no task at that moment is not reported.
         end = time.monotonic() + PATIENCE_S
         while not (enough := is_enough()) and time.monotonic() < end:
             time.sleep(0.01)
@@ -299,7 +299,7 @@ def kill_a_worker(tracker: Any, stopped: threading.Event) -> None:
 
 
 def busy_workers() -> list[int]:
-    """Those of this process that wait for nothing."""
+    """Return the Python workers of this process that are running, not waiting."""
     workers = [
         worker
         for daemon in below(os.getpid(), "audit.daemon")
@@ -309,7 +309,7 @@ def busy_workers() -> list[int]:
 
 
 def state_of(pid: int) -> str:
-    """As the kernel tells it; "" of a process that has ended."""
+    """Return the state that the kernel reports, or "" for a process that has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -329,7 +329,7 @@ def test_equal_on_a_cluster_that_loses_an_executor(
         killed = None
         while running.poll() is None and killed is None:
             for executor in below(running.pid, "CoarseGrainedExecutorBackend"):
-                # It has been given a task when it has begun a Python process.
+                # An executor that has started a Python process has been given a task.
                 if below(executor, "pyspark.daemon"):
                     os.kill(executor, signal.SIGKILL)
                     killed = executor
@@ -347,7 +347,7 @@ def test_equal_on_a_cluster_that_loses_an_executor(
 
 
 def change_files(root: Path) -> None:
-    """What happens to environments between the look for them and the reading."""
+    """Change environments between discovery and reading."""
     (root / "vanished" / "00000001.jdb").unlink()
     shutil.rmtree(root / "gone")
     with (root / "grown" / "00000001.jdb").open("ab") as file:

@@ -1,4 +1,4 @@
-"""The rows of an audit are those of `verify`, `files` and `summary`, whole files or cut ones."""
+"""The rows of an audit match those of `verify`, `files` and `summary`, for whole or cut files."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from tests.je_tools.audit.auditing import (
 )
 
 WHOLE, SMALL, TINY = plan.CUT_SIZE, 50_000, 200
-"""Sizes from which on files are cut."""
+"""Sizes above which files are cut."""
 
 MUTATED = 150
 
 
 def audited(paths: list[Path], folder: Path) -> Tables:
-    """The tables, held to what the commands say of the same log."""
+    """Audit the paths, compare the tables with what the commands report, and return them."""
     tables = audit_here(paths, folder)
     (facts,) = tables["facts"]
     env = facts["env"]
@@ -77,7 +77,7 @@ def check_types(rows: list[Row], said: dict[str, list[Row]]) -> None:
         }
         for row in said["type"]
     }
-    # Files of one number are one here.
+    # Two files of one number count as one here.
     found: dict[int, Counter[str]] = defaultdict(Counter)
     for row in rows:
         found[row["file_no"]].update(entries=row["count"], total_bytes=row["total_size"])
@@ -89,7 +89,7 @@ def check_types(rows: list[Row], said: dict[str, list[Row]]) -> None:
 
 
 def check_ranges(rows: list[Row], said: dict[str, list[Row]], files: list[Row]) -> None:
-    """Runs are without gaps, and as long as they say; invisible entries are in none."""
+    """Check that runs have no gaps, are as long as they say, and hold no invisible entries."""
     for row in rows:
         assert row["count"] == row["last_vlsn"] - row["first_vlsn"] + 1
     counted: Counter[int] = Counter()
@@ -112,7 +112,7 @@ def check_checkpoints(rows: list[Row], said: dict[str, list[Row]]) -> None:
 
 
 def check_segments(segments: list[Row], txns: list[Row]) -> None:
-    """Each entry of a transaction is in one segment that counts, and each end too."""
+    """Check that each entry and each end of a transaction is in one segment that counts."""
 
     def sums(rows: list[Row], is_ended: Any) -> dict[int, tuple[int, int, int, list[int]]]:
         grouped: dict[int, list[Row]] = defaultdict(list)
@@ -165,7 +165,7 @@ def test_of_damage_between_files(
 
 
 def test_of_damage_at_any_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cuts meet it: ranges are read again when they are put together."""
+    """Cuts meet the damage: some ranges are read again when they are joined."""
     again = 0
     for number in range(MUTATED):
         rng = random.Random(number)

@@ -1,4 +1,4 @@
-"""How Spark is started."""
+"""Starting Spark: interrupts, error messages and retries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from je_tools.audit.session import failure_in, first_words, interrupts_later, wi
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
 def interrupted_at_fork(request: pytest.FixtureRequest) -> Iterator[list[int]]:
-    """An interrupt comes each time that this process forks, in what logging does behind it."""
+    """Interrupt this process in an after-fork hook at each fork; yield the interrupted PIDs."""
     forks: list[int] = []
     done: list[bool] = []
 
@@ -23,7 +23,7 @@ def interrupted_at_fork(request: pytest.FixtureRequest) -> Iterator[list[int]]:
             os.kill(os.getpid(), request.param)
 
     os.register_at_fork(after_in_parent=behind)
-    # A session that an earlier test has left has a handler of its own.
+    # An earlier test's session may have left its own handler.
     handler = signal.signal(request.param, signal.default_int_handler)
     yield forks
     assert signal.signal(request.param, handler) is signal.default_int_handler
@@ -44,7 +44,7 @@ def fork_and_go_on(reached: list[bool]) -> None:
 
 
 def test_an_interrupt_while_java_is_started_is_not_lost(interrupted_at_fork: list[int]) -> None:
-    """Python prints what is raised in such a place, and goes on."""
+    """Python prints an exception raised in an after-fork hook, and goes on."""
     reached: list[bool] = []
     with pytest.raises(KeyboardInterrupt):
         fork_and_go_on(reached)

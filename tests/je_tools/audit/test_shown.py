@@ -1,4 +1,4 @@
-"""Names as pages, metrics and tables have them."""
+"""Names as pages, metrics and tables show them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def test_equal_names_are_told_apart(names: list[str], different: list[str]) -> N
 
 
 def test_a_fleet_of_equal_names() -> None:
-    """Long paths that begin alike are cut to the same; each is looked at but a few times."""
+    """Long paths that begin alike are cut to the same text; each is examined only a few times."""
     count = 60_000
     assert distinct(["n"] * count)[-1] == f"n~{count}"

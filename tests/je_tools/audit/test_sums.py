@@ -1,4 +1,4 @@
-"""What environments count of their transactions."""
+"""Transaction counts of environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges of keys as they are written."""
+"""Key ranges as users write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Duplicates of before log version 8: what is wrong with their trees is told, and ends."""
+"""Duplicates of log versions before 8: faults in their trees are reported, and reading ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.je_tools.snapshots import records_of, snapshot_of
 
 
 def log_of(log: OldDuplicates, slots: list[dict[str, object]], folder: Path) -> Path:
-    """A log whose database `db` has these slots."""
+    """Write a log whose database `db` has these slots."""
     log.database(b"db", log.tree(slots), db_flags=DUPLICATES)
     log.checkpoint()
     return log.write(folder / "env")
@@ -29,13 +29,13 @@ def read(home: Path, name: str) -> tuple[Snapshot, list[tuple[bytes, bytes]]]:
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """An environment of which an upper node of one key's duplicates is damaged."""
+    """Return an environment in which an upper node of one key's duplicates is damaged."""
     log = OldDuplicates()
     kept = log.duplicates(b"a", b"1", b"2")
     lower = log.duplicates(b"b", b"3", b"4")
     upper = log.duplicate_node(b"b", [slot(b"3", lower)], level=2)
     log.file.data[-1] ^= 1
-    # The end of the log is looked for in the last file.
+    # Recovery looks for the end of the log in the last file.
     log.next_file()
     return log_of(log, [slot(b"a", kept), slot(b"b", upper)], tmp_path)
 
@@ -91,7 +91,7 @@ def test_more_ways_than_anybody_can_go(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(60)
 def test_keys_that_share_their_duplicates(tmp_path: Path) -> None:
-    """Some slots in many BINs: what is read of the node does not grow with their number."""
+    """Reads of the shared node do not grow with the number of BINs whose slots name it."""
     log = OldDuplicates()
     shared = log.duplicates(b"00", *(b"%03d" % i for i in range(100)))
     slots = [slot(b"%02d" % i, shared) for i in range(60)]

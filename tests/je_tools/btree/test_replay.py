@@ -25,9 +25,10 @@ KEYS = tuple(BINS)
 
 
 class Grown(TreeLog):
-    """A log with a tree of three levels behind a checkpoint: a root, two nodes, four BINs.
+    """A log with a checkpointed tree of three levels: a root, two nodes, four BINs.
 
-    Each key has records "old", which the tree names, "new" and "newer", which it does not.
+    Each key has a record "old", which the tree names, and records "new" and "newer", which it does
+    not.
     """
 
     def grow(self) -> Grown:
@@ -44,17 +45,17 @@ class Grown(TreeLog):
         return self
 
     def bin(self, key: bytes, data: bytes, **more: Any) -> int:
-        """A version of the BIN of a key."""
+        """Write a version of the BIN of a key, and return its LSN."""
         more = {"node_id": BINS[key]} | more
         return self.node([slot(key, self.lns[key, data])], **more)
 
     def upper(self, node_id: int, *keys: bytes, **more: Any) -> int:
-        """A version of a node above the BINs of some keys."""
+        """Write a version of a node above the BINs of some keys, and return its LSN."""
         slots = [slot(key, self.bins[key or b"a"]) for key in keys]
         return self.node(slots, level=2, node_id=node_id, **more)
 
     def root(self, **more: Any) -> int:
-        """A version of the root."""
+        """Write a version of the root, and return its LSN."""
         slots = [slot(b"", self.left), slot(b"m", self.right)]
         return self.node(slots, **{"level": 3, "is_root": True, "node_id": ROOT} | more)
 
@@ -69,7 +70,7 @@ def two_versions(log: Grown) -> None:
 
 
 def old_root_as_child(log: Grown) -> None:
-    """A root that was split is logged as a child before the new root is."""
+    """Log a split root as a child, as the engine does before it logs the new root."""
     log.node([slot(b"", log.left)], level=3, node_id=ROOT, flags=BEFORE_END)
 
 
@@ -78,19 +79,19 @@ def newer_root(log: Grown) -> None:
 
 
 def older_root_after_newer(log: Grown) -> None:
-    """The newest root counts, and what was logged of the other is skipped."""
+    """Log an old root as a child, then a newer root, which counts; the old one is skipped."""
     old_root_as_child(log)
     newer_root(log)
 
 
 def root_after_child(log: Grown) -> None:
-    """Roots are replayed first: one that names an older version of a child loses nothing."""
+    """Log a root after a child; roots are replayed first, so its older child loses nothing."""
     log.bin(b"a", b"new")
     log.root()
 
 
 def upper_after_child(log: Grown) -> None:
-    """A node that is replayed after its child brings its own slots, here with an older one."""
+    """Log a node after its child: its replay brings its own slots, one of them older."""
     log.bin(b"a", b"new")
     log.upper(LEFT, b"", b"c")
 
@@ -101,21 +102,21 @@ def child_after_upper(log: Grown) -> None:
 
 
 def version_between(log: Grown) -> None:
-    """A node above names the newer version, so that the one before it is too old."""
+    """Log a version that is too old, because a node above names a newer one."""
     log.bin(b"a", b"new")
     log.bins[b"a"] = log.bin(b"a", b"newer", flags=PROVISIONAL)
     log.upper(LEFT, b"", b"c")
 
 
 def version_before_the_root(log: Grown) -> None:
-    """The root, which comes first, names a newer version than the one that is replayed."""
+    """Log a node older than the version that the root, which is replayed first, names."""
     log.upper(LEFT, b"")
     log.left = log.upper(LEFT, b"", b"c", flags=PROVISIONAL)
     log.root()
 
 
 def marked_upper(log: Grown) -> None:
-    """A node that was a root when it was logged, before the newest root, is no child."""
+    """Log a node as a root before the newest root; it is no child."""
     log.upper(LEFT, b"", is_root=True)
     log.root()
 
@@ -130,7 +131,7 @@ def older_key_fits(log: Grown) -> None:
 
 
 def id_of_another(log: Grown) -> None:
-    """The key leads to a BIN with another id."""
+    """Log a BIN whose key leads to a BIN with another id."""
     log.bin(b"a", b"new", node_id=BINS[b"c"])
 
 
@@ -160,7 +161,7 @@ def delta(log: Grown) -> None:
 
 
 def full_after_delta(log: Grown) -> None:
-    """The full version of a delta that the slot names was replaced."""
+    """Log a delta, and then a new full version that replaces the delta's."""
     delta(log)
     log.bin(b"a", b"newer")
 
@@ -211,7 +212,7 @@ def test_condition(name: str, tmp_path: Path) -> None:
 
 
 def test_engines_up_to_je_5_go_twice(tmp_path: Path) -> None:
-    """What a later version of the node above has thrown out comes back."""
+    """A child version that a later parent overwrites comes back."""
     log = Grown([LogFile(0, 8)]).grow()
     upper_after_child(log)
     snapshot = snapshot_of(log.write(tmp_path / "env"))
@@ -255,10 +256,10 @@ CONTRADICTIONS = {
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_contradiction(name: str, tmp_path: Path) -> None:
-    """Records are shown, and a finding says what is wrong.
+    """Records are shown, and a finding reports the fault.
 
-    Nothing is written where the mark of a root is wrong. Keys that lead elsewhere are left by
-    crashes; the engine fails on them, and takes the checkpoint that is written.
+    A wrong root mark blocks writing. Crashes leave keys that lead elsewhere: the engine fails on
+    them, but accepts the checkpoint that is written.
     """
     make, kind, code = CONTRADICTIONS[name]
     log = Grown().grow()
@@ -276,7 +277,7 @@ def test_contradiction(name: str, tmp_path: Path) -> None:
     assert [fault.kind for fault in snapshot.faults.damage] == [kind]
     for verb, *options in (["count"], ["export", "--all"], ["get", "a", "--db", "db"]):
         done = je_tools(verb, home, *options)
-        # The way to one key meets no node that is elsewhere.
+        # The path to one key does not pass the misplaced node.
         is_met = verb != "get" or make is not wrong_upper_key
         assert (done.code, code in done.err) == ((3, True) if is_met else (0, False))
     is_refused = kind is FaultKind.WRONG_ROOT_MARK
@@ -286,7 +287,7 @@ def test_contradiction(name: str, tmp_path: Path) -> None:
 
 
 def test_the_old_root_as_the_only_child_of_the_new_one(tmp_path: Path) -> None:
-    """A crash between the two steps of a split leaves it with its mark, which is no damage."""
+    """A crash between the steps of a split leaves the mark on the old root, which is no damage."""
     log = Grown().grow()
     log.node([slot(b"", log.root_lsn)], level=4, is_root=True, node_id=ROOT + 1)
     snapshot = snapshot_of(log.write(tmp_path / "env"))
@@ -302,7 +303,7 @@ def replayed(rows: Sequence[tuple[int, int, bytes]], *, ordered: bool = True) ->
 
 
 def test_many_versions_of_one_node() -> None:
-    """The newest of a range of keys is found among many, and by the id alone without an order."""
+    """The newest version in a key range is found among many; without a key order, by id alone."""
     rows = [(100 + i, 7, b"%03d" % (i * 37 % 100)) for i in range(100)]
     since = np.array([NULL_LSN, NULL_LSN, NULL_LSN, 300])
     slots = Slot(

@@ -1,4 +1,4 @@
-"""Nodes of replication groups, and places at which their logs are cut."""
+"""Nodes of replication groups, and places to cut their logs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILE_MAX = 1_000_000
 
 
 def nodes() -> list[Any]:
-    """Nodes of groups, those outside of fixtures/ as exhaustive cases."""
+    """Return the nodes of groups; those outside fixtures/ are exhaustive cases."""
     return [
         pytest.param(each, id=each.name, marks=marked_beyond_fixtures(each))
         for each in environments()
@@ -40,12 +40,12 @@ def nodes() -> list[Any]:
 
 
 def node(name: str) -> Environment:
-    """A node by its name."""
+    """Return the node with a name."""
     return next(each for each in environments() if each.name == name)
 
 
 def member(home: Path) -> Snapshot:
-    """What the engine sees that opens a directory as a member of its group."""
+    """Return the snapshot that the engine sees if it opens a directory as a member of its group."""
     now_ms = time.time_ns() // 1_000_000
     return take_snapshot(
         open_environment([home]), Scanner(threads=1), now_ms=now_ms, as_member=True
@@ -53,13 +53,13 @@ def member(home: Path) -> Snapshot:
 
 
 def index_of_member(home: Path) -> VlsnIndex:
-    """The index that it has then."""
+    """Return the VLSN index of such a member."""
     snapshot = member(home)
     return index_to_be(snapshot, look_at_log(snapshot, frozenset()).stream)
 
 
 def copy_up_to(home: Path, lsn: int, target: Path, *, unmarked: bool = False) -> Path:
-    """A copy of a log that ends in front of an entry; with what rollbacks have marked shown."""
+    """Copy a log up to, not including, an entry; `unmarked` shows entries that rollbacks hid."""
     target.mkdir(parents=True)
     for path in sorted(home.glob("*.jdb")):
         if int(path.stem, 16) <= lsn >> 32:
@@ -76,19 +76,19 @@ def copy_up_to(home: Path, lsn: int, target: Path, *, unmarked: bool = False) ->
 
 
 def entries_of(home: Path) -> list[Header]:
-    """The headers of a log."""
+    """Return the headers of a log's entries."""
     return [header for header, _ in read_log(home).entries()]
 
 
 class Shown(NamedTuple):
-    """An entry of the stream."""
+    """An entry of the VLSN sequence."""
 
     lsn: int
     type_no: int
 
 
 def stream_of(home: Path) -> dict[int, Shown]:
-    """The visible entries of the stream by VLSN, without what a rollback has taken back."""
+    """Return the visible replicated entries by VLSN, without those that a rollback took back."""
     found: dict[int, Shown] = {}
     snapshot = member(home)
     for header in entries_of(home):
@@ -103,7 +103,7 @@ def stream_of(home: Path) -> dict[int, Shown]:
 
 
 def index_lns(snapshot: Snapshot) -> Iterator[tuple[Header, bytes, bytes | None]]:
-    """The LNs of the index in the log: header, key and data."""
+    """Yield the LNs of the VLSN index in the log: header, key and data."""
     (db_id,) = (each.db_id for each in snapshot.databases.values() if each.name == VLSN_MAP_DB)
     for header in entries_of(Path(snapshot.environment.name)):
         if header.type_no not in range(31, 37):
@@ -121,7 +121,7 @@ def write(home: Path) -> Checkpoint:
 
 
 def appending(home: Path) -> Callable[[int, int, bytes], None]:
-    """Puts bytes behind each other into the files of a directory."""
+    """Return a function that appends bytes to the files of a directory."""
 
     def emit(file_no: int, offset: int, data: bytes) -> None:
         with (home / f"{file_no:08x}.jdb").open("ab") as file:

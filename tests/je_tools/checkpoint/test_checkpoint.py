@@ -1,4 +1,4 @@
-"""A checkpoint changes no record, leaves nothing to be done, and is taken back byte for byte."""
+"""A checkpoint changes no record, leaves nothing to recover, and is undone byte for byte."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Content = dict[str, list[tuple[bytes, bytes]]]
 
 
 def copied(home: Path, folder: Path) -> Path:
-    """A copy of an environment's log that may be written to."""
+    """Copy an environment's log and make it writable."""
     target = folder / "env"
     shutil.copytree(home, target)
     for path in (target, *target.rglob("*")):
@@ -50,18 +50,18 @@ def copied(home: Path, folder: Path) -> Path:
 
 
 def hashes(home: Path) -> dict[str, str]:
-    """What the files of the log hold."""
+    """Return the SHA-256 digest of each log file, by name."""
     return {path.name: sha256(path.read_bytes()).hexdigest() for path in home.glob("*.jdb")}
 
 
 def snapshot_of(home: Path, now_ms: int) -> Snapshot:
-    """As a member of a group sees it, if it is one."""
+    """Take a snapshot, as a member of a group if the environment is one."""
     scanner = Scanner(threads=1)
     return take_snapshot(open_environment([home]), scanner, now_ms=now_ms, as_member=True)
 
 
 def content_of(snapshot: Snapshot) -> Content:
-    """The records of all databases of applications."""
+    """Return the records of all application databases, by name."""
     return {
         each.name: records_of(snapshot, each)
         for each in snapshot.databases.values()
@@ -125,7 +125,7 @@ def test_threads_write_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_comparator_of_the_application(tmp_path: Path) -> None:
-    """Nobody else knows the order of its keys; a database that is not changed may have one."""
+    """Only the application knows the order of the keys; an unchanged database is accepted."""
     log = TreeLog()
     root = log.tree([slot(b"key", log.ln(b"key", b"data"))])
     log.database(b"db", root, btree_comparator=b"\xac\xed\x00\x05t\x00\x01C")
@@ -143,7 +143,7 @@ def test_a_comparator_of_the_application(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "Commit", "Abort"])
 def test_what_a_transaction_manager_decides_is_left_to_it(name: str, tmp_path: Path) -> None:
-    """The engine keeps prepared transactions, locked, and asks for them at each open."""
+    """The engine keeps prepared transactions locked and asks about them at each open."""
     log = TreeLog()
     old = log.ln(b"key", b"data")
     log.database(b"db", log.tree([slot(b"key", old)]))
@@ -166,7 +166,7 @@ def test_what_a_transaction_manager_decides_is_left_to_it(name: str, tmp_path: P
 
 
 def test_a_cut_to_before_an_environment_became_a_member(tmp_path: Path) -> None:
-    """What goes is the group's, be it that what is kept knows of no group."""
+    """The removed entries belong to the group, even if the rest of the log knows no group."""
     log = TreeLog()
     log.database(b"db", log.tree([slot(b"key", log.ln(b"key", b"data"))]))
     log.checkpoint()
@@ -185,7 +185,7 @@ def test_a_cut_to_before_an_environment_became_a_member(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_marked", [True, False])
 def test_nothing_is_appended_to_a_file_of_a_backup(is_marked: bool, tmp_path: Path) -> None:
-    """The next backup takes only what comes behind it; the last file may be a hard link."""
+    """The next backup copies only later files, and the last file may be a hard link."""
     log = TreeLog()
     log.database(b"db", log.tree([slot(b"key", log.ln(b"key", b"data"))]))
     log.checkpoint()
@@ -222,7 +222,7 @@ def _three_are_asked_for(home: Path) -> None:
 def test_files_that_the_engine_does_not_look_for_so(
     change: Callable[[Path], None], tmp_path: Path
 ) -> None:
-    """JE 18.3.12 was seen to refuse each."""
+    """JE 18.3.12 was seen to refuse each of them."""
     home = copied(FIXTURES / "v8-cleaned" / "env", tmp_path)
     orders, scanner = Orders(cuts=True), Scanner(threads=1)
     apply_checkpoint(home, scanner, orders, 0)
@@ -245,7 +245,7 @@ def test_a_backup_by_hard_links_is_not_changed(tmp_path: Path) -> None:
 
 
 def test_links_are_not_taken_out_of_a_log_that_is_cut_back(tmp_path: Path) -> None:
-    """They would lead nowhere from where they go; it is said before the first change."""
+    """Moved links would lead nowhere; the refusal comes before the first change."""
     home = copied(SEVERAL, tmp_path)
     last = home / "00000002.jdb"
     last.rename(tmp_path / last.name)
@@ -258,7 +258,7 @@ def test_links_are_not_taken_out_of_a_log_that_is_cut_back(tmp_path: Path) -> No
 
 
 def test_a_log_that_was_cut_back_in_part_gets_no_checkpoint(tmp_path: Path) -> None:
-    """It ends anywhere behind where it was to end: what was taken away comes back first."""
+    """Such a log ends somewhere after the planned end, so removed files must be restored first."""
     home = copied(SEVERAL, tmp_path)
     before = hashes(home)
     disk = Recorder()
@@ -282,7 +282,7 @@ def test_a_log_that_was_cut_back_in_part_gets_no_checkpoint(tmp_path: Path) -> N
 
 
 def test_an_emptied_database_keeps_a_key_of_two_parts(tmp_path: Path) -> None:
-    """The engine compares it with those that come, and cannot compare what is not of two parts."""
+    """The engine compares it with new keys, and cannot compare a key that lacks the two parts."""
     log = TreeLog()
     both = b"kd\x01"
     root = log.tree([slot(both, log.ln(both, b""))])
@@ -303,7 +303,7 @@ def test_an_emptied_database_keeps_a_key_of_two_parts(tmp_path: Path) -> None:
 def test_room_for_all_of_it(
     free: int, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the beginning is not held back until the end is known."""
+    """This holds even if the beginning is written before the end is known."""
     home = copied(CRASHED, tmp_path)
     before = hashes(home)
     told = os.statvfs_result((4096, 1, 0, 0, free, 0, 0, 0, 0, 255))
@@ -322,7 +322,7 @@ def test_room_for_all_of_it(
 
 
 def test_databases_that_are_made_have_ids_that_nobody_had(tmp_path: Path) -> None:
-    """The root of the databases does not tell of all that were given; what came later does."""
+    """The root of the databases does not know all assigned ids; later entries do."""
     log = TreeLog()
     log.database(b"db", log.tree([slot(b"k", log.ln(b"k", b"v"))]))
     start = log.checkpoint(ends=False)
@@ -337,7 +337,7 @@ def test_databases_that_are_made_have_ids_that_nobody_had(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("name", "size"), [("v17-basic", 600), ("v26-basic", 1500)])
 def test_databases_that_a_creation_cut_short_lacks(name: str, size: int, tmp_path: Path) -> None:
-    """A checkpoint of a log that ends within its first entries makes what the engine would."""
+    """A checkpoint of a log cut within its first entries creates the databases the engine would."""
     home = copied(FIXTURES / name / "env", tmp_path / "whole")
     own = {each.name: each.db_id for each in snapshot_of(home, 0).databases.values()}
     file = home / "00000000.jdb"

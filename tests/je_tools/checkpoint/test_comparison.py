@@ -1,4 +1,4 @@
-"""A written checkpoint is compared with the log before it; a difference is never called done."""
+"""A written checkpoint is compared with the log before it, and refused if they differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CRASHED = FIXTURES / "v17-crash-txn" / "env"
 
 
 def applied(folder: Path) -> Compared:
-    """Write a checkpoint to a copy of a crashed log."""
+    """Write a checkpoint to a copy of a crashed log, and return the comparison."""
     home = Path(shutil.copytree(CRASHED, folder / "env"))
     _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(cuts=True), NOW_MS)
     assert outcome.compared is not None
@@ -39,7 +39,7 @@ def test_equal(tmp_path: Path) -> None:
 
 
 def test_a_lost_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that takes a record for a deleted one is found out."""
+    """A writer that mistakes a record for a deleted one is detected."""
     is_dead = trees.is_dead
 
     def loses_one(slots: Slots) -> Mask:
@@ -53,7 +53,7 @@ def test_a_lost_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So is one that writes a slot with the LSN of another record."""
+    """A writer that gives a slot the LSN of another record is detected."""
     slots_of = Changes.slots
 
     def swapped(self: Changes, *arguments: object) -> Slots:

@@ -1,4 +1,4 @@
-"""BINs of which little changes are written as deltas, by the engine's rule, and others whole."""
+"""BINs with few changes are written as deltas, by the engine's rule, and others in full."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ def key(number: int) -> bytes:
 
 @dataclass
 class Grown:
-    """A database of one BIN, at rest; what is put behind it is for recovery.
+    """A database of one BIN at rest; entries written after it are left to recovery.
 
     Attributes:
-        log: that grows.
-        full: of the full version of the BIN, and `delta` of the one that the root names.
+        log: The log, which grows.
+        full: LSN of the full version of the BIN.
+        delta: LSN of the delta that the root names, or `NULL`.
     """
 
     log: TreeLog = field(default_factory=TreeLog)
@@ -61,9 +62,9 @@ class Grown:
         apart: bool = False,
         **more: Any,
     ) -> Grown:
-        """With keys from 0 on in the full version, and a delta where some are changed or gone.
+        """Build a full version with keys from 0 on, and a delta if some are changed or gone.
 
-        What is behind the full version is in another file if `apart`.
+        If `apart`, everything after the full version is in another file.
         """
         made = cls()
         made.full = made.log.node(
@@ -94,13 +95,13 @@ class Grown:
         return made | {"logged_size": 40 if sized else 0}
 
     def write(self, numbers: Iterable[int], data: bytes | None = b"new", **more: Any) -> None:
-        """Records that recovery finds, or deletions."""
+        """Log records for recovery to find, or deletions if `data` is None."""
         for number in numbers:
             self.log.ln(key(number), data, **more)
 
 
 def written(made: Grown, folder: Path, *, properties: str = "") -> Fields:
-    """The BIN that a checkpoint writes; the records are the same behind it, and nothing is left."""
+    """Return the BIN that a checkpoint writes; assert that records stay and nothing is left."""
     home = made.log.write(folder)
     if properties:
         (home / "je.properties").write_text(properties)
@@ -125,7 +126,7 @@ def written(made: Grown, folder: Path, *, properties: str = "") -> Fields:
 
 
 def states(bin_: Fields) -> dict[bytes, int]:
-    """The state of the slot of each key."""
+    """Return the state of the slot of each key."""
     prefix = bin_.get("key_prefix") or b""
     return {prefix + slot_parts(each)[0]: each["state"] for each in bin_["slots"]}
 
@@ -189,7 +190,7 @@ def test_what_is_deleted_in_the_full_version_needs_no_slot(tmp_path: Path) -> No
 
 
 def test_the_delta_before_goes_on(tmp_path: Path) -> None:
-    """All that differs from the full version counts, and that version stays."""
+    """All differences from the full version count, and that version stays."""
     made = Grown.of(40, changed=[1, 2, 3, 4])
     made.write([4, 5])
     delta = written(made, tmp_path / "few")
@@ -223,7 +224,7 @@ def test_sizes_that_are_lost_are_mended_in_a_full_version(tmp_path: Path) -> Non
 
 
 class Expiring(Grown):
-    """Every slot of the full version expires."""
+    """A database of one BIN whose slots all expire."""
 
     def slot(self, number: int, state: int = 0, sized: bool = True) -> Fields:
         return Grown.slot(self, number, state, sized) | {"expiration_offset": 1}
@@ -237,7 +238,7 @@ class Expiring(Grown):
         (DAY, False, DAY + 1, DELTA, 0),
         (HOUR, True, HOUR + 7, DELTA, IN_HOURS),
         (DAY, False, HOUR + 7, BIN, None),
-        # Hours that say to be days, and the reverse.
+        # Hours marked as days, and the reverse.
         (HOUR, False, None, BIN, None),
         (DAY, True, None, BIN, None),
     ],
@@ -245,7 +246,7 @@ class Expiring(Grown):
 def test_the_unit_of_expirations_is_that_of_the_full_version(
     tmp_path: Path, base: int, in_hours: bool, expires: int | None, kind: int, unit: int | None
 ) -> None:
-    """Engines up to 18.3 take the unit of the delta for that of all slots."""
+    """Engines up to 18.3 apply the unit of the delta to all slots."""
     booleans = SIZES | (IN_HOURS if in_hours else 0)
     made = Expiring.of(40, expiration_base=base, booleans=booleans)
     made.write([3], **({} if expires is None else {"expiration": expires, "flags": EXPIRES}))
@@ -264,7 +265,7 @@ def test_logs_of_old_engines_have_none() -> None:
 
 @pytest.mark.parametrize("changed", [(), (1,)])
 def test_the_full_version_is_not_obsolete(tmp_path: Path, changed: tuple[int, ...]) -> None:
-    """Of what is written whole it is; the delta before is in both cases."""
+    """A BIN written in full makes it obsolete; an earlier delta is obsolete in both cases."""
     counts = []
     for percent in (0, 25):
         made = Grown.of(40, changed=changed)
@@ -276,7 +277,7 @@ def test_the_full_version_is_not_obsolete(tmp_path: Path, changed: tuple[int, ..
 
 
 def obsolete_nodes(home: Path) -> int:
-    """How many nodes of the file the checkpoint says to be obsolete."""
+    """Return the number of obsolete nodes that the checkpoint records for the file."""
     (found,) = (
         decode_entry(rows.entry_bytes(row), rows.version).fields["summary"]["obsolete_in_count"]
         for rows in log_rows(home / "00000000.jdb")

@@ -1,4 +1,4 @@
-"""What a checkpoint counts as obsolete no tree needs, also after a crash inside of it."""
+"""No tree needs what a checkpoint counts as obsolete, even after a crash inside it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WORKLOADS, CRASHES = 10, 8
 
 
 class Counted(NamedTuple):
-    """What a log says of itself, with the LSN where it does, and what its trees need: LSNs."""
+    """File summaries with their LSNs, LSNs listed as obsolete, and LSNs that trees need."""
 
     summaries: dict[int, tuple[int, FileSummary]]
     listed: Ints
@@ -51,11 +51,11 @@ class Counted(NamedTuple):
 
     @property
     def wrong(self) -> Ints:
-        """What is listed and needed."""
+        """LSNs that are listed as obsolete but needed."""
         return np.intersect1d(self.listed, np.concatenate((self.records, self.nodes)))
 
     def gone(self, file_no: int) -> tuple[int, int]:
-        """Nodes and records in front of a file's summary that no tree needs."""
+        """Return the numbers of nodes and records before a file's summary that no tree needs."""
         lsn, summary = self.summaries[file_no]
         return (
             summary.total_in_count - count_in(self.nodes, file_no, lsn),
@@ -63,7 +63,7 @@ class Counted(NamedTuple):
         )
 
     def missed(self, file_no: int) -> Counter[str]:
-        """Nodes and records that no tree needs, and how many of them are not counted."""
+        """Count nodes and records that no tree needs, and those of them that the summary lacks."""
         nodes, records = self.gone(file_no)
         _, summary = self.summaries[file_no]
         return Counter(
@@ -76,7 +76,7 @@ class Counted(NamedTuple):
         )
 
     def too_many(self, file_no: int) -> tuple[int, int]:
-        """How many of both the summary, which the engine wrote, counts beyond that."""
+        """Return the numbers of nodes and records that the engine's summary counts in excess."""
         if file_no not in self.summaries:
             return 0, 0
         nodes, records = self.gone(file_no)
@@ -118,10 +118,10 @@ def written(home: Path, target: Path, file_max: int = FILE_MAX) -> Checkpoint | 
 
 
 def check(before: Counted, after: Counted, engine: Counted | None = None) -> Counter[str]:
-    """Hold what was written against the trees; by how much it falls short of the truth.
+    """Compare what was written with the trees; return how far it falls short of the truth.
 
-    Of what an unfinished checkpoint has replaced the engine counts some twice, be it that it
-    recovers by itself: no more is asked of us than of it.
+    The engine counts some entries twice that an unfinished checkpoint has replaced, even when it
+    recovers by itself. The written summaries may exceed the truth by as much.
     """
     assert not len(after.wrong), [hex(lsn) for lsn in after.wrong.tolist()]
     new = np.setdiff1d(after.listed, before.listed)
@@ -147,7 +147,7 @@ def check(before: Counted, after: Counted, engine: Counted | None = None) -> Cou
 
 
 def count_in(lsns: Ints, file_no: int, before: int) -> int:
-    """How many are in a file, of those in front of an LSN."""
+    """Return the number of LSNs in a file that are before an LSN."""
     return int(np.count_nonzero((lsns >> 32 == file_no) & (lsns < before)))
 
 
@@ -182,7 +182,7 @@ def test_crashes_inside_the_checkpoint(tmp_path: Path) -> None:
 
 
 def test_full_versions_of_old_deltas_are_needed(tmp_path: Path) -> None:
-    """A delta of log version 8 is no node by its type, and what it names no other node names."""
+    """A delta of log version 8 is no node by its type, and no other node names its full version."""
     log = TreeLog([LogFile(0, 8)])
     start = log.put("CkptStart", {"time_ms": CREATED_MS, "ckpt_id": 1, "invoker": "test"})
     full = log.node([slot(key, log.ln(key, b"old")) for key in (b"a", b"b")], node_id=7)
@@ -202,7 +202,7 @@ def test_full_versions_of_old_deltas_are_needed(tmp_path: Path) -> None:
 
 
 def check_cuts(home: Path, checkpoint: Checkpoint, cut: Path, rng: random.Random) -> int:
-    """Cut a checkpoint behind its first summary; in how many logs nothing listed is needed."""
+    """Cut a checkpoint after its first summary, check each log, and return the number of cuts."""
     entries = [(e.lsn, e.type_no) for e, _ in read_log(home).entries()]
     own = [(lsn, type_no) for lsn, type_no in entries if lsn >= checkpoint.start_lsn]
     first = min((lsn for lsn, type_no in own if type_no == FILE_SUMMARY), default=None)
@@ -230,9 +230,9 @@ def test_about_what_the_engine_counts(tmp_path: Path) -> None:
         judge.write_as_engine(tmp_path / "engine")
     ours, engine = counted(tmp_path / "ours"), counted(tmp_path / "engine")
     mine, other = ours.summaries[0][1], engine.summaries[0][1]
-    # The engine's own records, and the descriptors of its databases, change more often.
+    # The engine changes internal database records and their MapLNs more often.
     assert other.obsolete_ln_count - 4 <= mine.obsolete_ln_count <= other.obsolete_ln_count
-    # So do the trees of these, which ours writes once, and when it has counted.
+    # So do the trees of internal databases, which our checkpoint writes once, after counting.
     assert other.obsolete_in_count - 6 <= mine.obsolete_in_count <= other.obsolete_in_count
     by_bytes = abs(mine.obsolete_ln_size - other.obsolete_ln_size)
     assert by_bytes < 50 * (other.obsolete_ln_count - mine.obsolete_ln_count) + 100
@@ -243,7 +243,7 @@ def test_about_what_the_engine_counts(tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("coordinate", [JE_18, JE_5])
 def test_many_crash_points(coordinate: str, tmp_path: Path) -> None:
-    """As much is counted as the engine counts when it recovers, but for one in a hundred."""
+    """The counts are as complete as the engine's after its recovery, within one percent."""
     found = check_workloads(coordinate, range(WORKLOADS), CRASHES, tmp_path)
     print(found)
     assert found["points"] > WORKLOADS * CRASHES / 4
@@ -258,7 +258,7 @@ def test_many_crash_points(coordinate: str, tmp_path: Path) -> None:
 def check_workloads(
     coordinate: str, seeds: Iterable[int], crashes: int, folder: Path
 ) -> Counter[str]:
-    """Crash workloads of an engine, and check what is counted of each."""
+    """Crash workloads of an engine, and check the counts after each crash."""
     found: Counter[str] = Counter()
     with Judge.of(coordinate, folder / "judge") as judge:
         for seed in seeds:

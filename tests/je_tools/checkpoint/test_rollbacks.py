@@ -1,4 +1,4 @@
-"""What a rollback that was cut short leaves to be marked: what the engine has marked itself."""
+"""An interrupted rollback leaves exactly those entries to be marked that the engine marks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROLLED_BACK = "starrocks-rep-uncommitted/node1"
 
 
 def rolled_back() -> list[Any]:
-    """Nodes that have taken LNs back."""
+    """Return the nodes that rolled LNs back."""
     return [
         pytest.param(each, id=each.name, marks=marked_beyond_fixtures(each))
         for each in environments()
@@ -46,7 +46,7 @@ def rolled_back() -> list[Any]:
 
 
 def cut_short(home: Path, target: Path, *, type_no: int = ROLLBACK_START) -> tuple[Path, list[int]]:
-    """A log that ends with the start or the end of a rollback, nothing marked; what was marked."""
+    """Copy a log through a rollback's start or end, unmarked; return it and the marked LSNs."""
     entries = entries_of(home)
     (at,) = (i for i, each in enumerate(entries) if each.type_no == type_no)
     marked = [each.lsn for each in entries[:at] if each.invisible]
@@ -94,7 +94,7 @@ def test_a_checkpoint_does_not_go_before_the_marks(tmp_path: Path) -> None:
     for lsn in marked:
         data[(lsn & OFFSET) + FLAGS_AT] |= INVISIBLE
     (home / "00000000.jdb").write_bytes(data)
-    # No RollbackEnd is needed any more.
+    # After the checkpoint no RollbackEnd is needed.
     write(home)
     assert not is_needed(member(home))
 

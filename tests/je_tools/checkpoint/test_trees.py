@@ -1,4 +1,4 @@
-"""What a checkpoint makes of trees whose nodes become too full."""
+"""Trees whose nodes become too full in a checkpoint."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bin_of(log: TreeLog, numbers: Iterable[int]) -> int:
 
 
 def written(log: TreeLog, folder: Path) -> list[dict[str, Any]]:
-    """The upper nodes that a checkpoint writes; it keeps the records, and breaks no tree."""
+    """Return the upper nodes that a checkpoint writes; assert that records and trees stay sound."""
     home = log.write(folder)
     before = content_of(snapshot_of(home, 0))
     _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
@@ -52,7 +52,7 @@ def written(log: TreeLog, folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_node_above_others_has_a_free_slot(tmp_path: Path) -> None:
-    """The engine splits a node behind the one below it, and has to name both in it."""
+    """The engine splits a child before its parent, which must have slots for both halves."""
     log = TreeLog()
     bins = [bin_of(log, range(first, first + 4)) for first in (0, 10, 20)]
     slots = [slot(key(10 * number), lsn) for number, lsn in enumerate(bins)]
@@ -67,7 +67,7 @@ def test_a_node_above_others_has_a_free_slot(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("levels", [0, 1, 2])
 def test_the_first_slot_may_have_any_key(tmp_path: Path, levels: int) -> None:
-    """It stands for all keys below the second: also for such as are below its own."""
+    """It stands for all keys below the second, even those below its own key."""
     log = TreeLog()
     low, high = bin_of(log, [40, 41, 42, 43]), bin_of(log, [80])
     for level in range(2, 2 + levels):
@@ -87,7 +87,7 @@ def test_the_first_slot_may_have_any_key(tmp_path: Path, levels: int) -> None:
 def test_what_was_written_with_nodes_above_loses_what_is_not_its(
     tmp_path: Path, up_to: str
 ) -> None:
-    """A BIN took over keys of its neighbour, and the node that says so was not logged."""
+    """A BIN took over keys of its neighbour, but the node that records this was not logged."""
     log, left, root = TreeLog(), 7, 8
     slots = [slot(key(10), bin_of(log, [10])), slot(key(15), bin_of(log, [15]))]
     right = slot(key(20), log.node([slot(key(20), bin_of(log, [20]))], level=2))

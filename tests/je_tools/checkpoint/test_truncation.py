@@ -1,4 +1,4 @@
-"""What may be cut off a log: not what a group counts on, and not to what the log has lost."""
+"""Truncation refuses to remove what a group relies on, or to go back to a lost state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.truth.log_end import read_log
 
 NODE = FIXTURES / "v17-rep-uncommitted-before" / "node1"
 COMMITS = {1211: 0x1F437, 1219: 0x1F7DE, 1223: 0x1F95C, 1224: 0x1F983}
-"""VLSN and place of its last Commits, each of which knows of a majority up to the one before."""
+"""LSNs of the last Commits by VLSN; each records that a majority has the one before it."""
 
 
 def ending_at(home: Path, lsn: int) -> Snapshot:
@@ -79,7 +79,7 @@ def test_who_is_alone_needs_no_force(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("force", [False, True])
 def test_a_state_that_the_log_has_lost(force: bool, tmp_path: Path) -> None:
-    """As the cleaner removes files that no later state needs; force brings nothing back."""
+    """The cleaner removes files that no later state needs, and force brings nothing back."""
     log = TreeLog()
     records = [slot(b"%04d" % i, log.ln(b"%04d" % i, b"x" * 80)) for i in range(20)]
     log.next_file()

@@ -1,6 +1,6 @@
-"""Buckets and ranges of the index: those of a tracker that takes one VLSN after another.
+"""Buckets and ranges of the VLSN index equal those of a tracker fed one VLSN at a time.
 
-The tracker below is written from je-log.md "The VLSN index", as plainly as it can be.
+The tracker below follows je-log.md "The VLSN index" as plainly as possible.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ DEFAULTS = BucketRules(stride=10, mappings=1000, distance=100_000)
 BIG = 1 << 32
 
 Entry = tuple[int, int, int]
-"""LSN, VLSN, type."""
+"""LSN, VLSN and entry type."""
 
 
 @dataclass
 class Tracker:
-    """Takes entry after entry, as the engine does when it recovers a log."""
+    """A tracker that takes entry after entry, as the engine does in recovery."""
 
     rules: BucketRules
     buckets: list[VlsnBucket] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Tracker:
         return lsn % BIG - bucket.offsets[-1] <= self.rules.distance
 
     def roll_back(self, point: Matchpoint) -> None:
-        """Forget what is behind a matchpoint, which ends the bucket that has it."""
+        """Forget what follows a matchpoint, which becomes the end of its bucket."""
         self.buckets = [each for each in self.buckets if each.first <= point.vlsn]
         if self.buckets and self.buckets[-1].last > point.vlsn:
             last = self.buckets.pop()
@@ -76,7 +76,7 @@ class Tracker:
 def entries_of(
     rng: random.Random, count: int, first: int = 1, *, gaps: bool = False
 ) -> list[Entry]:
-    """A stream over some files; each third VLSN or so ends a transaction."""
+    """Return replicated entries over some files; about every third ends a transaction."""
     found = []
     lsn, vlsn = 38, first
     for _ in range(count):
@@ -90,7 +90,7 @@ def entries_of(
 
 
 def index_of(entries: Sequence[Entry], flushes: Sequence[int], rules: BucketRules) -> VlsnIndex:
-    """The index that an engine has flushed behind so many entries."""
+    """Return the index after an engine has flushed it at these entry counts."""
     buckets: list[VlsnBucket] = []
     begun = 0
     for stop in flushes:
@@ -111,7 +111,7 @@ def range_of(entries: Sequence[Entry]) -> VlsnRange:
 
 
 def check(index: VlsnIndex, entries: Sequence[Entry]) -> None:
-    """Each mapping leads to its entry, and buckets are as the range says."""
+    """Check that each mapping leads to its entry, and that buckets match the range."""
     places = {vlsn: lsn for lsn, vlsn, _ in entries}
     assert index.buckets[0].first == index.range.first
     last_seen = 0
@@ -162,7 +162,7 @@ def test_rollbacks_take_back_as_a_tracker_does(seed: int) -> None:
     for _ in range(200):
         lsn += rng.choice([1, 7, 25])
         if live and rng.random() < 0.04:
-            # What is behind the matchpoint is of transactions that have not ended.
+            # The entries after the matchpoint belong to transactions that have not ended.
             matchpoint = rng.choice(live[-30:])
             while any(t in (COMMIT, ABORT) for _, v, t in live if v > matchpoint[1]):
                 matchpoint = live[live.index(matchpoint) + 1]

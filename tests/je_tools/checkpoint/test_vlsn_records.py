@@ -1,6 +1,6 @@
-"""The index of the stream in logs of nodes: as the engine wrote it, and as we write it.
+"""The VLSN index in logs of nodes, as the engine wrote it and as je-tools writes it.
 
-What is right is told by the records that the engine logged, and by the entries to which they lead.
+The reference is the records that the engine logged, and the entries to which they lead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CKPT_START = 19
 
 
 def check_index(index: VlsnIndex, home: Path) -> None:
-    """The invariants of an index that reaches the end of its log."""
+    """Check the invariants of an index that reaches the end of its log."""
     stream = stream_of(home)
     last = max(stream)
     assert (index.range.first, index.range.last) == (min(stream), last)
@@ -64,7 +64,7 @@ def check_index(index: VlsnIndex, home: Path) -> None:
 
 
 def flushes(snapshot: Snapshot) -> Iterator[tuple[int, dict[bytes, bytes | None]]]:
-    """Where the engine began to write the index, and what it wrote there as one transaction."""
+    """Yield each flush of the index: its first LSN, and what it wrote as one transaction."""
     written: dict[bytes, bytes | None] = {}
     begun = -1
     for header, key, data in index_lns(snapshot):
@@ -77,7 +77,7 @@ def flushes(snapshot: Snapshot) -> Iterator[tuple[int, dict[bytes, bytes | None]
 
 @pytest.mark.parametrize("some_node", nodes())
 def test_what_the_engine_flushed_is_foretold(some_node: Environment, tmp_path: Path) -> None:
-    """Where nothing but a checkpoint came between the stream and the flush, to the byte."""
+    """If only a checkpoint came between the entries and the flush, the records are equal."""
     snapshot = member(some_node.home)
     ckpt_starts = [each.lsn for each in entries_of(some_node.home) if each.type_no == CKPT_START]
     told = 0
@@ -159,7 +159,7 @@ def test_the_records_are_one_transaction(tmp_path: Path) -> None:
 
 
 def index_lns_by_key(snapshot: Snapshot) -> Iterator[tuple[bytes, int]]:
-    """The newest LN of each record of the index."""
+    """Yield key and LSN of the LNs of the index in log order, so that `dict` keeps the newest."""
     for header, key, _ in index_lns(snapshot):
         yield key, header.lsn
 

@@ -1,4 +1,4 @@
-"""`--data`: what is not to be seen is in no output, in no spelling."""
+"""`--data`: hidden data is in no output, in no encoding."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.je_tools.dumped import dump, rows_of
 
 FORMATS = ["table", "jsonl", "csv", "parquet"]
 PIECE = 8
-"""Bytes of the secret that are a leak: tables cut what is long."""
+"""Number of bytes of the secret that count as a leak; tables cut longer values."""
 
 
 def spellings(secret: bytes) -> Iterator[bytes]:
-    """A piece of a secret in every form in which an output could hold it."""
+    """Yield a piece of a secret in every form in which an output could hold it."""
     yield secret
     yield secret[::-1]
     yield secret.hex().encode()
@@ -37,13 +37,13 @@ def spellings(secret: bytes) -> Iterator[bytes]:
 
 
 def leaks(output: bytes) -> list[bytes]:
-    """What of the secret is in an output."""
+    """Return the pieces of the secret that an output holds."""
     pieces = (SECRET[i : i + PIECE] for i in range(0, len(SECRET) - PIECE + 1, 3))
     return [spelled for piece in pieces for spelled in spellings(piece) if spelled in output]
 
 
 def output_of(home: Path, form: str, mode: str, folder: Path) -> bytes:
-    """Everything that a dump gives: of Parquet the file and what a reader has of it."""
+    """Return everything that a dump outputs: for Parquet, the file and what readers get from it."""
     if form != "parquet":
         return dump(home, "--format", form, "--data", mode)
     path = folder / f"{mode}.parquet"
@@ -65,7 +65,7 @@ def test_no_secret_in_any_output(
 
 
 def test_every_field_of_bytes_is_masked_or_named_here(tmp_path: Path) -> None:
-    """A field that a new version brings is either one of a person's or is no data of people."""
+    """A field of a new version is either masked or listed as holding no data of people."""
     from je_tools.formats.je.layout import Coding, Field, layout
     from je_tools.formats.je.types import ENTRY_TYPES, LOG_VERSION_MAX
 
@@ -112,7 +112,7 @@ def test_a_salt_is_never_shown() -> None:
 
 
 def test_damaged_entries_show_nothing_either(tmp_path: Path) -> None:
-    """Entries whose payload ends early, or does not decode, say so without its bytes."""
+    """Entries whose payload ends early or does not decode say so without its bytes."""
     from tests.je_tools.dumped import je_tools
 
     home = planted_log(tmp_path / "env", 17)

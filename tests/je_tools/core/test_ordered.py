@@ -1,4 +1,4 @@
-"""Work that is begun before anybody asks for it."""
+"""Background work: started at once, its result or error fetched later."""
 
 from __future__ import annotations
 

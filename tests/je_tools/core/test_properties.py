@@ -1,4 +1,4 @@
-"""`je.properties`: read as Java reads it, and what the engine takes of it."""
+"""`je.properties`: read as Java reads it, and checked as the engine checks it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_other_parameters_are_kept_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_file_that_never_ends(tmp_path: Path) -> None:
-    """A pipe would be waited for, and a device, or what is as long, fill the memory."""
+    """Reading a pipe would never end; a device or a very long file would fill the memory."""
     path = tmp_path / "je.properties"
     os.mkfifo(path)
     assert read_settings(tmp_path).unreadable == "not a regular file"
@@ -119,7 +119,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def shown(data: bytes) -> str:
-    """As `Properties.java` prints them."""
+    """Return the properties as `Properties.java` prints them, or "refused"."""
     try:
         found = parse_properties(data)
     except PropertiesError:
@@ -132,7 +132,7 @@ def shown(data: bytes) -> str:
 
 
 def of_names(line: str) -> str:
-    """Without a name of no characters, which Java makes of a backslash at the very end too."""
+    """Return the line without empty names, which Java makes of a backslash at the very end."""
     return " ".join(each for each in line.split(" ") if not each.startswith("="))
 
 

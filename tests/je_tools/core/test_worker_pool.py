@@ -1,4 +1,4 @@
-"""Ordered work in threads: the same results in the same order as by one."""
+"""The worker pool: the same results in the same order as with one thread."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def tasks(count: int) -> Iterator[Task[tuple[int, int]]]:
 def test_results_come_in_order(
     count: int, ahead_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The steps of a task beyond a size run as they are taken."""
+    """Beyond a size, the steps of a task run only as their results are taken."""
     monkeypatch.setattr(worker_pool, "_DONE_AHEAD", ahead_size)
     pool = WorkerPool(count, 1500)
     found = [(told, data.tobytes()) for told, data in pool.in_order(tasks(40))]

@@ -1,4 +1,4 @@
-"""Dumps by worker processes: the same lines, and an end with the process that wanted them."""
+"""Dumps by worker processes: the same lines, and workers that end with their parent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE_S = 600
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers also for a small log."""
+    """Use worker processes even for a small log."""
     monkeypatch.setattr(dump, "PROCESSES_FROM", 1)
     monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 1)
 
@@ -74,7 +74,7 @@ def test_a_file_that_vanishes_stops_the_dump(
 
 
 def by_workers(folder: Path) -> list[str | Path]:
-    """What runs je-tools so that a small log is dumped by workers, too."""
+    """Return a command that runs je-tools with worker processes even for a small log."""
     script = folder / "by_workers.py"
     script.write_text(
         "import sys\n"
@@ -89,7 +89,7 @@ def by_workers(folder: Path) -> list[str | Path]:
 
 
 def test_workers_load_nothing_from_where_they_are_started(tmp_path: Path) -> None:
-    """A folder of evidence, in which somebody may have put files with the names of our modules."""
+    """A folder of evidence may hold files that somebody gave the names of our modules."""
     folder = tmp_path / "evidence"
     folder.mkdir()
     trap = f"import pathlib; pathlib.Path({str(folder / 'sprung')!r}).touch()\n"
@@ -104,7 +104,7 @@ def test_workers_load_nothing_from_where_they_are_started(tmp_path: Path) -> Non
 
 @pytest.fixture
 def slow_dump(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A dump by workers that stand still, since nobody reads what they print."""
+    """Start a dump whose workers block, since nobody reads their output."""
     home = tmp_path / "env"
     home.mkdir()
     source = max(HOME.glob("*.jdb"), key=lambda path: path.stat().st_size)
@@ -122,7 +122,7 @@ def slow_dump(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _session(leader: int) -> dict[int, int]:
-    """The processes of a session that are alive, and their parents."""
+    """Return the live processes of a session and their parents."""
     found = {}
     for entry in Path("/proc").iterdir():
         try:
@@ -163,7 +163,7 @@ def test_ctrl_c_ends_all_of_them(slow_dump: subprocess.Popen[bytes]) -> None:
 def test_a_worker_that_is_killed_stops_the_dump(slow_dump: subprocess.Popen[bytes]) -> None:
     leader = slow_dump.pid
     found = _wait_until("started", leader, range(4, 100))
-    # A server that the leader has started forks the workers.
+    # The workers are forked by a server that the leader started.
     worker = next(
         pid for pid, parent in found.items() if pid != leader and parent in found.keys() - {leader}
     )
@@ -175,12 +175,12 @@ def test_a_worker_that_is_killed_stops_the_dump(slow_dump: subprocess.Popen[byte
 
 
 def test_terminated_it_leaves_nothing_behind(tmp_path: Path) -> None:
-    """As `timeout` and service managers end a program."""
+    """`timeout` and service managers end a program like this."""
     out = tmp_path / "out"
     out.mkdir()
     code = (
         "import sys, time\n"
-        # Before others take it as a default.
+        # Must come before other modules bind it as a default.
         "from je_tools.log import entry_table as entries\n"
         "entries.build_table = lambda *_, **__: time.sleep(3600)\n"
         "from je_tools.commands.main import main\n"
@@ -247,7 +247,7 @@ def main():
 
 
 def test_a_worker_that_ignored_sigterm_is_not_waited_for(tmp_path: Path) -> None:
-    """It would wait for somebody to read its result, and the pool for its end."""
+    """It would wait for a reader of its result, and the pool would wait for it."""
     (tmp_path / "one_is_killed.py").write_text(_ONE_IS_KILLED)
     process = subprocess.Popen(
         [sys.executable, "-c", "import one_is_killed; one_is_killed.main()"],

@@ -1,4 +1,4 @@
-"""`diff` of environments that engines wrote, and of planted ones, against plain sets."""
+"""`diff` of environments from engines and of built ones, compared with plain sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rows = list[tuple[bytes, bytes]]
 
 
 def told(a: Path, b: Path, name: str) -> tuple[str, dict[str, Rows]]:
-    """The state of a database, and the records of each change, in the order in which they come."""
+    """Return the state of a database and the records of each change, in the order of the diff."""
     one, other = snapshot_of(a, now_ms=NOW_MS), snapshot_of(b, now_ms=NOW_MS)
     (pair,) = pairs(one, other, (name,), internal=False)
     tally = Tally(pair)
@@ -35,7 +35,7 @@ def told(a: Path, b: Path, name: str) -> tuple[str, dict[str, Rows]]:
 
 
 def database_of(folder: Path, records: Rows, *, duplicates: bool) -> Path:
-    """An environment whose database `visits` holds records, in slots where they are duplicates."""
+    """Write an environment whose database `visits` holds records, in slots if duplicates."""
     from je_tools.formats.je.keys import join_two_part
 
     log = TreeLog()
@@ -140,7 +140,7 @@ def test_what_is_no_damage_is_told_and_is_no_difference(tmp_path: Path) -> None:
     children = [slot(b"", left), slot(b"m", right)]
     log.database(b"db", log.node(children, level=2, is_root=True))
     log.checkpoint()
-    # A crash can leave such slots, so that a log that was not closed may have them.
+    # A crash can leave such slots, so a log that was not closed may have them.
     log.ln(b"q", b"2")
     home = log.write(tmp_path / "env")
     done = je_tools("diff", home, home)

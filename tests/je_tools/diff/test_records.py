@@ -1,4 +1,4 @@
-"""`diff`: records of two sides against plain sets, however they come in batches, and files."""
+"""`diff` of records, compared with plain sets for any batch sizes, and of files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def records_of(pairs: Pairs, two_part: bool) -> Records:
 
 
 def apart(pairs: Pairs) -> Records:
-    """Keys and data in arrays of their own, and nothing behind either."""
+    """Return records whose keys and data are in separate arrays, with no bytes after either."""
     together = records_of(pairs, False)
     return replace(together, key=together.key.packed(), data=together.data.packed())
 
@@ -64,7 +64,7 @@ def test_duplicates_of_which_key_and_data_lie_apart_and_long_keys() -> None:
 
 
 def in_one(pairs: Pairs) -> Records:
-    """As slots have them."""
+    """Return records as slots hold them."""
     return records_of(pairs, True)
 
 
@@ -176,7 +176,7 @@ def test_blocks_join_differences_with_few_equal_records_in_between() -> None:
 
 @pytest.fixture
 def homes(tmp_path: Path) -> tuple[Path, Path]:
-    """An environment of several files, and a copy."""
+    """Return an environment of several files, and a copy."""
     source = FIXTURES / "v17-erase-after" / "env"
     for name in ("a", "b"):
         shutil.copytree(source, tmp_path / name)
@@ -222,7 +222,7 @@ def test_what_has_become_of_the_environment_since(homes: tuple[Path, Path]) -> N
 
 
 def test_a_file_that_was_cut_off_is_in_no_whole_copy(homes: tuple[Path, Path]) -> None:
-    """A file is complete before the next one is begun: only the last may be a beginning."""
+    """A file is complete before the next one begins, so only the last may be a beginning."""
     for path in sorted(homes[1].glob("*.jdb")):
         path.write_bytes(path.read_bytes()[:1000])
     *earlier, last = [state for _, state, _ in states(homes)]
@@ -259,7 +259,7 @@ def test_records_are_a_table_that_fits_the_terminal(monkeypatch: pytest.MonkeyPa
     assert done.code == 3
     assert head.split()[:4] == ["database", "change", "key", "data"]
     assert max(map(len, lines)) <= 80
-    # Of each key that is cut the end is seen, in which it differs from its neighbours.
+    # A cut key shows its end, where it differs from its neighbours.
     whole = je_tools("diff", A, B, "--show", "records", "--format", "jsonl").out.splitlines()
     listed = [json.loads(line) for line in whole[: len(lines)]]
     assert len(lines) == 1000

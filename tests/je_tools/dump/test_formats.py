@@ -1,4 +1,4 @@
-"""Table, JSON lines, CSV and Parquet hold the same; so do all ways of reading and writing."""
+"""Table, JSON lines, CSV and Parquet hold the same rows, however they are read and written."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ HOSTILE = [
 
 
 def homes(tmp_path: Path, names: list[str] = NAMES) -> list[Path]:
-    """Environments of engines, and logs with entries of every type that a version has."""
+    """Return environments of engines, and built logs with entries of every type of a version."""
     planted = [planted_log(tmp_path / f"v{v}", v, bytes(range(v, v + 25))) for v in VERSIONS]
     return [*(FIXTURES / name for name in names), *planted]
 
@@ -76,7 +76,7 @@ def lsn_number(text: str) -> int:
 
 
 def plain(name: str, value: Any) -> Any:
-    """A value of either form: LSNs as numbers, bytes in hexadecimal, without what is null."""
+    """Return a value of either form with LSNs as numbers and bytes in hex, without nulls."""
     if isinstance(value, dict):
         return {k: plain(k, v) for k, v in value.items() if v is not None}
     if isinstance(value, list):
@@ -89,13 +89,13 @@ def plain(name: str, value: Any) -> Any:
 
 
 def of_json(row: Row) -> Row:
-    """A row of JSON as Parquet has it."""
+    """Return a row of JSON as Parquet has it."""
     entry = {"lsn" if k == "compact_lsn" else k: v for k, v in row["entry"].items()}
     return plain("", row | {"entry": entry})
 
 
 def of_parquet(row: Row) -> Row:
-    """A row of Parquet as JSON has it: the struct that is not null is the entry."""
+    """Return a row of Parquet as JSON has it; the struct that is not null is the entry."""
     structs = [row.pop(name) for name in FAMILIES & row.keys()]
     entries = [struct for struct in structs if struct is not None]
     assert len(entries) <= 1
@@ -107,13 +107,13 @@ def of_parquet(row: Row) -> Row:
 
 
 def of_csv(cells: Row) -> Row:
-    """A row of CSV as JSON has it."""
+    """Return a row of CSV as JSON has it."""
     row: Row = {name: int(text) if text else None for name, text in cells.items() if name in INTS}
     for name in ("replicated", "invisible"):
         row[name] = {"true": True, "false": False}[cells[name]]
     for name in ("lsn", "type", "provisional", "checksum"):
         row[name] = cells[name]
-    # CSV as such does not tell an empty text from none, but `data_size` does.
+    # CSV cannot tell an empty text from a missing one, but `data_size` can.
     row["data"] = cells["data"] if row["data_size"] is not None else None
     row["key"], row["db_name"] = cells["key"] or None, cells["db_name"] or None
     return row | {"entry": strict_json(cells["entry"].encode())}
@@ -141,7 +141,7 @@ def test_parquet_holds_what_json_holds(tmp_path: Path) -> None:
 
 
 def test_parquet_types(tmp_path: Path) -> None:
-    """LSNs are uint64 and byte strings binary, however deep."""
+    """LSNs are uint64 and byte strings binary, at every depth."""
     path = tmp_path / "out.parquet"
     dump(FIXTURES / NAMES[-2], "--format", "parquet", "--output", path)
     schema = pq.read_schema(path)
@@ -193,7 +193,7 @@ def test_the_table_lists_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def hostile_log(folder: Path) -> Path:
-    """Records and databases whose keys, values, names and messages are meant to do harm."""
+    """Write records and databases whose keys, values, names and messages are hostile."""
     file = LogFile(0, 17)
     for i, text in enumerate(HOSTILE):
         sized = packed(len(text)) + text
@@ -242,7 +242,7 @@ def test_hostile_keys_can_be_asked_for(tmp_path: Path) -> None:
 
 
 def in_small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read as large logs are: several ranges a file, several threads."""
+    """Read small logs as large ones are: several ranges per file, several threads."""
     monkeypatch.setattr(scan, "ONE_THREAD_MAX", 0)
     monkeypatch.setattr(reader, "RANGE_SIZE", 40_000)
     monkeypatch.setattr(scan, "WIDE_RANGE", 100_000)
@@ -254,7 +254,7 @@ def in_small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_small_and_large_logs_are_read_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, mode: str
 ) -> None:
-    """In one piece and in many, by one thread and by four."""
+    """The output is the same in one range or many, with one thread or four."""
     every = homes(tmp_path, NAMES[2:5])
     options = ["--format", form, "--data", mode]
     monkeypatch.setattr(scan, "ONE_THREAD_MAX", 1 << 40)
@@ -313,7 +313,7 @@ def test_parts_hold_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_part_that_cannot_be_written_is_named_as_it_would_be(tmp_path: Path) -> None:
-    """Not in the hidden directory where it is written."""
+    """The message does not name the hidden directory in which the part is written."""
     out = tmp_path / "out"
     words = ["dump", FIXTURES / "v17-basic/env", "--format", "parquet", "--parts", "-o", out]
     done = subprocess.run(
@@ -328,7 +328,7 @@ def test_a_part_that_cannot_be_written_is_named_as_it_would_be(tmp_path: Path) -
 
 
 def test_parts_of_nothing(tmp_path: Path) -> None:
-    """Filters that leave no file leave an output that can be read all the same."""
+    """Filters that leave no file still produce a readable output."""
     out = tmp_path / "out"
     options = ["--format", "parquet", "--parts", "--output", out, "--from-lsn", "0x99/0x0"]
     done = je_tools("dump", FIXTURES / "v17-dups/env", *options)
@@ -337,7 +337,7 @@ def test_parts_of_nothing(tmp_path: Path) -> None:
 
 
 def test_json_lines_load_no_arrow(tmp_path: Path) -> None:
-    """Loading it takes longer than dumping a megabyte does."""
+    """Loading Arrow takes longer than dumping a megabyte."""
     program = (
         "import sys\n"
         "from je_tools.commands.main import group, run\n"
@@ -377,7 +377,7 @@ def test_an_entry_too_long_for_the_output_is_named(
 
 @dataclasses.dataclass
 class FullDisk(io.BytesIO):
-    """A file whose device is full after some bytes."""
+    """A file whose device is full after `room` bytes."""
 
     room: int
 
@@ -391,7 +391,7 @@ class FullDisk(io.BytesIO):
 def test_a_parquet_file_that_cannot_be_written(
     room: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The foreign writer would panic, and print that it does."""
+    """The foreign writer would panic and print a message."""
     batches = [pa.RecordBatch.from_pydict({"number": list(range(10_000))})] * 9
     sink = ParquetSink(lambda _: None, batches[0].schema)
     with pytest.raises(OSError, match="No space left"):

@@ -1,4 +1,4 @@
-"""Records and deltas of old log versions: in columns, and the same as decoded one by one."""
+"""Records and deltas of old log versions, decoded in columns as they are one by one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def known(version: int) -> set[str]:
 
 
 def tables(home: Path) -> list[EntryTable]:
-    """All entries, those with a wrong checksum too."""
+    """Return tables of all entries, including those with a wrong checksum."""
     parts = Scanner(threads=1).scan(
         open_environment([home]), lambda rows: replace(rows, data=rows.data.copy())
     )
@@ -59,7 +59,7 @@ def test_none_is_decoded_by_itself(version: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", [DataMode.SHOW, DataMode.LENGTH])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_they_are_what_single_entries_are(version: int, mode: DataMode, tmp_path: Path) -> None:
-    """Some with bytes changed, so that they end inside a field, or hold wild numbers."""
+    """Bytes are changed so that some entries end inside a field or hold wild numbers."""
     rng = random.Random(f"{version}{mode}")
     home = busy_log(rng, tmp_path / "env", version, 3000)
     for path in home.iterdir():
@@ -83,7 +83,7 @@ def test_they_are_what_single_entries_are(version: int, mode: DataMode, tmp_path
             compared += 1
             assert objects[row] == single_json(fields, None, masking)
     assert compared > 20
-    assert damaged or version == 8  # which has but one of these types
+    assert damaged or version == 8  # it has only one of these types
 
 
 def test_deltas_without_slots(tmp_path: Path) -> None:

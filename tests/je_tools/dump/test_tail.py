@@ -1,4 +1,4 @@
-"""`dump --follow`: a log that grows, entry by entry, across files, and what stops it."""
+"""`dump --follow`: a log that grows entry by entry, across files, and causes that stop it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LSNS = list[int]
 
 
 class Grower:
-    """Writes a log piece by piece, the next piece each time that the follower sleeps."""
+    """Writer of a growing log, one more piece each time that the follower sleeps."""
 
     def __init__(self, home: Path, files: list[LogFile], cuts: Iterator[int]) -> None:
         self.home = home
@@ -38,7 +38,7 @@ class Grower:
         self.grow()
 
     def grow(self, _seconds: float = 0) -> None:
-        """Append some bytes, perhaps the beginning of the next files; stop at the end."""
+        """Append some bytes, perhaps into the next files; interrupt at the end of the log."""
         if not self.left:
             self.sleeps_at_end += 1
             if self.sleeps_at_end > 2:
@@ -55,7 +55,7 @@ class Grower:
 
 
 def cuts_of(rng: random.Random) -> Iterator[int]:
-    # A file header at least, so that there is a log.
+    # At least a file header, so that there is a log.
     yield rng.randrange(38, 500)
     while True:
         yield rng.choice([1, 13, 14, 40, rng.randrange(1, 2000), rng.randrange(1, 9000)])
@@ -72,7 +72,7 @@ def lsns_of(table: EntryTable) -> LSNS:
 def followed(
     home: Path, selection: Selection, limit: int | None = None
 ) -> tuple[Reading, Iterator[Encoded[LSNS]]]:
-    """Everything a dump that follows gives, from the beginning."""
+    """Return the reading and all pieces of a dump that follows the log from its beginning."""
     environment = open_environment([home])
     scanner = Scanner()
     reading = Reading([home], environment)
@@ -91,7 +91,7 @@ def followed(
 
 
 def collect(pieces: Iterator[Encoded[LSNS]]) -> LSNS:
-    """What comes until the log is at its end."""
+    """Return the LSNs of the pieces up to the interrupt at the end of the log."""
     found: LSNS = []
     try:
         for piece in pieces:
@@ -106,7 +106,7 @@ def collect(pieces: Iterator[Encoded[LSNS]]) -> LSNS:
 def test_each_entry_once_however_the_log_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Torn in the middle of entries and headers, several files within one look, empty files."""
+    """Growth stops inside entries and headers, adds several files at once, or empty ones."""
     rng = random.Random(seed)
     files = random_log(rng, rng.randrange(1, 6), rng.choice([0, 3, 40]))
     grower = Grower(tmp_path / "env", files, cuts_of(rng))
@@ -139,7 +139,7 @@ def test_a_limit_counts_what_is_selected(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_times_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of entries that came later the time is known; of the others it is the last one before."""
+    """A record has the time of its commit if both come in one look, else the last time before."""
     file = LogFile(0, 17)
     late = CREATED_MS + 60_000
 
@@ -161,7 +161,7 @@ def test_times_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted.append(file.last + len(file.data) - file.placed[-1].start)
     commit(3, late)
     third = len(file.data) - first - second
-    wanted.append(record(4))  # unfinished: the last time before it is another look's
+    wanted.append(record(4))  # unfinished: the last time before it comes from an earlier look
     grower = Grower(tmp_path / "env", [file], iter([first, second, third, 1 << 20]))
     monkeypatch.setattr(following, "sleep", grower.grow)
     _, pieces = followed(grower.home, Selection(window=Window(late, None)))
@@ -169,7 +169,7 @@ def test_times_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_log_that_is_cut_back_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a rollback of the engine does: what comes behind is another log."""
+    """A rollback of the engine does this; later bytes belong to another log."""
     (file,) = random_log(random.Random(1), 1, 30)
     grower = Grower(tmp_path / "env", [file], iter([1 << 20]))
     path = grower.home / file.name
@@ -191,7 +191,7 @@ def test_a_log_that_is_gone_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_old_files_may_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the engine's cleaner does, even between listing a directory and opening its files."""
+    """The engine's cleaner deletes files, even between a listing and the opening of its files."""
     rng = random.Random(3)
     files = random_log(rng, 5, 10)
     grower = Grower(tmp_path / "env", files, cuts_of(rng))
@@ -230,7 +230,7 @@ def test_interrupted_it_has_shown_all(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def with_a_new_database() -> list[LogFile]:
-    """A log in which database 77 gets the name `news` in front of its only record."""
+    """Build a log in which database 77 gets the name `news` before its only record."""
     file = LogFile(0, 17)
     name_ln = bytes(2) + packed(1) + packed(0) + packed(77) + b"\0" + packed(4) + b"news" + b"\0"
     file.trace(3000)
@@ -309,7 +309,7 @@ def test_damage_that_came_meanwhile_is_told(
 
 
 class Told:
-    """What was told while a log grew, and how many bytes of it were there."""
+    """Codes of findings reported while a log grew, with the bytes not yet written at each."""
 
     def __init__(self, grower: Grower) -> None:
         self.grower = grower
@@ -324,7 +324,7 @@ class Told:
 def told_while_growing(
     home: Path, files: list[LogFile], cuts: Iterator[int], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Told, Totals]:
-    """Follow a log to its end; what was told meanwhile, and all that there was."""
+    """Follow a log to its end; return what was reported meanwhile, and the totals."""
     grower = Grower(home, files, cuts)
     told = Told(grower)
     monkeypatch.setattr(following, "sleep", grower.grow)
@@ -344,7 +344,7 @@ def told_while_growing(
 def test_damage_is_told_once_when_it_is_certain(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An entry when the next one has come, a file that is too short when the next one has."""
+    """A damaged entry is reported once the next has come, a short file once the next file has."""
     files = random_log(random.Random(seed), 4, 30)
     hurt = files[1].placed[10]
     files[1].data[hurt.stop - 1] ^= 1
@@ -354,13 +354,13 @@ def test_damage_is_told_once_when_it_is_certain(
     assert told.codes == ["damaged-entry", "truncated-file"]
     assert totals.errors == 2
     rest = sum(len(file.data) for file in files[2:])
-    # A look may come 9,000 bytes later.
+    # The next look may come 9,000 bytes later.
     assert rest < told.left[0] + 9000
     assert len(files[3].data) < told.left[1] + 9000 + 38
 
 
 def test_what_grows_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At every length, from an empty file on."""
+    """This holds at every length, from an empty file on."""
     files = random_log(random.Random(4), 2, 2)
     home = tmp_path / "env"
     told, totals = told_while_growing(home, files, iter([38, *[1] * 20_000]), monkeypatch)
@@ -368,7 +368,7 @@ def test_what_grows_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_damage_in_front_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many are counted; and what was told counts when the cleaner has deleted the file."""
+    """Many findings are counted, and reported ones count even if the cleaner deletes the file."""
     files = random_log(random.Random(2), 2, 60)
     for place in files[0].placed[1:55:2]:
         files[0].data[place.stop - 1] ^= 1

@@ -1,4 +1,4 @@
-"""`explain`: topics, and entries byte by byte, whole ones and what is left of damaged ones."""
+"""`explain`: topics, and entries byte by byte, whole or damaged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BASIC = FIXTURES / "v17-basic" / "env"
 
 
 def explained(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of `je-tools explain`."""
+    """Run `je-tools explain`, and return its exit code, stdout and stderr."""
     code = run(group, ["explain", *map(str, arguments)])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
@@ -178,7 +178,7 @@ def values_of(entry: EntryExplanation) -> dict[str, str]:
 
 
 def vector(**wanted: object) -> EntryExplanation:
-    """The first vector whose line has these values."""
+    """Return the first vector whose line has these values."""
     for line in map(json.loads, VECTORS.read_text(encoding="utf-8").splitlines()):
         if all(line[name] == value for name, value in wanted.items()):
             data = bytes.fromhex(line["hex"])
@@ -330,7 +330,7 @@ def test_behind_the_end(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_decimal_lsn_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    """RollbackException of JE up to 18.3 prints decimal numbers behind 0x."""
+    """RollbackException of JE up to 18.3 prints decimal numbers after 0x."""
     code, _, err = explained(capsys, "0x0/0x483", "--env", BASIC)
     assert code == 4
     assert "Taken as decimal" in err
@@ -343,7 +343,7 @@ def test_a_decimal_lsn_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture
 def hurt(tmp_path: Path) -> Path:
-    """A copy of a log that tests may change."""
+    """Return a copy of a log that tests may change."""
     path = tmp_path / "00000000.jdb"
     shutil.copyfile(BASIC / "00000000.jdb", path)
     return path
@@ -440,7 +440,7 @@ def test_secrets_are_in_no_output(
 
 
 def secrets_of(capsys: pytest.CaptureFixture[str], lsn: str, home: Path) -> set[str]:
-    """Keys and values of an entry in hexadecimal, those that are long enough to be telling."""
+    """Return the keys and values of an entry in hex that are long enough to identify a leak."""
     _, text, _ = explained(capsys, lsn, "--env", home, "--format", "jsonl")
     rows = [json.loads(line) for line in text.splitlines()]
     names = ("key", "data", "identifier_key", "key_prefix")

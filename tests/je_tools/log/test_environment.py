@@ -1,4 +1,4 @@
-"""Opening a log again: only names are looked at, and files that may have changed."""
+"""Reopening a log examines only names, and files that may have changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.damage.running import Outcome, je_tools
 
 
 def log_of(count: int) -> list[LogFile]:
-    """Files with an entry each."""
+    """Build `count` files with an entry each."""
     files = [LogFile(0)]
     files[0].trace(20)
     for _ in range(count - 1):
@@ -26,7 +26,7 @@ def log_of(count: int) -> list[LogFile]:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the files that are opened."""
+    """Collect the names of the files that are opened."""
     names: list[str] = []
     real = environment.Source
 
@@ -58,7 +58,7 @@ def test_only_new_files_and_the_last_one_are_opened_again(
 
 
 def test_a_header_that_was_not_whole_is_read_again(tmp_path: Path, opened: list[str]) -> None:
-    """A file that is begun, and others behind it, all between two looks."""
+    """A file may be begun, completed and followed by others between two looks."""
     files = log_of(4)
     home = write_log(tmp_path / "env", files)
     (home / files[1].name).write_bytes(files[1].data[:20])
@@ -72,7 +72,7 @@ def test_a_header_that_was_not_whole_is_read_again(tmp_path: Path, opened: list[
 
 
 def test_entries_are_not_asked_again_for_their_version(tmp_path: Path, opened: list[str]) -> None:
-    """A header that is damaged for good, in front of entries: finding what they fit takes long."""
+    """The header stays damaged, and finding the version that its entries fit takes long."""
     files = log_of(3)
     for _ in range(30):
         files[1].trace(50)
@@ -108,7 +108,7 @@ def test_loose_files_too(tmp_path: Path, opened: list[str]) -> None:
 
 
 def test_where_a_log_may_end(tmp_path: Path) -> None:
-    """In the last file that has more than a header; of loose files, where the next is not named."""
+    """It ends in or after the last file with more than a header; loose files also before a gap."""
     files = log_of(4)
     home = write_log(tmp_path / "env", files)
     assert open_environment([home]).ends == {3}
@@ -131,7 +131,7 @@ def test_places_are_those_of_data_directories_too(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_not_a_log_for_its_name(tmp_path: Path) -> None:
-    """Nor is what only looks like a data directory one."""
+    """Nor is a file with the name of a data directory a data directory."""
     (file,) = log_of(1)
     home = write_log(tmp_path / "env", [file])
     (home / "00000009.jdb").mkdir()
@@ -153,7 +153,7 @@ COMMANDS = {
 
 
 def named(command: str, *paths: Path) -> Outcome:
-    """Run a command over paths, however it takes them."""
+    """Run a command over paths, in the form in which it takes them."""
     begin = COMMANDS[command]
     if command != "explain":
         return je_tools(*begin, *paths)
@@ -167,7 +167,7 @@ def refused(outcome: Outcome, *words: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_paths_that_are_not_of_one_log_are_refused(command: str, tmp_path: Path) -> None:
-    """They would be judged against each other: an LSN of one means nothing in the other."""
+    """They would be judged against each other, but an LSN of one means nothing in the other."""
     first, second = log_of(2)
     one = write_log(tmp_path / "one", [first, second])
     other = write_log(tmp_path / "other", [first, second])
@@ -183,7 +183,7 @@ def test_paths_that_are_not_of_one_log_are_refused(command: str, tmp_path: Path)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("suffix", ["bad", "del", "bup", "bup.1"])
 def test_two_files_of_one_number_are_refused(command: str, suffix: str, tmp_path: Path) -> None:
-    """An LSN would not tell which of them is meant."""
+    """An LSN would not identify one of them."""
     home = write_log(tmp_path / "env", log_of(1))
     (path,) = home.iterdir()
     other = path.with_suffix(f".{suffix}")
@@ -201,7 +201,7 @@ def test_two_files_of_one_number_are_refused(command: str, suffix: str, tmp_path
 def test_files_of_one_environment_lie_in_its_data_directories(
     places: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where these are links to other disks."""
+    """This holds even if the directories are links to other disks."""
     home = tmp_path / "env"
     home.mkdir()
     (home / "data001").symlink_to(write_log(tmp_path / "disk", []))
@@ -228,7 +228,7 @@ def test_inside_a_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_no_log_file_is_told_from_one_that_is_damaged(tmp_path: Path) -> None:
-    """Beside a good one: all that a shell's star matches."""
+    """Both lie beside a good file, as a shell's star matches them."""
     home = write_log(tmp_path / "env", log_of(1))
     (path,) = home.iterdir()
     (home / "je.lck").touch()
@@ -239,12 +239,12 @@ def test_what_is_no_log_file_is_told_from_one_that_is_damaged(tmp_path: Path) ->
     assert je_tools("verify", path, home / "00000001.bad").code == 3
 
 
-# What a finding calls the log
+# The log's name in findings
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_finding_in_a_file_that_was_named_names_the_file(count: int, tmp_path: Path) -> None:
-    """So that it is found whatever its suffix, and `explain` takes the name."""
+    """It can then be found whatever its suffix, and `explain` accepts the name."""
     files = log_of(3)
     home = write_log(tmp_path / "env", files)
     paths = [home / "00000001.bad", home / "00000002.del"][:count]

@@ -1,4 +1,4 @@
-"""Names that a limited dump looks for are those that the whole log tells, for less reading."""
+"""A limited dump finds the names that the whole log gives, with less reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Database names as the log tells them: the engine's own list, renamings, removals, roll-backs."""
+"""Database names in a log: the engine's own list, renamings, removals and roll-backs."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_removal_alone_names_what_it_can() -> None:
 
 @pytest.mark.parametrize("name", ["v17-basic", "v26-dbops"])
 def test_names_of_a_log_whose_first_file_is_gone(name: str) -> None:
-    """Since log version 16 each MapLN holds the name; its NameLN may lie in a file not at hand."""
+    """Since log version 16 each MapLN holds the name; its NameLN may be in an absent file."""
     home = environment(name).home
 
     def work(rows: Rows) -> NamePart:
@@ -144,7 +144,7 @@ def test_names_of_a_log_whose_first_file_is_gone(name: str) -> None:
 def test_a_long_log_is_not_waited_for(
     seconds: float, told: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second goes by with each range: the last file's come first, and the rest are not read."""
+    """Each range takes a second: those of the last file come first, and the rest are not read."""
     files = [LogFile()]
     for db_id in (100, 101, 102, 103):
         if db_id == 102:

@@ -1,4 +1,4 @@
-"""Rows of a scan: those that are lent may be written over, and what is told of all of them."""
+"""Rows of a scan: lent rows may be overwritten, and range summaries match the rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def outcome(command: str, environment: Environment) -> Outcome:
 
 
 def write_over(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Write over rows that were lent as soon as the work is done; how many, each time."""
+    """Overwrite lent rows as soon as the work is done; return the number of rows each time."""
     real = RangeReader.__iter__
     written: list[int] = []
 
@@ -54,12 +54,12 @@ def test_nothing_is_kept_of_lent_rows(
     expected = outcome(command, environment)
     written = write_over(monkeypatch)
     assert outcome(command, environment) == expected
-    # Of most logs `verify` has the survey alone.
+    # For most logs `verify` reads only the `survey`.
     assert written or command == "verify"
 
 
 def surveyed(rows: Rows) -> bool:
-    """Whether what the reader has seen is what numpy sees."""
+    """Return True if the reader's survey of the rows equals numpy's."""
     plain, told = replace(rows, surveyed=None).survey, rows.survey
     assert rows.surveyed is not None
     assert told.counts.tolist() == plain.counts.tolist()

@@ -1,4 +1,4 @@
-"""Every filter of `dump`, alone and combined, against a naive one over the whole dump."""
+"""Every filter of `dump`, alone and combined, compared with a naive one over the whole dump."""
 
 from __future__ import annotations
 
@@ -58,27 +58,27 @@ GROUPS: dict[str, Keep] = {
 
 
 class Filter(NamedTuple):
-    """Options, and which rows they must leave."""
+    """Options, and a predicate for the rows that they must leave."""
 
     options: list[str]
     keep: Keep
 
 
 def lsn_of(row: Row) -> int:
-    """An LSN as a number."""
+    """Return an LSN as a number."""
     number: int = row["file_no"] << 32 | row["offset"]
     return number
 
 
 def own_time(row: Row) -> int | None:
-    """The time that an entry's own fields tell."""
+    """Return the time in an entry's own fields, if any."""
     times = (row["entry"].get(name) for name in ("time_ms", "modified_ms", "created_ms"))
     return next((time for time in times if time is not None and time > 0), None)
 
 
 @functools.cache
 def times_in(name: str) -> dict[str, int | None]:
-    """Times by LSN: own, else of the transaction's end, else the last before."""
+    """Return times by LSN: own, else of the transaction's end, else the last before."""
     rows = all_rows(name)
     ends = {
         row["txn_id"]: own_time(row)
@@ -99,7 +99,7 @@ def some_types(rng: random.Random, rows: list[Row], _name: str) -> Filter:
     named = sorted({row["type"] for row in rows})
     chosen = rng.sample(named, min(len(named), rng.randrange(1, 3)))
     chosen += rng.sample(sorted(GROUPS), rng.randrange(0, 2))
-    # `IN` and `LN` are names of types and of groups, and as a filter the group.
+    # `IN` and `LN` name both types and groups; a filter means the group.
     keeps = [GROUPS.get(c, lambda row, c=c: row["type"] == c) for c in chosen]
     spelled = [rng.choice([c, c.lower(), c.upper()]) for c in chosen]
     options = [part for text in spelled for part in ("--type", text)]
@@ -112,7 +112,7 @@ def some_databases(rng: random.Random, rows: list[Row], _name: str) -> Filter:
         by_name = row["db_name"] is not None and rng.random() < 0.5
         options += ["--db", row["db_name"] if by_name else str(row["db_id"])]
         (names if by_name else ids).add(row["db_name" if by_name else "db_id"])
-    # A database that is named like another one's id is the one that is meant.
+    # A name equal to another database's id takes precedence over the id.
     ids -= {int(row["db_name"]) for row in rows if (row["db_name"] or "x").isdecimal()}
     return Filter(options, lambda row: row["db_id"] in ids or row["db_name"] in names)
 
@@ -169,7 +169,7 @@ def some_keys(rng: random.Random, rows: list[Row], _name: str) -> Filter:
 
 
 def either(filters: list[Filter]) -> Filter:
-    """An option given several times: any of its values will do."""
+    """Combine the values of an option given several times: any of them matches."""
     options = [part for each in filters for part in each.options]
     return Filter(options, lambda row: any(each.keep(row) for each in filters))
 
@@ -241,13 +241,13 @@ def expected(rows: list[Row], filters: Iterable[Filter]) -> list[Row]:
 
 
 def printed(name: str, rows: Iterable[Row]) -> bytes:
-    """What a dump prints of these rows."""
+    """Return the lines that a dump prints for these rows."""
     return b"".join(all_lines(name)[row["lsn"]] for row in rows)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_filters_leave_what_naive_ones_leave(name: str) -> None:
-    """Each alone, then several at once with the order and the limit, that leave something."""
+    """Filters are tried alone, then several together with order and limit, leaving some rows."""
     rng = random.Random(name)
     rows = all_rows(name)
     for make in MAKERS:
@@ -287,7 +287,7 @@ def test_entries_that_are_not_summed_are_the_same_but_for_the_sum(name: str) -> 
 
 
 def test_the_time_of_an_entry() -> None:
-    """By the rule, on a log whose entries have none of their own: a record has its commit's."""
+    """In a log whose entries have no time of their own, a record has its commit's."""
     name = "v8-crash-txn-ckpt/env"
     rows = all_rows(name)
     commit = next(row for row in reversed(rows) if row["type"] == "Commit")
@@ -301,7 +301,7 @@ def test_the_time_of_an_entry() -> None:
 @pytest.mark.parametrize("option", ["--key", "--grep"])
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_filter_that_is_repeated_takes_either(option: str, order: int) -> None:
-    """Not the last one alone."""
+    """The values are alternatives; the last does not replace the others."""
     name = "v17-basic/env"
     values = ["user00000001", "user00000007"][::order]
     found = dump_rows(FIXTURES / name, option, values[0], option, values[1])
@@ -311,7 +311,7 @@ def test_a_filter_that_is_repeated_takes_either(option: str, order: int) -> None
     assert [row["lsn"] for row in found] == [r["lsn"] for r in all_rows(name) if r["lsn"] in both]
 
 
-# Spelling
+# Parsing of values
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_bytes_to_search_for() -> None:
 def test_lsns() -> None:
     assert parse_lsn("0x3/0x1a2f") == 3 << 32 | 0x1A2F
     assert parse_lsn("0XFFFFFFFF/0x0") == 0xFFFFFFFF << 32
-    # Exceptions of the engine print decimals behind 0x: a guess would read another place.
+    # Exceptions of the engine print decimals after 0x: a guess would read another place.
     for wrong in ("3/6703", "0x3", "0x3/1a2f", "0x100000000/0x0", "0x3/0x1a2f ", ""):
         with pytest.raises(UsageError, match="0x3/0x1a2f"):
             parse_lsn(wrong)

@@ -1,4 +1,4 @@
-"""Sides of bounds by number: whatever the order in which they become known."""
+"""Sides of bounds by number, in whatever order they become known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`missing`: what it says is lost with a file is what lay there, known beforehand."""
+"""`missing`: the reported losses of a file equal what lay there, as known beforehand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SEVERAL = [each for each in environments() if len(log_files(each.home)) > 1]
 class Bin(NamedTuple):
     """A bottom node: its keys, the files of the nodes that lead to it, its slots.
 
-    `slots` has for each key the LSN, and whether the record is in the slot itself.
+    `slots` maps each key to its LSN, and to True if the record is in the slot itself.
     """
 
     low: bytes | None
@@ -50,7 +50,7 @@ def snapshot_of(home: Path) -> Snapshot:
 
 
 def bins_of(tree: Tree, children: Children, above: frozenset[int]) -> Iterator[Bin]:
-    """The bottom nodes below some nodes, each node read alone."""
+    """Yield the bottom nodes below some nodes, reading each node alone."""
     for row in range(len(children)):
         leaves = tree.read(children.take(slice(row, row + 1)))
         logged, _ = leaves.logged
@@ -76,7 +76,7 @@ def holds(low: bytes | None, high: bytes | None, key: bytes, *, two_part: bool) 
 
 
 def needs_of(snapshot: Snapshot, database: Database) -> dict[bytes, frozenset[int]]:
-    """The files without which each record of a database is lost."""
+    """Return, for each record of a database, the files without which it is lost."""
     tree = snapshot.tree(database)
     bins = list(bins_of(tree, tree.root(), frozenset()))
     place = {key: each for each in bins for key in each.slots}
@@ -98,7 +98,7 @@ def needs_of(snapshot: Snapshot, database: Database) -> dict[bytes, frozenset[in
 
 @functools.cache
 def lain(home: Path) -> dict[str, dict[bytes, frozenset[int]]]:
-    """By database and key, the files without which a record is lost."""
+    """Return, by database and key, the files without which a record is lost."""
     snapshot = snapshot_of(home)
     found = {
         database.name or f"id:{database.db_id}": needs_of(snapshot, database)
@@ -114,7 +114,7 @@ def lain(home: Path) -> dict[str, dict[bytes, frozenset[int]]]:
 
 
 def lost_of(loss: Loss, keys: Iterable[bytes], *, two_part: bool) -> set[bytes]:
-    """Those of some keys that a loss takes."""
+    """Return those of some keys that a loss takes."""
     if loss.descriptor_lsn is not None:
         return set(keys)
     alone = {loss.keys[row] for row in range(len(loss.keys))}
@@ -132,7 +132,7 @@ def report_of(home: Path, without: tuple[int, ...] = ()) -> Report:
 
 
 def lost_keys(report: Report, home: Path) -> dict[str, set[bytes]]:
-    """What a report takes of the keys that there are with all files."""
+    """Return the keys of the complete log that a report counts as lost, by database."""
     losses = {loss.db_id: loss for loss in report.losses}
     lost = {}
     for database in snapshot_of(home).databases.values():
@@ -177,7 +177,7 @@ def test_what_is_lost_is_what_lay_there(each: Environment, file_no: int, tmp_pat
         left.checkpoint.end_lsn != whole.checkpoint.end_lsn
         or left.end.last_lsn != whole.end.last_lsn
     ):
-        # Without its end a log is one of an earlier time; `--without` knows what the later had.
+        # Without its end a log is an earlier one; `--without` knows what the later one had.
         assert file_no in {whole.end.last_lsn >> 32, whole.checkpoint.end_lsn >> 32}
         return
     assert lost_keys(report, each.home) == lying_in(file_no, each.home)
@@ -190,7 +190,7 @@ def test_nothing_is_missing() -> None:
 
 
 def test_kept_records_are_those_of_other_files() -> None:
-    """The descriptor of a database alone is lost: all its records are still there."""
+    """Only the database's MapLN is lost; all its records are still there."""
     home = FIXTURES / "v17-erase-after" / "env"
     report = report_of(home, (1,))
     small = next(loss for loss in report.losses if loss.name == "small")
@@ -216,7 +216,7 @@ def test_json_lines_have_every_key() -> None:
 
 
 def salvaged_keys(home: Path, folder: Path) -> dict[int, list[tuple[bytes, bytes | None]]]:
-    """Key and data of what a salvage writes, by the id of the database."""
+    """Return key and data of what a salvage writes, by database id."""
     done = je_tools("salvage", home, "--internal", "--output", folder, "--format", "jsonl")
     assert done.code in (0, 3), done.err
     ledger = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
@@ -230,7 +230,7 @@ def salvaged_keys(home: Path, folder: Path) -> dict[int, list[tuple[bytes, bytes
 
 
 def kept_by(loss: Loss, records: list[tuple[bytes, bytes | None]], *, two_part: bool) -> list[int]:
-    """Records of a salvage in each range of a loss, then of the whole, then those lost alone."""
+    """Count salvaged records per range of a loss, then in the whole, then of keys lost alone."""
     keys = [join_two_part(key, data or b"") if two_part else key for key, data in records]
     ranges = [
         sum(holds(one.low, one.high, key, two_part=two_part) for key in keys) for one in loss.ranges
@@ -268,14 +268,14 @@ def test_names_that_are_lost_are_told_of_databases_that_are_left(tmp_path: Path)
     gone = without(home, tmp_path, 0)
     report = report_of(gone)
     left = {loss.name for loss in report.losses if loss.name_lost and not loss.is_internal}
-    # The descriptor of one of the engine's own is lost too, and nothing tells its name.
+    # An internal database's MapLN is lost too, and nothing else holds its name.
     assert left == lost | {"id:3"}
     done = je_tools("missing", gone)
     assert "the names of id:3, people (id:6), small (id:7), visits (id:8)." in done.err
 
 
 def files_of_names(home: Path) -> dict[str, int]:
-    """Of each database of an application the number of the file that names it."""
+    """Return the number of the file that names each application database."""
     snapshot = snapshot_of(home)
     return {
         (batch.key[row] or b"").decode(): int(batch.lsn[row]) >> 32
@@ -286,13 +286,13 @@ def files_of_names(home: Path) -> dict[str, int]:
 
 
 def without(home: Path, folder: Path, *file_nos: int) -> Path:
-    """A copy of a log without some of its files."""
+    """Copy a log without some of its files."""
     names = [f"{file_no:08x}.jdb" for file_no in file_nos]
     return shutil.copytree(home, folder / "env", ignore=shutil.ignore_patterns(*names))
 
 
 def files_of(home: Path, *options: str) -> tuple[list[tuple[int, str, int]], Done]:
-    """What `missing` says of files."""
+    """Return number, state and place count of each file that `missing` lists, and its output."""
     done = je_tools("missing", home, "--format", "jsonl", *options)
     rows = [json.loads(line) for line in done.out.splitlines()]
     files = [row for row in rows if row["section"] == "file"]
@@ -300,7 +300,7 @@ def files_of(home: Path, *options: str) -> tuple[list[tuple[int, str, int]], Don
 
 
 def test_a_file_that_is_there_is_not_called_missing(tmp_path: Path) -> None:
-    """Too short, damaged, erased: whatever it is, somebody looks for it in vain elsewhere."""
+    """If a short, damaged or erased file were called missing, people would look for it in vain."""
     home = without(FIXTURES / "v17-erase-after" / "env", tmp_path, 2)
     path = home / "00000000.jdb"
     whole = path.read_bytes()
@@ -320,7 +320,7 @@ def test_every_file_that_was_named_is_told() -> None:
 
 
 def test_what_is_lost_as_a_whole_is_counted() -> None:
-    """Without all of its files every record of a database is lost, and none is kept."""
+    """Without all its files every record of a database is lost, and none is kept."""
     home = FIXTURES / "v17-erase-after" / "env"
     snapshot = snapshot_of(home)
     counts = {each.name: snapshot.count(each) for each in snapshot.databases.values()}
@@ -384,7 +384,7 @@ def test_a_key_that_looks_like_the_spelling_of_another_is_hexadecimal(text: byte
 
 
 def test_of_keys_of_no_known_order_those_are_kept_that_must_be() -> None:
-    """In a range of all keys are all, however they are ordered; of others nobody can say."""
+    """In an unknown order only a range of all keys is certain to hold a key."""
     tree = snapshot_of(FIXTURES / "v8-cleaned" / "env")
     database = next(each for each in tree.databases.values() if each.name == "people")
     unordered = replace(tree.tree(database), order=KeyOrder(ordered=False))

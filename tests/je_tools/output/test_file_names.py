@@ -1,4 +1,4 @@
-"""Names of files from names of databases: whatever they are, a file of its own in the folder."""
+"""File names from database names: any name becomes a separate file in the folder."""
 
 from __future__ import annotations
 

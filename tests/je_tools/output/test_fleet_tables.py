@@ -30,7 +30,7 @@ def row(env: str) -> Any:
 
 @pytest.mark.parametrize("width", [80, 72, 60, 40])
 def test_names_that_end_differently_are_told_apart(width: int) -> None:
-    """The nodes of a group, or the nights of a backup, whose names begin alike."""
+    """Nodes of a group or nightly backups have names that begin alike."""
     out = io.BytesIO()
     write_table([fleet_section(map(row, NODES))], out, width)
     _, *lines = out.getvalue().decode().splitlines()

@@ -1,4 +1,4 @@
-"""A dump into one Parquet file by worker processes: the same rows, and nothing left of them."""
+"""A dump into one Parquet file by worker processes: the same rows, and no leftovers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE_S = 600
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> list[JoinedSink]:
-    """Workers also for a small log, in ranges of some kilobytes; the sinks that were used."""
+    """Use workers and small ranges even for a small log; collect the sinks that are used."""
     monkeypatch.setattr("je_tools.core.worker_processes.PROCESSES_FROM", 1)
     monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 1)
     monkeypatch.setattr("je_tools.output.encoders.entry_sinks.JOINED_FILE_SIZE", 1)
@@ -49,7 +49,7 @@ def dumped(home: Path, out: Path, *options: str) -> Done:
 
 
 def rows_of(path: Path) -> pa.Table:
-    """What a file holds; each row group has a dictionary of its own."""
+    """Return the rows of a file as strings, since each row group has its own dictionary."""
     table = pq.read_table(path)
     for number, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):
@@ -59,7 +59,7 @@ def rows_of(path: Path) -> pa.Table:
 
 
 def hurt(home: Path, copy: Path) -> Path:
-    """A copy of a log with damage across the borders of ranges."""
+    """Copy a log, with damage across the borders of ranges."""
     shutil.copytree(home, copy)
     victim = max(copy.glob("*.jdb"), key=lambda path: path.stat().st_size)
     data = bytearray(victim.read_bytes())
@@ -96,7 +96,7 @@ def test_the_rows_are_the_same(name: str, tmp_path: Path, eager: list[JoinedSink
     ids=" ".join,
 )
 def test_bounds_and_masks(options: list[str], tmp_path: Path, eager: list[JoinedSink]) -> None:
-    """Also where nothing matches, and the file has no row group."""
+    """This holds even if nothing matches and the file has no row group."""
     alone = dumped(FIXTURES / HOMES[0], tmp_path / "alone", "--threads", "1", *options)
     together = dumped(FIXTURES / HOMES[0], tmp_path / "together", "--threads", "2", *options)
     assert together == alone
@@ -105,7 +105,7 @@ def test_bounds_and_masks(options: list[str], tmp_path: Path, eager: list[Joined
 
 
 def test_damage_is_told_once(tmp_path: Path, eager: list[JoinedSink]) -> None:
-    """Where ranges do not meet one is read once more, and what it was before does not count."""
+    """If ranges do not meet, one is read again, and its first reading does not count."""
     home = hurt(HOME, tmp_path / "env")
     alone = dumped(home, tmp_path / "alone", "--threads", "1")
     together = dumped(home, tmp_path / "together", "--threads", "3")
@@ -135,7 +135,7 @@ ALONE = [
 def test_what_is_dumped_as_ever(
     options: list[str], tmp_path: Path, eager: list[JoinedSink]
 ) -> None:
-    """A row group of each range would be mostly metadata."""
+    """With a row group per range such files would be mostly metadata."""
     assert dumped(HOME, tmp_path / "out", *options).code == 0
     assert not eager
 
@@ -181,7 +181,7 @@ def test_a_file_that_vanishes_stops_the_dump(
 
 
 def by_workers(folder: Path, *, hold: bool = False) -> list[str | Path]:
-    """What runs je-tools so that a small log is dumped by workers; `hold` stops where it joins."""
+    """Return a command that dumps a small log by workers; `hold` stops it where it joins."""
     script = folder / "by_workers.py"
     script.write_text(
         "import sys, time\n"
@@ -203,7 +203,7 @@ def by_workers(folder: Path, *, hold: bool = False) -> list[str | Path]:
 
 @pytest.mark.parametrize("blocks", [1, 200])
 def test_a_full_disk_is_told_of_the_output(blocks: int, tmp_path: Path) -> None:
-    """Whether a worker meets it or who joins, and not of a file that nobody knows."""
+    """A worker or the joiner meets the error; the message names the output, no hidden file."""
     made, folder = tmp_path / "made", tmp_path / "script"
     made.mkdir()
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Outputs: never inside the log, never over something else, and told from inputs in errors."""
+"""Outputs: never inside the log, never over another file, distinct from inputs in errors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def loose_in_data_directories(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def linked(folder: Path) -> tuple[list[Path], list[Path]]:
-    """A home reached by a link, whose files are links to another directory."""
+    """Write a home that is reached by a link, with files that are links to another directory."""
     real = write_log(folder / "real", small_log(17, 2))
     home = folder / "home"
     home.mkdir()
@@ -235,7 +235,7 @@ def test_an_error_of_the_output_says_so(tmp_path: Path, log: Environment) -> Non
 
 
 class Recorder(io.BytesIO):
-    """A file that knows what it was given at once."""
+    """A file that records the size of each write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -288,7 +288,7 @@ def test_much_is_settled_while_more_is_written(
 def test_what_cannot_be_settled_is_told_once(
     is_part: bool, tmp_path: Path, log: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system tells of a lost page by the first call that asks, whichever thread that is in."""
+    """The system reports a lost page to the first call that asks, in whichever thread."""
     monkeypatch.setattr(output, "SETTLE_SIZE", 100)
     errors = [OSError(errno.EIO, os.strerror(errno.EIO))]
 

@@ -1,4 +1,4 @@
-"""Parquet files put together: the bytes of one writer, where its row groups are the same."""
+"""Joined Parquet files: the bytes of a single writer if row groups are the same."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def some_table(rng: random.Random, n: int) -> pa.Table:
         }
         for i in range(n)
     ]
-    # One dictionary for all, as a writer makes its own of it.
+    # One dictionary for all rows, as a writer builds its own from it.
     numbers = pa.array([perhaps(rng.randrange(3)) for _ in rows], pa.int32())
     words = pa.DictionaryArray.from_arrays(numbers, ["one", "two", "three"])
     rest = pa.Table.from_pylist(rows, schema=SCHEMA.remove(2))
@@ -104,7 +104,7 @@ def joined(files: list[bytes]) -> bytes:
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: f"{len(sizes)}-{sizes[-1]}")
 def test_the_same_bytes_as_of_one_writer(sizes: list[int], write: Write) -> None:
-    """Footer, statistics and page indexes included: its row groups are those of the parts."""
+    """Footer, statistics and page indexes are equal, too: row groups are those of the parts."""
     tables = [some_table(random.Random(SEED + i), n) for i, n in enumerate(sizes)]
     file = joined([write(table, 30) for table in tables])
     assert file == write(pa.concat_tables(tables).combine_chunks(), 30)
@@ -112,7 +112,7 @@ def test_the_same_bytes_as_of_one_writer(sizes: list[int], write: Write) -> None
 
 @pytest.mark.parametrize("write", WRITERS)
 def test_every_reader_reads_what_was_written(write: Write, tmp_path: Path) -> None:
-    """Parts of several row groups, of which the last is short: no one writer makes them so."""
+    """Parts have several row groups, the last of them short, as no single writer makes them."""
     rng = random.Random(SEED)
     tables = [some_table(rng, rng.randrange(90)) for _ in range(12)]
     path = tmp_path / "joined.parquet"
@@ -125,7 +125,7 @@ def test_every_reader_reads_what_was_written(write: Write, tmp_path: Path) -> No
         pl.read_parquet(path, columns=["id", "item", "items"]).to_dicts()
         == whole.select(["id", "item", "items"]).to_pylist()
     )
-    # What is looked for by statistics.
+    # Lookups by statistics.
     wanted = [row["id"] for row in rows if row["id"] > LARGE]
     found = duckdb.sql(f"select id from '{path}' where id > {LARGE}").fetchall()
     assert [number for (number,) in found] == wanted
@@ -144,7 +144,7 @@ def test_statistics_are_those_of_their_rows() -> None:
 
 
 def test_more_row_groups_than_there_are_ordinals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have none then: a reader wants all or none."""
+    """Row groups then have no ordinals: a reader expects all or none."""
     tables = [some_table(random.Random(i), 40) for i in range(3)]
     files = [by_rust(table, 25) for table in tables]
     with_ordinals = joined(files)

@@ -1,4 +1,4 @@
-"""Records in every form: told exactly, in order, bounded pieces, and files that stay apart."""
+"""Records in every format: exact, ordered, in bounded pieces, and in separate files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def coming(records: Records) -> Coming[Records]:
 
 
 def written(form: RecordFormat, masking: Masking | None = None, **options: Any) -> bytes:
-    """ROWS twice, in two batches, an empty one between them."""
+    """Write ROWS twice, in two batches with an empty one between them; return the output."""
     out = io.BytesIO()
     batches = [records_of(ROWS), no_records(), records_of(ROWS)]
     made = open_record_sink(form, masking or Masking(), threads=2, **options)
@@ -91,7 +91,7 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 def test_dump_text() -> None:
-    """Without the record of which the data is not known: the form has no word for that."""
+    """Records without known data are left out, as the format cannot express them."""
     lines = written(RecordFormat.DUMP).splitlines()
     header = [b"VERSION=3", b"format=bytevalue", b"type=btree", b"dupsort=0", b"HEADER=END"]
     assert lines[:5] == header
@@ -173,7 +173,7 @@ def test_a_file_for_each_database(tmp_path: Path) -> None:
 
 
 def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whatever the batches are: small ones are put together, large ones cut."""
+    """Small batches are combined into row groups, and large ones are cut."""
     monkeypatch.setattr(record_tables, "GROUP_ROWS", 10)
     monkeypatch.setattr(record_tables, "GROUP_BYTES", 5000)
     rows = [Row(b"%d" % i, b"x" * 10) for i in range(35)] + [Row(b"big", b"y" * 6000)] * 2
@@ -193,7 +193,7 @@ def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_parquet_is_the_same_by_one_thread_and_by_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of several databases, of batches that are made late, and of some that are empty."""
+    """This holds for several databases, for batches that are made late, and for empty ones."""
     monkeypatch.setattr(record_tables, "GROUP_ROWS", 10)
     rows = [Row(b"%d" % i, b"x" * i) for i in range(60)]
     whole = [records_of(rows[:25]), no_records(), records_of(rows[25:])]

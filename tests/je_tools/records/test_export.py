@@ -1,4 +1,4 @@
-"""Counts, ranges of keys, single keys and shapes of databases, over what is known of many logs."""
+"""Counts, key ranges, single keys and shapes, compared with the known contents of many logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.truth.contents import Contents, read_contents
 RECORDED = [
     (each, path) for each, path in recorded_environments() if not each.name.startswith("v6-halt")
 ]
-"""Of `v6-halt` no release that is read here replays the duplicates."""
+"""Recorded environments except `v6-halt`, whose duplicates no release used here replays."""
 
 recorded = pytest.mark.parametrize(
     ("home", "path"),
@@ -110,7 +110,7 @@ def test_shapes_hang_together(some_environment: Environment) -> None:
 
 
 def test_a_count_is_the_number_of_records(some_environment: Environment) -> None:
-    """Counting has a way of its own through nodes that are in order."""
+    """Counting takes its own path through nodes that are in order."""
     snapshot = snapshot_of(some_environment.home)
     for database in snapshot.databases.values():
         for show_expired in (False, True):

@@ -1,4 +1,4 @@
-"""Versions of a key beside what `dump` tells of the same log, entry by entry."""
+"""Versions of a key, compared with a `dump` of the same log, entry by entry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lsn_of(text: str) -> int:
 
 
 def expected_state(row: dict[str, Any], ends: dict[int, list[dict[str, Any]]]) -> State:
-    """By the entries of its transaction alone."""
+    """Return the state that follows from the entries of the record's transaction alone."""
     if row["invisible"]:
         return State.ROLLED_BACK
     if row["txn_id"] is None:
@@ -135,7 +135,7 @@ def test_the_history_of_a_key_that_is_written_all_the_time() -> None:
 def with_states(
     versions: list[tuple[int, int]], ends: list[tuple[int, int]]
 ) -> dict[int, tuple[State, int | None]]:
-    """State and time of each version, by its LSN; the time of an end is its LSN."""
+    """Return state and time of each version by LSN; the time of an end is its LSN."""
     times = np.array([lsn for lsn, _ in ends], np.int64)
     txns = np.array([txn for _, txn in ends], np.int64)
     parts = [_Ends(times, txns, times, np.ones(len(ends), np.bool_))]

@@ -1,4 +1,4 @@
-"""Data of the engine's own databases: the bytes of the log, and what they mean."""
+"""Data of the engine's internal databases: the bytes of the log, and their decoded records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMES = ["_jeIdMap", "_jeNameMap", "_jeUtilization"]
 
 def _records(name: str, database: str, *words: str) -> list[Row]:
     done = je_tools("export", FIXTURES / name, "--db", database, "--format", "jsonl", *words)
-    # Of one log it is told that its records are not all replayed.
+    # Exit code 3 reports that not all records of v6-halt are replayed.
     assert done.code == 3 * name.startswith("v6")
     return rows_of(done.out)
 
@@ -55,7 +55,7 @@ def test_data_is_what_the_log_has(home: str, database: str) -> None:
 
 @pytest.mark.parametrize("home", [CRASH, "v17-dups/env", "v26-dbops/env"])
 def test_data_of_entries_that_were_copied_to_be_read(home: str) -> None:
-    """Compiled kernels put the entries of whole BINs behind each other; there the data are then."""
+    """Kernels copy the entries of whole BINs into one buffer, where the data then is."""
     snapshot = snapshot_of(FIXTURES / home)
     for db_id in (ID_DB, NAME_DB):
         for batch in snapshot.records(snapshot.databases[db_id]):

@@ -1,4 +1,4 @@
-"""Entries that were copied to the end of a log lead the backward passes past others."""
+"""Entries copied to the end of a log make backward passes skip others."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.je_tools.dumped import je_tools
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
 
 BIN_ID = 101
-"""Of the first node that the builder makes: the BIN of the database's records."""
+"""Id of the first node that the builder makes: the BIN of the database's records."""
 
 OLD = [(b"a", b"1"), (b"b", b"1")]
 
 
 def log_with(*, files: int = 2) -> TreeLog:
-    """A log with a database of two records, in the last of some files."""
+    """Build a log with a database of two records in the last of some files."""
     log = TreeLog()
     for _ in range(files - 1):
         log.next_file()
@@ -32,7 +32,7 @@ def log_with(*, files: int = 2) -> TreeLog:
 
 
 def copy_of(log: TreeLog, lsn: int) -> None:
-    """Copy a whole entry of the last file to its end, as it is."""
+    """Copy an entry of the last file unchanged to the end of that file."""
     file = log.file
     place = next(each for each in file.placed if each.start == lsn & 0xFFFFFFFF)
     file._append(bytes(file.data[place.start : place.stop]))
@@ -61,7 +61,7 @@ def test_a_commit_that_is_jumped_over_does_not_count(tmp_path: Path) -> None:
 
 
 def test_an_ln_that_is_jumped_over_is_not_undone(tmp_path: Path) -> None:
-    """The engine leaves what a node says, though the transaction that wrote it never ended."""
+    """The engine keeps what a node holds, although the transaction that wrote it never ended."""
     for is_jumped in (False, True):
         log = log_with()
         trace = log.file.trace(20).start
@@ -75,7 +75,7 @@ def test_an_ln_that_is_jumped_over_is_not_undone(tmp_path: Path) -> None:
 
 
 def test_what_is_copied_counts_going_forward(tmp_path: Path) -> None:
-    """A Commit copied to the end commits once more, and a record outside transactions is redone."""
+    """A copied Commit commits again, and a copied record outside transactions is redone."""
     log = log_with()
     before = log.file.last
     log.ln(b"a", b"2")
@@ -88,7 +88,7 @@ def test_what_is_copied_counts_going_forward(tmp_path: Path) -> None:
 
 
 def test_a_jump_to_the_file_before(tmp_path: Path) -> None:
-    """The first entry of a file names offset 0, and leads to the file before."""
+    """The first entry of a file names offset 0, which leads to the previous file."""
     log = log_with()
     first = log.file.placed[1].start
     log.ln(b"a", b"2", txn=5)
@@ -116,7 +116,7 @@ def test_a_name_that_leads_nowhere(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_checks_the_chain_beforehand(tmp_path: Path) -> None:
-    """JE 18.3 does so in the last file only where that is the first of all."""
+    """In the last file JE 18.3 does so only if it is also the first file."""
     for files, refusals in ((1, (Refusal.BROKEN_CHAIN,)), (2, ())):
         log = log_with(files=files)
         trace = log.file.trace(20).start

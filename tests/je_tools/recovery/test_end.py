@@ -1,4 +1,4 @@
-"""Where a log ends and which checkpoint counts: what engines were seen to do with damaged tails."""
+"""The end of a log and the checkpoint that counts, as engines were seen to treat damaged tails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REPLICATED = 0x28
 
 
 def base() -> TreeLog:
-    """Two records behind a checkpoint; then two transactions change one of them."""
+    """Build a log of two checkpointed records, one of which two transactions then change."""
     log = simple(BASE)
     log.ln(b"a", b"2", txn=3)
     log.end(3)
@@ -42,13 +42,14 @@ def db(a: bytes) -> Contents:
 
 
 class Probe(NamedTuple):
-    """What is done to a log, and what the engine makes of it.
+    """A change to a log, and the state that recovery finds.
 
     Attributes:
-        change: of a home.
-        value: that the record `a` has afterwards.
-        cut: entries of the last file that are cut off.
-        skipped: files that are passed over, and whether they are put aside.
+        change: Change to a home.
+        value: Value of the record `a` afterwards.
+        reason: Reason for the end of the log.
+        cut: Number of entries of the last file that are cut off.
+        skipped: Names of files that are skipped, each with True if it is put aside.
     """
 
     change: Callable[[Path], None]
@@ -72,7 +73,7 @@ def cut(size: int) -> Callable[[Path], None]:
 
 
 def flip(at: int) -> Callable[[Path], None]:
-    """A bit of the entry that is so many from the end, in its item."""
+    """Return a change that flips a bit in the item of the entry at an index."""
 
     def change(home: Path) -> None:
         path = home / FIRST
@@ -129,7 +130,7 @@ def test_end_of_the_log(name: str, tmp_path: Path) -> None:
     skipped = tuple((each.file.path.name, each.put_aside) for each in end.skipped)
     assert skipped == probe.skipped
     assert end.cut_size == (home / FIRST).stat().st_size - last.stop
-    # Only what is damaged hides whole entries.
+    # Only damage hides whole entries.
     lost = probe.reason is EndReason.DAMAGED and probe.cut > 1
     damaged = ["lost-tail" if lost else "damaged-end"]
     assert codes_of(snapshot) == (damaged if probe.reason is EndReason.DAMAGED else [])
@@ -188,7 +189,7 @@ def test_a_checkpoint_in_an_earlier_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_between(tmp_path: Path) -> None:
-    """Between the first active entry and the end none may be missing."""
+    """No file between the first active entry and the end may be missing."""
     log = simple(BASE)
     log.next_file()
     log.ln(b"a", b"2", txn=3)
@@ -203,7 +204,7 @@ def test_a_missing_file_between(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("gone", [1, 2])
 def test_a_missing_file_though_the_last_one_has_a_checkpoint(tmp_path: Path, gone: int) -> None:
-    """A transaction that was open at the checkpoint leads far back."""
+    """A transaction that was open at the checkpoint extends the interval far back."""
     log = simple(BASE)
     log.next_file()
     active = log.ln(b"a", b"2", txn=3)
@@ -231,7 +232,7 @@ def test_a_file_that_is_not_needed_may_be_missing(tmp_path: Path) -> None:
 
 
 def test_no_checkpoint_at_all(tmp_path: Path) -> None:
-    """With a root of the databases all of the log is replayed."""
+    """With a root of the databases, the whole log is replayed."""
     log = TreeLog()
     log.database(b"db", log.tree([slot(b"a", log.ln(b"a", b"1", txn=2))]))
     log.end(2)
@@ -255,7 +256,7 @@ def test_no_root_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("flags", "is_replayed"), [(0, True), (0x40, True), (0x80, False)])
 def test_a_checkpoint_without_its_end(tmp_path: Path, flags: int, is_replayed: bool) -> None:
-    """Of its nodes those that are provisional until its end count, since it never came."""
+    """Its nodes count if they are provisional only until its end, since that never came."""
     log = TreeLog()
     old = log.ln(b"a", b"1")
     leaf = log.node([slot(b"a", old)], node_id=9)
@@ -284,7 +285,7 @@ def test_nodes_provisional_before_the_last_checkpoint_do_not_count(tmp_path: Pat
 
 
 def test_a_root_of_databases_behind_the_checkpoint(tmp_path: Path) -> None:
-    """The last one of the last file counts, wherever the checkpoint ends."""
+    """The last root in the last file counts, wherever the checkpoint ends."""
     log = simple(BASE)
     more = log.ln(b"x", b"9", db=8)
     log.database(b"more", log.tree([slot(b"x", more)], db=8), db=8)
@@ -295,12 +296,12 @@ def test_a_root_of_databases_behind_the_checkpoint(tmp_path: Path) -> None:
     assert snapshot.checkpoint.end_lsn < snapshot.checkpoint.root_lsn
 
 
-# What forbids
+# Refusals
 
 
 @pytest.mark.parametrize("key", [b"_jeOwn", b"theirs"])
 def test_a_name_whose_database_is_lost(tmp_path: Path, key: bytes) -> None:
-    """The descriptor says it too; without the engine's own databases it does not open."""
+    """The MapLN holds the name, too; without its internal databases the engine does not open."""
     log = simple(BASE)
     first = log.files[0]
     log.database(key, log.tree([slot(b"x", log.ln(b"x", b"1", db=8))], db=8), db=8)
@@ -324,7 +325,7 @@ def test_a_name_whose_database_is_lost(tmp_path: Path, key: bytes) -> None:
 
 @pytest.mark.parametrize("name", [b"_jeExpiration", b"theirs"])
 def test_a_record_that_is_read_at_each_open(tmp_path: Path, name: bytes) -> None:
-    """The engine reads all that it knows of expirations before anybody can use the log."""
+    """The engine reads all records of expirations before the log can be used."""
     log = TreeLog()
     record = log.ln(b"x", b"1", db=8)
     log.next_file()
@@ -376,7 +377,7 @@ def test_an_immutable_file_changes_no_record(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", [-1, -2, 3])
 def test_damage_in_a_file_before_the_last(tmp_path: Path, at: int) -> None:
-    """Files that recovery reads must be whole, also in front of what it replays."""
+    """Files that recovery reads must be whole, even before the entries that it replays."""
     log = base()
     log.next_file()
     log.file.trace(20)
@@ -392,7 +393,7 @@ def test_damage_in_a_file_before_the_last(tmp_path: Path, at: int) -> None:
 
 @pytest.mark.parametrize("back", [1, 2])
 def test_what_an_earlier_end_would_lose(tmp_path: Path, back: int) -> None:
-    """Also where it is the end of a file."""
+    """This holds even if the earlier end is the end of a file."""
     log = base()
     log.next_file()
     log.ln(b"a", b"9", txn=6)
@@ -424,7 +425,7 @@ def test_a_database_that_an_earlier_end_would_lose(tmp_path: Path) -> None:
 
 
 def test_a_chosen_vlsn_is_not_one_that_a_rollback_took_back(tmp_path: Path) -> None:
-    """Also where what it took back was never marked so."""
+    """This holds even if the entries that were taken back were never marked invisible."""
     log = simple(BASE)
     kept = log.ln(b"a", b"2", txn=-5, vlsn=7, entry_flags=REPLICATED)
     log.ln(b"a", b"3", txn=-5, vlsn=8, entry_flags=REPLICATED)
@@ -444,7 +445,7 @@ def test_a_chosen_vlsn_is_not_one_that_a_rollback_took_back(tmp_path: Path) -> N
 
 
 def test_a_chosen_time(tmp_path: Path) -> None:
-    """The last Commit until then; behind the last of all the log is as it is."""
+    """The end is the last Commit up to the time, or None if that is the last of all."""
     log = simple(BASE)
     first = log.end(3, time_ms=1_000)
     log.end(4, time_ms=2_000)
@@ -500,7 +501,7 @@ def test_an_earlier_end_is_that_of_a_log_cut_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [b"", b"tmp"])
 def test_a_temporary_database_that_the_engine_cannot_remove(tmp_path: Path, name: bytes) -> None:
-    """Its name is gone, or leads to another; a checkpoint finishes the removal."""
+    """Its name is gone or leads to another database; a checkpoint finishes the removal."""
     log = base()
     if name:
         log.database(name, NULL, db=9, db_flags=TEMPORARY)
@@ -514,7 +515,7 @@ def test_a_temporary_database_that_the_engine_cannot_remove(tmp_path: Path, name
 
 
 def test_a_root_that_no_descriptor_names_yet(tmp_path: Path) -> None:
-    """The engine fails to compare it with a root whose LSN is NULL; a checkpoint writes that."""
+    """The engine fails to compare it with a root whose LSN is NULL; a checkpoint writes its LSN."""
     log = base()
     fields = descriptor_ln(b"db", NULL, 6)
     fields["database"] |= {"tree_exists": 1, "root_key": b"", "root_lsn": NULL, "root_state": 0}

@@ -1,4 +1,4 @@
-"""Periods that rollbacks take back: as one by one, and however many there are."""
+"""Periods that rollbacks take back: the same as one by one, and fast for many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Undo and redo, key by key: what the engine was seen to make of a slot and the LNs of its key."""
+"""Undo and redo, key by key: results that engines were seen to give for a slot and its LNs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_behind_a_checkpoint(name: str, tmp_path: Path) -> None:
 
 
 def checkpointed(steps: Callable[[TreeLog, int], int], behind: Steps | None = None) -> TreeLog:
-    """A log in whose tree the slot names what `steps` logged of the key while it was open."""
+    """Build a log whose slot names what `steps` logged of the key in an open transaction."""
     log = TreeLog()
     old = log.ln(b"a", b"old")
     first = log.here
@@ -165,7 +165,7 @@ def test_a_deleted_slot_with_the_record_s_own_place_stays_deleted(tmp_path: Path
 
 
 def test_records_that_the_cleaner_moved(tmp_path: Path) -> None:
-    """They come again outside of transactions, with the same content, and the newest counts."""
+    """The cleaner logs them again outside transactions, unchanged, and the newest counts."""
     log = simple({b"a": b"1", b"b": b"1"})
     moved = log.ln(b"a", b"1", vlsn=7, entry_flags=8)
     assert found(log, tmp_path) == [(b"a", b"1"), (b"b", b"1")]
@@ -178,7 +178,7 @@ def test_records_that_the_cleaner_moved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_rollback_period(tmp_path: Path, ends: bool) -> None:
-    """What lies in it goes back to what the same transaction had written before."""
+    """Its entries go back to what the same transaction wrote before the period."""
     log = TreeLog()
     first = log.here
     before = log.ln(b"a", b"kept", txn=-5, vlsn=1)
@@ -198,7 +198,7 @@ def test_a_rollback_period(tmp_path: Path, ends: bool) -> None:
 def test_a_rollback_goes_back_in_the_whole_transaction(
     tmp_path: Path, in_front: bool, commits: bool, ends: bool
 ) -> None:
-    """Over all that it takes back, and over what was in front, if that was not committed."""
+    """It undoes all that it takes back, and earlier changes, too, unless they are committed."""
     log = TreeLog()
     old = log.ln(b"a", b"old")
     first = log.here
@@ -230,7 +230,7 @@ def test_what_a_rollback_takes_back_is_of_no_open_transaction(tmp_path: Path) ->
 
 @pytest.mark.parametrize("flags", [0, INVISIBLE])
 def test_a_rollback_over_a_commit_is_refused(tmp_path: Path, flags: int) -> None:
-    """The engine calls the log broken; a Commit that is not the group's may be there."""
+    """The engine calls the log broken; only a Commit of a local transaction may be there."""
     log = simple({b"a": b"1"})
     matchpoint = log.end(-6)
     log.ln(b"a", b"2", txn=7)
@@ -244,7 +244,7 @@ def test_a_rollback_over_a_commit_is_refused(tmp_path: Path, flags: int) -> None
 
 
 def test_what_an_undone_version_tells(tmp_path: Path) -> None:
-    """Its own times and whether it was a tombstone, and not those of the record that is undone."""
+    """It has the earlier version's times and tombstone flag, not those of the undone record."""
     log = TreeLog()
     old = log.ln(b"a", b"old")
     begin_of_next = lsn_of(1, len(LogFile(1, 26).data))
@@ -266,7 +266,7 @@ def test_what_an_undone_version_tells(tmp_path: Path) -> None:
 
 
 def test_a_deletion_that_did_not_look(tmp_path: Path) -> None:
-    """What it has deleted is there again, under the place of the deletion."""
+    """A blind deletion is undone: the record is back, under the LSN of the deletion."""
     log = TreeLog()
     first = log.here
     gone = log.ln(b"k\x01", None, txn=5, flags2=BLIND_DELETION)
@@ -279,7 +279,7 @@ def test_a_deletion_that_did_not_look(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["root", "left", "right"])
 def test_changes_below_a_node_that_cannot_be_read(tmp_path: Path, place: str) -> None:
-    """They come all the same, in the order of keys, and `recover` tells of the damage."""
+    """They are replayed in key order all the same, and `recover` reports the damage."""
     log = TreeLog()
     left = log.node([slot(b"", log.node([slot(b"a", log.ln(b"a", b"1"))]))], level=2)
     right = log.node([slot(b"m", log.node([slot(b"n", log.ln(b"n", b"1"))]))], level=2)
@@ -337,7 +337,7 @@ def test_a_rollback_period_before_the_checkpoint_does_not_count(tmp_path: Path) 
 
 
 def test_names_of_databases_that_were_not_committed(tmp_path: Path) -> None:
-    """A creation that is open has a descriptor, and no name leads to it."""
+    """An open creation has a MapLN, but no name leads to it."""
     log = simple({b"a": b"1"})
     fields = {"flags": 0, "flags2": 0, "db_id": 1, "txn_id": 9, "txn_prev_lsn": -1, "data": b""}
     log.database(b"more", log.tree([slot(b"x", log.ln(b"x", b"9", db=8))], db=8), db=8)
@@ -362,7 +362,7 @@ def test_a_database_without_a_root_has_no_records(tmp_path: Path) -> None:
 
 
 def test_a_root_behind_the_checkpoint(tmp_path: Path) -> None:
-    """It counts for the database that the descriptor knew without one."""
+    """It counts for a database whose MapLN has no root."""
     log = TreeLog()
     log.database(b"db", -1)
     log.checkpoint()
@@ -374,7 +374,7 @@ def test_a_root_behind_the_checkpoint(tmp_path: Path) -> None:
 
 
 def test_nodes_behind_the_checkpoint(tmp_path: Path) -> None:
-    """The newest version of each node counts, and never an older one than the parent names."""
+    """The newest version of each node counts, but none older than the one the parent names."""
     log = TreeLog()
     one, other = log.ln(b"a", b"1"), log.ln(b"a", b"2")
     leaf = log.node([slot(b"a", one)], node_id=9)
@@ -403,7 +403,7 @@ def test_a_delta_behind_the_checkpoint(tmp_path: Path) -> None:
 
 
 def test_what_expires(tmp_path: Path) -> None:
-    """Days since 1970: what expires at that very moment is still there."""
+    """Days since 1970; a record that expires at that very moment is still there."""
     log = simple({b"a": b"1"})
     day = CREATED_MS // 86_400_000 + 1
     log.ln(b"b", b"2", txn=5, expiration=day, flags=EXPIRATION)
@@ -416,7 +416,7 @@ def test_what_expires(tmp_path: Path) -> None:
 
 
 def test_a_full_node_under_a_lone_slot_of_the_root(tmp_path: Path) -> None:
-    """The engine fails to insert below it; without anything to redo there is nothing to say."""
+    """The engine fails to insert below it; if nothing is to be redone, nothing is reported."""
     log = TreeLog()
     slots = [slot(key, log.ln(key, b"1")) for key in (b"a", b"b")]
     log.database(b"db", log.tree(slots, max_entries=2))
@@ -428,7 +428,7 @@ def test_a_full_node_under_a_lone_slot_of_the_root(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_full_node_above_others(tmp_path: Path, ends: bool) -> None:
-    """Old engines log it before they split it, and name it and its new neighbour behind that."""
+    """Old engines log it before they split it; the parent that names both halves follows."""
     log = TreeLog()
     bins = [log.node([slot(key, log.ln(key, b"1"))]) for key in (b"a", b"c", b"e")]
     left, middle, right = (
@@ -453,7 +453,7 @@ def test_a_full_node_above_others(tmp_path: Path, ends: bool) -> None:
 
 @pytest.mark.parametrize("version", [17, 26])
 def test_a_database_of_the_engine_that_was_being_created(tmp_path: Path, version: int) -> None:
-    """The engines of one vendor then wait for themselves."""
+    """Oracle NoSQL's engine gives the new one the same id, waits for itself, and fails."""
     log = simple({b"a": b"1"})
     log.next_file(version=version)
     name = {"flags": 0, "flags2": 0, "flags3": 0, "db_id": 1, "name_db_id": 9, "operation": 1}
@@ -466,7 +466,7 @@ def test_a_database_of_the_engine_that_was_being_created(tmp_path: Path, version
 
 
 def test_an_order_of_keys_that_nobody_here_knows(tmp_path: Path) -> None:
-    """Records in the order of the tree, new ones last."""
+    """Records come in the order of the tree, new ones last."""
     log = TreeLog()
     slots = [slot(key, log.ln(key, b"1")) for key in (b"b", b"c", b"a")]
     log.database(b"db", log.tree(slots), btree_comparator=b"serialized")
@@ -483,7 +483,7 @@ def test_an_order_of_keys_that_nobody_here_knows(tmp_path: Path) -> None:
 def test_expirations_in_another_unit_than_the_node_says(
     tmp_path: Path, unit: int, hours: bool
 ) -> None:
-    """The unit is told by the number, and that the engine reads it otherwise is told too."""
+    """The number decides the unit; a finding reports that the engine reads it otherwise."""
     log = TreeLog()
     value = NOW_MS // unit
     lsn = log.ln(b"a", b"1")
@@ -502,7 +502,7 @@ def test_expirations_in_another_unit_than_the_node_says(
 def test_the_unit_of_expirations_that_a_delta_does_not_say(
     tmp_path: Path, delta_says: bool
 ) -> None:
-    """Up to 18.3 a BIN whose delta was merged goes on with what that says."""
+    """Up to 18.3 a BIN merged with its delta keeps the unit flag of the delta."""
     log = TreeLog()
     hours = CREATED_MS // HOUR_MS + 100
     expires = {"expiration_offset": 0}

@@ -1,4 +1,4 @@
-"""Snapshots of environments of which it is known what they hold."""
+"""Snapshots of environments with known contents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def assert_recorded(home: Path, path: Path, *, threads: int) -> None:
 
 
 def test_changes_of_old_duplicates_are_left_out_and_named() -> None:
-    """What recovery would replay into trees of log version 6 is missing, and nothing else."""
+    """Only changes that recovery would replay into trees of log version 6 are missing."""
     home = environment("v6-halt").home
     snapshot = snapshot_of(home, now_ms=newest_time_ms(home))
     found = contents_of(snapshot)
@@ -72,7 +72,7 @@ def test_changes_of_old_duplicates_are_left_out_and_named() -> None:
 
 @pytest.mark.timeout(60)
 def test_more_databases_than_an_engine_ever_made(tmp_path: Path) -> None:
-    """What is done for each takes as long as its own entries, however many there are."""
+    """The time for each depends only on its own entries, however many databases there are."""
     count = 300_000
     ids = np.arange(count, dtype=np.int64)
     none, no = np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -121,7 +121,7 @@ def test_a_file_that_is_cut_at_last_is_told_by_the_command(
 def test_temporary_databases(
     known_until: int, is_met: bool, goes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Recovery removes those whose descriptors it meets, up to some log version."""
+    """Up to some log version, recovery removes those whose MapLNs it meets."""
     monkeypatch.setattr("je_tools.recovery.catalogue._TEMPORARY_UNTIL", known_until)
     log = TreeLog()
     root = log.tree([slot(b"k", log.ln(b"k", b"v"))])

@@ -1,4 +1,4 @@
-"""Ids of transactions among those that ended: near each other, far apart, and wild."""
+"""Transaction ids among those that ended: near each other, far apart, and extreme."""
 
 from __future__ import annotations
 

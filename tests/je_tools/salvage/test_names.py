@@ -1,4 +1,4 @@
-"""Files of a salvage: whatever databases are called, each has a file, and so has the ledger."""
+"""Files of a salvage: each database has one, whatever its name, and so has the report."""
 
 from __future__ import annotations
 

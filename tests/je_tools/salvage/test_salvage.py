@@ -1,4 +1,4 @@
-"""Salvage: intact logs come back whole, damaged ones but for what the damage hit."""
+"""Salvage: intact logs come back whole, damaged ones except for what the damage hit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def live_databases(home: Path) -> frozenset[int]:
 
 
 def damage_files(home: Path, rng: random.Random, spots: int) -> list[range]:
-    """Overwrite some bytes in one file, in several places; the LSNs of the bytes that changed."""
+    """Overwrite bytes at several places of one file; return the LSNs of the bytes that changed."""
     path = rng.choice(sorted(home.glob("*.jdb")))
     file_no = int(path.stem, 16) << 32
     data = bytearray(path.read_bytes())
@@ -85,10 +85,10 @@ def test_an_intact_log_comes_back_whole(name: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", HELD)
 def test_what_damage_spares_comes_back(name: str, seed: int, tmp_path: Path) -> None:
-    """Two and more damaged spots in one file: all that lies outside of them, and nothing made up.
+    """All records outside several damaged spots in one file come back, and none are made up.
 
-    A record that an entry holds is the newest of those whose entry and commit are whole. One that
-    a slot holds is what the entry at its LSN wrote.
+    A record from an entry is the newest of those whose entry and commit are whole. A record from a
+    slot is what the entry at its LSN wrote.
     """
     home = copied(name, tmp_path)
     log = read_intact(environment(name).home)
@@ -122,9 +122,9 @@ def test_what_damage_spares_comes_back(name: str, seed: int, tmp_path: Path) -> 
 def test_slots_hold_or_name_what_is_lost(
     name: str, least_slots: int, least_lost: int, tmp_path: Path
 ) -> None:
-    """Half of the log is noise: all that nodes behind it say is true, and of records that are lost.
+    """Half of the log is noise; what later nodes hold is true, and belongs to lost records.
 
-    Data that are embedded, and duplicates, come back; of others the key is known.
+    Embedded data and duplicates come back; of other records the key is known.
     """
     home = copied(name, tmp_path)
     log = read_intact(environment(name).home)
@@ -167,7 +167,7 @@ def test_slots_hold_or_name_what_is_lost(
     ],
 )
 def test_files_that_are_missing(name: str, tmp_path: Path) -> None:
-    """Without the first, a middle or the last file: what the others hold, and the keys it had."""
+    """A file is missing: the records of the others come back, and known keys of the missing one."""
     intact = environment(name).home
     log = read_intact(intact)
     live = live_databases(intact)
@@ -211,7 +211,7 @@ def test_an_uncommitted_transaction_is_kept_apart(tmp_path: Path) -> None:
 
 
 def test_ledger(tmp_path: Path) -> None:
-    """The ledger adds up, and its holes are where the damage is."""
+    """The salvage report adds up, and its gaps are where the damage is."""
     home = copied("v26-basic", tmp_path)
     damage = damage_files(home, random.Random(5), 3)
     with (home / "00000000.jdb").open("ab") as file:
@@ -243,7 +243,7 @@ def test_ledger(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_deletion_is_no_record_that_is_left_out(mode: Mode, tmp_path: Path) -> None:
-    """Of two transactions whose end is lost, the one that deleted has nothing to tell."""
+    """Of two transactions whose end is lost, the one that only deleted has nothing to report."""
     log = OldDuplicates()
     head = {"db_id": 9, "flags": 0, "abort_lsn": NULL, "txn_prev_lsn": NULL}
     log.put("LN_TX", head | {"txn_id": 4, "key": b"written", "data": b"v"})
@@ -274,7 +274,7 @@ def test_every_form_in_every_mode(form: str, mode: Mode, tmp_path: Path) -> None
 
 
 def test_files_named_one_by_one(tmp_path: Path) -> None:
-    """Their slots tell of files that were not given, although nothing says that these were."""
+    """Slots name records of files that were not given, though nothing else shows such files."""
     home = environment("v17-erase-after").home
     log = read_intact(home)
     paths = sorted(home.glob("*.jdb"))
@@ -298,7 +298,7 @@ def test_files_that_the_cleaner_has_removed_are_no_damage(name: str, tmp_path: P
 
 
 def test_file_numbers_with_their_highest_bit_set(tmp_path: Path) -> None:
-    """Their LSNs are negative in columns."""
+    """Their LSNs are negative in int64 columns."""
     number = 0x80000001
     file = LogFile(no=number)
     file.trace(60)
@@ -312,7 +312,7 @@ def test_file_numbers_with_their_highest_bit_set(tmp_path: Path) -> None:
 def test_expirations_in_another_unit_than_the_node_says(
     tmp_path: Path, unit: int, says_hours: bool
 ) -> None:
-    """The record is in a slot only, and the number tells the unit."""
+    """The record is only in a slot, and the number decides the unit."""
     log = TreeLog()
     lost = log.ln(b"a", b"1")
     log.next_file()
@@ -331,7 +331,7 @@ def test_expirations_in_another_unit_than_the_node_says(
 
 @pytest.mark.timeout(30)
 def test_ids_of_nodes_that_were_chosen(tmp_path: Path) -> None:
-    """Numbers that would meet in one place of a table, if they were looked for by their bits."""
+    """These ids would collide in a table that is indexed by their bits."""
     content = salvaged(simple({b"a": b"1"}).write(tmp_path / "env")).content
     count = 400_000
     lsns = np.arange(2 * count, dtype=np.int64)
@@ -380,7 +380,7 @@ def test_only_what_encodes_speaks_of_processes() -> None:
 
 @pytest.mark.parametrize("given", ["home", "file"])
 def test_lost_records_are_damage(given: str, tmp_path: Path) -> None:
-    """Also where no place of the files that were given is damaged."""
+    """This holds even if no place of the given files is damaged."""
     home = copied("v8-cleaned", tmp_path)
     source = home
     if given == "home":

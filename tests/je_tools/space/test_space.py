@@ -1,4 +1,4 @@
-"""Space of files beside what the engine has told of them, why they are there, disk limits."""
+"""Space of files compared with the engine's output, reasons for files, and disk limits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_as_the_engine_has_told(environment_with_truth: Environment) -> None:
 
 @pytest.mark.parametrize("name", ["v17-basic", "v26-basic", "v17-crash-txn", "v26-dbops"])
 def test_recount_covers_every_byte(name: str) -> None:
-    """The numbers themselves are held to the engine's in tests/engine."""
+    """tests/engine compares the numbers themselves with the engine's."""
     snapshot = snapshot_of(environment(name).home)
     counted = recount(snapshot)
     for part in snapshot.environment.files:
@@ -96,7 +96,7 @@ def test_a_node_of_a_group_keeps_what_its_index_leads_to() -> None:
 
 
 def test_a_reserved_file_is_told_from_others() -> None:
-    """Only the corpus has a log with one; what follows from it is held below too."""
+    """Only the corpus has a log with one; tests below check the consequences, too."""
     if corpus() is None:
         return
     snapshot = snapshot_of(environment("starrocks-fe/node1").home)
@@ -122,7 +122,7 @@ def test_a_last_file_that_holds_nothing_is_behind_the_end(tmp_path: Path) -> Non
 
 
 def files_of(states: list[State], size: int) -> tuple[FileSpace, ...]:
-    """Files of a size, numbered from 0."""
+    """Return files of one size with these states, numbered from 0."""
     header = open_environment([environment("v17-basic").home]).files[0].header
     return tuple(
         FileSpace(LogFile(Path(f"{no:08x}.jdb"), no, size, header, 17), state, None, None, 0, ())
@@ -163,7 +163,7 @@ def test_the_oldest_reserved_files_go_first() -> None:
     ],
 )
 def test_what_may_be_written(free_disk: int, max_disk: int, free: int, expected: int) -> None:
-    """75 bytes of log, 20 of them reserved and 5 more that are reserved and not protected."""
+    """The log has 75 bytes, 20 of them in reserved files, which can be deleted."""
     disk = Disk(max_disk, free_disk, 0, max_disk - free_disk if max_disk else 0, free, 55, 20)
     assert disk.available_size == expected
     assert disk.prohibits_writes == (expected <= 0)
@@ -193,7 +193,7 @@ def test_when_one_limit_lowers_the_other(text: str, expected: int, tmp_path: Pat
 
 
 def test_obsolete_sizes_are_never_more_than_there_is() -> None:
-    """Recovery counts some of it twice, and damaged numbers are anything."""
+    """Recovery counts some of it twice, and damaged numbers can be anything."""
     twice = FileSummary(10, 1000, 4, 400, 5, 500, 100, 9, 9, 900, 3)
     assert twice.obsolete_size == 1000
     assert FileSummary(1, 100, 0, 0, 0, 0, 0, 5, 5, 500, 5).obsolete_size == 100

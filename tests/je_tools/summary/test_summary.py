@@ -1,4 +1,4 @@
-"""Every number of `summary` is what naive sums over `dump` of the same log give."""
+"""Every number of `summary` equals naive sums over a `dump` of the same log."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ HERE = environments_in(FIXTURES)
 SMALL_RANGE = 900
 ROUNDS = 6
 LAST_OF_A_FILE = (13, 22)
-"""Seeds with which the last entry of a file is damaged, and is not the last good one."""
+"""Seeds that damage the last entry of a file, so that it is not the last good one."""
 
 
 @contextmanager
 def small_ranges() -> Iterator[None]:
-    """Let the parts of a log, which are added up, be many."""
+    """Split a log into many small ranges, whose parts are added up."""
     with (
         patch("je_tools.formats.je.reader.RANGE_SIZE", SMALL_RANGE),
         patch("je_tools.log.scan.WIDE_RANGE", SMALL_RANGE),
@@ -37,7 +37,7 @@ def small_ranges() -> Iterator[None]:
 
 
 def summed(home: Path, *options: str) -> Sections:
-    """The rows of a summary by their section; made logs may have findings of their own."""
+    """Return the rows of a summary by section; built logs may have findings."""
     done = je_tools("summary", home, *options, "--format", "jsonl")
     assert done.code in (0, 3), done.err
     found: Sections = defaultdict(list)
@@ -47,14 +47,14 @@ def summed(home: Path, *options: str) -> Sections:
 
 
 def dumped(home: Path) -> list[Row]:
-    """The rows of a dump."""
+    """Return the rows of a dump."""
     done = je_tools("dump", home, "--format", "jsonl")
     assert done.code in (0, 3), done.err
     return rows_of(done.out)
 
 
 def check(home: Path, largest: int = 10) -> None:
-    """Hold all tables of a summary against the dump."""
+    """Compare all tables of a summary with the dump."""
     wanted = expected(dumped(home), home, largest)
     found = summed(home, *ALL_TABLES, "--largest", str(largest))
     assert set(found) <= set(wanted)
@@ -92,7 +92,7 @@ def test_random_logs(tmp_path: Path, version: int, seed: int) -> None:
 def test_damaged_entries_do_not_count(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     home = busy_log(rng, tmp_path / "env", rng.choice(VERSIONS), 80)
-    # The first entry of a transaction tells it from an earlier one of its id.
+    # A transaction's first entry separates it from an earlier one of the same id.
     rows = [row for row in dumped(home) if row["entry"].get("txn_prev_lsn") != NULL]
     victims = rng.sample([row for row in rows if row["offset"] and row["item_size"]], 12)
     for row in victims:

@@ -1,4 +1,4 @@
-"""What counts as damage: the same with every command, and what a log that changes does to it."""
+"""Damage: the same for every command, and in logs that change while they are read."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import je_tools
 
 OTHERS = {"summary": (), "files": (), "dump": ("--format", "jsonl")}
-"""Commands that have another purpose, and options."""
+"""Commands with another purpose than `verify`, and their options."""
 
 POINTER = "je-tools verify tells"
 
 
 def check(command: str, code: int, *paths: Path) -> None:
-    """A command says whether there is damage, by its exit code and in words."""
+    """Check that a command reports damage by its exit code and in words."""
     outcome = je_tools(command, *OTHERS[command], *paths)
     assert outcome.code == code, outcome.err
     if code:
@@ -77,7 +77,7 @@ def test_files_of_data_directories_are_in_the_order_of_their_numbers(tmp_path: P
 def test_old_deltas_are_counted_over_ranges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One finding a file, at the first of them; a file of another version has none."""
+    """Each file has one finding, at its first old delta; a file of another version has none."""
     monkeypatch.setattr("je_tools.formats.je.reader.RANGE_SIZE", 64)
     files = [LogFile(0, 7)]
     files[0].add(OLD_DELTA, bytes(5))
@@ -127,7 +127,7 @@ def shorten(path: Path) -> None:
 
 
 def when_scanned(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None]) -> None:
-    """Do something to a file between its scan and the second look at what was damaged."""
+    """Run a change between the scan of a file and the second look at its damage."""
     real = damage.reopened
 
     def changed(path: Path, size: int = 0) -> Any:
@@ -161,7 +161,7 @@ def test_a_file_that_changes_behind_the_scan_stops_it(
 def test_a_file_that_vanishes_when_it_is_opened(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between listing the directory and opening the file."""
+    """It vanishes between the listing of the directory and the opening of the file."""
     home = write_log(tmp_path / "env", [log()])
     path = home / "00000000.jdb"
     real = _native.File
@@ -202,7 +202,7 @@ def test_a_directory_that_cannot_be_listed(
 
 
 def held_by(monkeypatch: pytest.MonkeyPatch, kind: int, process: int) -> None:
-    """Have the system answer who holds a lock."""
+    """Make the system answer that a process holds a lock."""
     flock = struct.Struct("hhqqi")
 
     def answer(_fd: int, command: int, asked: bytes) -> bytes:
@@ -236,7 +236,7 @@ def test_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_lock_file_that_is_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opening it would wait for a writer for ever, or take what was written for another."""
+    """Opening it would wait for a writer forever, or read what was written for another reader."""
     home = write_log(tmp_path / "env", [log()])
     os.mkfifo(home / "je.lck")
     opened = []
@@ -273,7 +273,7 @@ def test_a_last_file_that_went_when_all_was_read(
 
 
 def test_many_files_do_not_cost_more_each(tmp_path: Path) -> None:
-    """What is said of one file does not look at all others."""
+    """Finding the faults of one file does not examine all others."""
 
     def seconds(count: int) -> float:
         home = tmp_path / str(count)
@@ -285,7 +285,7 @@ def test_many_files_do_not_cost_more_each(tmp_path: Path) -> None:
         for file in environment.files:
             state = FileState(file, file.size, tail=file.size, last=0)
             reading.ended(state)
-        # What else happens in the process meanwhile only adds: the least of some is taken.
+        # Other work in the process only adds time, so the minimum of several runs counts.
         least = float("inf")
         for _ in range(5):
             started = time.process_time()
@@ -300,7 +300,7 @@ def test_many_files_do_not_cost_more_each(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_totals_keep_the_first_findings(threads: int, tmp_path: Path) -> None:
-    """Of a log of nothing but damage a few are kept, and all are counted."""
+    """Of a log full of damage a few findings are kept, and all are counted."""
     files = random_log(random.Random(threads), 2, 100)
     for place in files[0].placed[1:-1:2]:
         files[0].data[place.stop - 1] ^= 1
@@ -328,7 +328,7 @@ def test_reopened_files_say_why(tmp_path: Path) -> None:
 def test_erased_entries_that_touch_are_one_finding_over_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what nobody asks for a window is read at a time, and a run may be longer."""
+    """Unrequested ranges are read one window at a time, and a run may be longer than a window."""
     file = log()
     starts = [file.add(ERASED, b"x" * 60).start for _ in range(50)]
     home = write_log(tmp_path / "env", [file])

@@ -1,4 +1,4 @@
-"""What tests of writing begin with."""
+"""Fixtures for tests of writing."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from tests.je_tools.writing.operations import small_log
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A small log."""
+    """Return a small log."""
     return small_log(tmp_path / "env")

@@ -1,4 +1,4 @@
-"""Operations on small logs, as commands that write would do them."""
+"""Operations on small logs, like those of commands that write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.builders.power_cuts import Recorder
 
 
 def small_log(folder: Path, *, data_directories: int = 0) -> Path:
-    """Three files with a torn tail, and one that was only begun."""
+    """Write three files with a torn tail, and one that was only begun."""
     files = [LogFile(0)]
     for sizes in ((40, 500, 60), (900, 30, 30, 1000), (100, 2000, 50)):
         for size in sizes:
@@ -42,7 +42,7 @@ def small_log(folder: Path, *, data_directories: int = 0) -> Path:
 
 
 def digests(home: Path) -> dict[str, str]:
-    """What the environment holds, journals too, but for the lock file."""
+    """Return digests of the environment's files, journals included, without the lock file."""
     return {
         path.relative_to(home).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(home.rglob("*"))
@@ -51,18 +51,18 @@ def digests(home: Path) -> dict[str, str]:
 
 
 def without_journals(home: Path) -> dict[str, str]:
-    """As `digests`, of the log alone."""
+    """Return the `digests` without those of journals."""
     return {name: digest for name, digest in digests(home).items() if "je-tools" not in name}
 
 
 def log_of(home: Path) -> dict[str, bytes]:
-    """The log files, in their order."""
+    """Return the log files by name, in log order."""
     files = sorted(home.rglob("*.jdb"), key=lambda path: path.name)
     return {path.name: path.read_bytes() for path in files}
 
 
 def begun_file(no: int) -> bytes:
-    """A file header and entries behind it."""
+    """Return a file header and entries after it."""
     file = LogFile(no)
     for size in (300, 40, 1400, 10):
         file.trace(size)
@@ -78,7 +78,7 @@ def _appended(session: Session, file_no: int, offset: int, count: int, seed: int
 
 
 def checkpoint(session: Session) -> None:
-    """Cut the torn tail, append, flip to the file that was begun before, and to a new one."""
+    """Cut the torn tail, append, and continue in the begun file and in a new one."""
     third, fourth = session.environment.files[2:]
     end = third.size - 704
     session.cut(third.file_no, end)
@@ -90,7 +90,7 @@ def checkpoint(session: Session) -> None:
 
 
 def rollback(session: Session) -> None:
-    """Append, make invisible, append."""
+    """Set a file aside, cut the tail, append, make entries invisible, and append again."""
     first, second, third, fourth = session.environment.files
     session.set_aside(fourth.file_no)
     end = third.size - 704
@@ -105,7 +105,7 @@ def rollback(session: Session) -> None:
 
 
 def earlier_end(session: Session) -> None:
-    """Remove files, cut the one before, and go on there, into a file of a number that was there."""
+    """Remove files, cut the one before, and go on there and in a file of a removed number."""
     first, second, third, fourth = session.environment.files
     session.remove(fourth.file_no)
     session.remove(third.file_no)
@@ -136,11 +136,11 @@ OPERATIONS: dict[str, Callable[[Session], None]] = {
 }
 
 TAKES_AWAY = ("earlier-end", "begun-again")
-"""Those that cut the log back."""
+"""Operations that cut the log back."""
 
 
 def operate(home: Path, name: str, disk: Disk | None = None) -> None:
-    """Do one of them."""
+    """Do one of the operations."""
     takes_away = name in TAKES_AWAY
     environment = open_environment([home])
     with Session(
@@ -151,7 +151,7 @@ def operate(home: Path, name: str, disk: Disk | None = None) -> None:
 
 
 def write_more(home: Path) -> None:
-    """Append something in an operation of its own."""
+    """Append something in a separate operation."""
     environment = open_environment([home])
     last = environment.files[-1]
     with Session(environment, "later", None, disk=Recorder()) as session:
@@ -160,12 +160,12 @@ def write_more(home: Path) -> None:
 
 
 def journal_of(home: Path) -> Path:
-    """The file of the first undo journal."""
+    """Return the path of the first undo journal."""
     return home / ".je-tools-undo" / "000001" / "journal"
 
 
 def spoil(path: Path, offset: int, data: bytes = b"XX") -> None:
-    """Overwrite bytes, and leave the time."""
+    """Overwrite bytes, but keep the modification time."""
     times = path.stat().st_mtime_ns
     with path.open("r+b") as file:
         file.seek(offset)
@@ -174,11 +174,11 @@ def spoil(path: Path, offset: int, data: bytes = b"XX") -> None:
 
 
 def others_files(patch: pytest.MonkeyPatch, *, has_unnamed_files: bool = True) -> None:
-    """Have this process be no owner of any file, nor one that may give files away.
+    """Make this process neither the owner of any file nor able to give files away.
 
     Args:
-        patch: of the test.
-        has_unnamed_files: whether the file system has files that get their name later.
+        patch: The test's monkeypatch.
+        has_unnamed_files: True if the file system has files that get their name later.
     """
     real_stat, real_open = os.fstat, os.open
 
@@ -200,7 +200,7 @@ def others_files(patch: pytest.MonkeyPatch, *, has_unnamed_files: bool = True) -
 
 
 def put_back(home: Path, disk: Disk | None = None) -> None:
-    """Put the newest journal back."""
+    """Put back the newest journal."""
     with disk or Recorder() as used:
         for undo in list_undos(home)[-1:]:
             undo.check()

@@ -1,4 +1,4 @@
-"""What is written when an undo, or the removal of its journal, was interrupted before."""
+"""Writing after an undo, or the removal of its journal, was interrupted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ each_end = pytest.mark.parametrize("end", ENDS)
 
 
 def two_journals(folder: Path, data_directories: int) -> Path:
-    """A log with an append and one that was cut back, each with its journal."""
+    """Return a log that was appended to and then cut back, with a journal for each."""
     home = small_log(folder, data_directories=data_directories)
     write_more(home)
     operate(home, "earlier-end")
@@ -54,7 +54,7 @@ def calls_of(end: str, home: Path) -> list[Call]:
 
 
 def taken_numbers(home: Path) -> set[int]:
-    """All that lie in any folder of journals, whatever is left of them."""
+    """Return the numbers in all folders of journals, even of mere remains."""
     folders = home.rglob(".je-tools-undo/*")
     return {int(path.name[:6]) for path in folders if path.suffix != ".new"}
 
@@ -64,7 +64,7 @@ def states_of(home: Path) -> set[State]:
 
 
 def assert_writing_goes_on(state: Path, first: dict[str, str]) -> None:
-    """What is written next gets a journal of its own, and all journals put back what they have."""
+    """Check that the next write gets its own journal, and that all journals can be put back."""
     if State.HALF_BACK in states_of(state):
         with pytest.raises(RefusedError, match="undo 2 was interrupted"):
             write_more(state)
@@ -98,7 +98,7 @@ def assert_writing_goes_on(state: Path, first: dict[str, str]) -> None:
 def test_the_next_journal_has_a_number_of_its_own(
     end: str, data_directories: int, tmp_path: Path
 ) -> None:
-    """Killed at each call; the removal goes on later, and takes no journal but its own."""
+    """Killed at each call, the removal continues later and takes no journal but its own."""
     first = without_journals(small_log(tmp_path / "first", data_directories=data_directories))
     calls = calls_of(end, two_journals(tmp_path / "all", data_directories))
     for at in range(len(calls)):
@@ -107,7 +107,7 @@ def test_the_next_journal_has_a_number_of_its_own(
         with pytest.raises(KilledError):
             ENDS[end](home, Recorder(at))
         if end == "drop" and len(list_undos(home)) == 1:
-            # What it kept of the log is gone for good.
+            # The content that the journal kept is gone for good.
             assert log_of(home) == ended
             taken = taken_numbers(home)
             write_more(home)
@@ -128,7 +128,7 @@ def test_so_it_is_after_a_power_cut(data_directories: int, tmp_path: Path) -> No
 
 
 def test_a_number_that_was_given_twice_is_no_dead_end(tmp_path: Path) -> None:
-    """Somebody has put a journal back from a backup, beside what is left of its removal."""
+    """Somebody restored a journal from a backup, beside the remains of its removal."""
     home = two_journals(tmp_path / "env", 3)
     folder = home / ".je-tools-undo"
     kept = {p: p.read_bytes() for p in home.rglob("*.removed")}
@@ -163,7 +163,7 @@ def test_what_is_not_ours_among_the_remains_stays_and_stops_nothing(tmp_path: Pa
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_log_that_was_cut_back_in_part_is_put_back_first(name: str, tmp_path: Path) -> None:
-    """Nothing else writes to it; to what a crash leaves of any other operation it does."""
+    """It accepts no other write; logs after a crash of any other operation do."""
     disk = Recorder()
     operate(small_log(tmp_path / "all"), name, disk)
     refused = 0

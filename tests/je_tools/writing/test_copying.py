@@ -1,4 +1,4 @@
-"""A copy that is written to in the place of the environment."""
+"""Copies that are written to instead of the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Journals that no operation has written: nothing that they say is done, and nothing is removed."""
+"""Journals that no operation wrote: nothing in them is executed, and nothing is removed."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def begin(home: Path, **fields: Any) -> dict[str, Any]:
 
 
 def forge(home: Path, *frames: bytes, **fields: Any) -> Path:
-    """A journal of frames behind its begin."""
+    """Write a journal of a begin frame and these frames, and return its path."""
     journal_of(home).parent.mkdir(parents=True)
     journal_of(home).write_bytes(frame(begin(home, **fields)) + b"".join(frames))
     return journal_of(home)
 
 
 def assert_refused(home: Path, text: str) -> None:
-    """By what puts back and what writes; the file beside the environment is as it was."""
+    """Check that undo refuses the journal, and that neither the log nor a file outside changes."""
     victim = home.parent / "victim"
     before, outside = digests(home), victim.read_bytes() if victim.exists() else None
     for _ in range(2):
@@ -167,7 +167,7 @@ def test_frames_of_no_known_form_are_damage(what: str, home: Path) -> None:
     assert_refused(home, "the undo journal is damaged: what begins at byte .* is not what is")
     with pytest.raises(RefusedError, match="journal of undo 1 is damaged"):
         write_more(home)
-    # Behind what may be torn, too.
+    # After bytes that may be torn, too.
     path.write_bytes(frame(begin(home)) + bytes(300) + ODD[what])
     assert_refused(home, "the undo journal is damaged")
 

@@ -1,4 +1,4 @@
-"""The engine's lock, as fcntl has it, held and looked at; the engine's own opinion is elsewhere."""
+"""The engine's lock as fcntl shows it, held or inspected; other tests ask the engine itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ sys.stdin.read()
 
 @contextmanager
 def held(home: Path, kind: int, start: int) -> Iterator[int]:
-    """Another process holds a byte as Java would; gives its pid."""
+    """Hold a byte in another process as Java would; yield its pid."""
     command = [sys.executable, "-c", HOLD, home / "je.lck", str(kind), str(start)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
@@ -67,7 +67,7 @@ def test_readers_are_told_of_and_keep_nobody_from_writing(home: Path) -> None:
 
 
 def test_the_lock_outlives_what_else_opens_the_file(home: Path) -> None:
-    """A lock of the process would go when any descriptor of the file is closed."""
+    """A lock of the process would end when any descriptor of the file is closed."""
     with EnvironmentLock(home):
         (home / "je.lck").read_bytes()
         assert modes(find_holders(home)) == [(Mode.READ_WRITE, os.getpid())]
@@ -111,7 +111,7 @@ def test_a_lock_file_that_is_replaced_meanwhile_is_not_the_lock(
 
 
 def test_processes_that_cannot_be_seen(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of another pid namespace the system tells that there is a lock, and no process."""
+    """For another pid namespace the system reports the lock, but no process."""
     nothing = re.compile("never")
     monkeypatch.setattr("je_tools.writing.lock._LOCK", nothing)
     with EnvironmentLock(home):
@@ -132,7 +132,7 @@ def test_a_lock_file_that_cannot_be_opened(home: Path) -> None:
 def test_no_lock_file_that_the_owner_could_not_open(
     has_unnamed_files: bool, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The member of a group may make files, and not give them to the owner of the others."""
+    """A member of the group may create files, but not give them to the owner of the others."""
     others_files(monkeypatch, has_unnamed_files=has_unnamed_files)
     before = sorted(home.iterdir())
     with pytest.raises(RefusedError, match=r"files belong to user .*, and new ones would not"):
@@ -144,7 +144,7 @@ def test_no_lock_file_that_the_owner_could_not_open(
     with pytest.raises(PermissionError):
         disk.mkdir(home / "new", home.stat())
     assert sorted(home.iterdir()) == before
-    # There is one, which they may open: the lock is not what keeps them from writing.
+    # The lock file exists and can be opened, so the lock does not prevent writing.
     (home / "je.lck").touch()
     with EnvironmentLock(home) as lock:
         assert lock.is_held

@@ -1,4 +1,4 @@
-"""Whatever a crash leaves of an operation, or of its undo, can be put back."""
+"""Anything that a crash leaves of an operation, or of its undo, can be put back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.je_tools.writing.operations import (
 )
 
 COUNT = 4
-"""States of each call beside those that have all, and nothing, of what is not sure."""
+"""Number of states per call, besides those with all and with none of the unsure writes."""
 
 each_operation = pytest.mark.parametrize("name", OPERATIONS)
 each_layout = pytest.mark.parametrize("data_directories", [0, 3])
@@ -35,7 +35,7 @@ def recorded(home: Path, name: str) -> list[Call]:
 
 
 def assert_in_order(state: dict[str, bytes], old: dict[str, bytes], new: dict[str, bytes]) -> None:
-    """Only the last file that is begun may lack anything, and no header of a longer one."""
+    """Check that begun files have their whole header, and all but the last one all their data."""
     begun = [name for name, data in state.items() if len(data) > 38]
     for name in begun:
         assert any(state[name][:38] == log.get(name, b"")[:38] for log in (old, new))
@@ -88,7 +88,7 @@ def test_a_power_cut_in_an_undo(name: str, data_directories: int, tmp_path: Path
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, None])
 @each_operation
 def test_a_disk_that_fails(name: str, error: int | None, tmp_path: Path) -> None:
-    """At each call of an operation, then at each call of what puts the outcome back."""
+    """It fails at each call of an operation; the outcome is then put back."""
     calls = recorded(small_log(tmp_path / "all"), name)
     for at in range(len(calls)):
         home = small_log(tmp_path / f"{at}")
@@ -117,7 +117,7 @@ def test_a_disk_that_fails_in_an_undo(name: str, error: int | None, tmp_path: Pa
 
 
 def test_a_write_that_was_stopped_anywhere(tmp_path: Path) -> None:
-    """What is there of it is put back, and what an engine would have written behind it is not."""
+    """The written part is put back; bytes that an engine would append to it are not."""
     home = small_log(tmp_path / "env")
     disk = Recorder()
     operate(home, "checkpoint", disk)
@@ -147,7 +147,7 @@ def test_a_write_that_was_stopped_anywhere(tmp_path: Path) -> None:
 
 @each_operation
 def test_an_operation_that_was_stopped_and_then_its_undo(name: str, tmp_path: Path) -> None:
-    """Killed at each call of the operation, and at some of what puts that back."""
+    """It is killed at each call of the operation, and at some calls of the undo."""
     calls = recorded(small_log(tmp_path / "all"), name)
     rng = random.Random(name)
     for at in range(len(calls)):

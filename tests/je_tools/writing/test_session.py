@@ -1,4 +1,4 @@
-"""What a session refuses, where files go, and what is read again when all is written."""
+"""Sessions: refusals, locations of new files, and the check after writing."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_new_files_belong_to_whom_their_neighbours_do(home: Path) -> None:
 def test_another_user_writes_nothing(
     has_unnamed_files: bool, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who may write and not give files away, as the member of a group: nothing is left of it."""
+    """A group member may be able to write but not to give files away; nothing is left."""
     others_files(monkeypatch, has_unnamed_files=has_unnamed_files)
     before = digests(home)
     with begun(home) as session, pytest.raises(RefusedError, match="run this as that user") as told:
@@ -134,7 +134,7 @@ def test_a_file_that_has_another_name_is_not_changed(
 
 
 def test_a_link_is_not_taken_out_of_the_log(home: Path) -> None:
-    """From where it goes it leads nowhere; another name does not matter, as nothing is changed."""
+    """Moved, it would lead nowhere; a second name does not matter, as nothing is changed."""
     path, elsewhere = home / "00000002.jdb", home.parent / "00000002.jdb"
     os.link(path, elsewhere)
     with begun(home) as session:
@@ -213,7 +213,7 @@ def test_what_a_full_disk_leaves_is_told(home: Path) -> None:
 
 
 def test_nothing_is_left_of_a_journal_that_could_not_be_made(home: Path) -> None:
-    """Whatever call of the disk fails before the first change."""
+    """Any call of the disk may fail before the first change."""
     before = digests(home)
     for at in range(20):
         with begun(home, Recorder(at, errno.ENOSPC)) as session:
@@ -258,7 +258,7 @@ def test_what_makes_no_sense_is_a_bug(wrong: object, home: Path) -> None:
 
 
 def test_large_pieces_are_written_as_they_come(home: Path) -> None:
-    """What waits is bounded; a crash in the middle is put back all the same."""
+    """Pending data is bounded; a crash in the middle can still be put back."""
     disk = Recorder()
     end = (home / "00000002.jdb").stat().st_size
     piece = os.urandom(1 << 20)

@@ -1,4 +1,4 @@
-"""What is put back, what is told of it, and what is refused."""
+"""Undo: restored files, reports and refusals."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_log_that_was_written_to_since_is_refused(what: str, home: Path) -> No
     ],
 )
 def test_so_is_one_that_was_written_to_after_a_crash(what: str, text: str, home: Path) -> None:
-    """The operation did not come to its end, and the engine went on where it stopped."""
+    """The operation did not finish, and the engine continued where it stopped."""
     operate(home, "checkpoint")
     journal = home / ".je-tools-undo" / "000001" / "journal"
     data = journal.read_bytes()
@@ -117,7 +117,7 @@ def test_so_is_one_that_was_written_to_after_a_crash(what: str, text: str, home:
 
 
 def test_where_a_torn_piece_ends_the_engine_may_have_gone_on(home: Path) -> None:
-    """Inside what the journal announces lie bytes that are not ours, nor zeros."""
+    """The range that the journal announces holds bytes that are neither ours nor zeros."""
     calls = Recorder()
     operate(home, "checkpoint", calls)
     writes = [i for i, call in enumerate(calls.calls) if call.name == "write"]
@@ -166,7 +166,7 @@ def test_nothing_is_written_while_an_undo_is_not_finished(home: Path) -> None:
 
 
 def assert_kept(home: Path, text: str) -> None:
-    """Nothing is put back and nothing removed, and that is told as damage of the journal."""
+    """Check that nothing is put back or removed, and that this is reported as journal damage."""
     before = digests(home)
     with pytest.raises(RefusedError, match=text) as told:
         put_back(home)
@@ -180,7 +180,7 @@ def assert_kept(home: Path, text: str) -> None:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_journal_that_is_damaged_stays_with_all_it_keeps(name: str, home: Path) -> None:
-    """Wherever the damage is, but in the last frame, behind which nothing tells that it was."""
+    """The damage may be anywhere but in the last frame, as nothing later shows that one."""
     operate(home, name, Disk())
     data = journal_of(home).read_bytes()
     last = data.rindex(b"JEU1")
@@ -195,7 +195,7 @@ def test_a_journal_that_is_damaged_stays_with_all_it_keeps(name: str, home: Path
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_damage_of_the_last_frame_is_no_torn_write(name: str, home: Path) -> None:
-    """It was written whole, in sectors none of which is missing."""
+    """It was written whole: no sector of it is missing."""
     operate(home, name, Disk())
     data = journal_of(home).read_bytes()
     last = data.rindex(b"JEU1")
@@ -207,7 +207,7 @@ def test_damage_of_the_last_frame_is_no_torn_write(name: str, home: Path) -> Non
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_journal_that_lost_its_end_never_takes_back_a_part(name: str, home: Path) -> None:
-    """Cut anywhere, as by a copy that was not finished: the log tells that there was more."""
+    """A copy may stop anywhere; the log shows that there was more."""
     operate(home, name, Disk())
     data = journal_of(home).read_bytes()
     for size in range(0, data.rindex(b"JEU1"), 53):

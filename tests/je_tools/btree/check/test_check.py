@@ -1,4 +1,4 @@
-"""`verify --tree`: sound logs have no fault, and each planted one is found, named, and alone."""
+"""`verify --tree`: sound logs have no fault; each planted fault is found, and no other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LATER_MS = 4_000_000_000_000
 COMMIT_NO, FILE_SUMMARY_NO = 17, 11
 
 Plant = Callable[[Planting], tuple[int, str]]
-"""Plants a fault, and gives where it is to be found and a part of what is to be said."""
+"""Plants a fault, and returns its LSN and a part of the expected message."""
 
 
 def findings(home: Path, *, now_ms: int = 0) -> list[Finding]:
@@ -41,7 +41,7 @@ def findings(home: Path, *, now_ms: int = 0) -> list[Finding]:
 def findings_behind_a_scan(
     home: Path, *, now_ms: int = 0, most: int = RECORDS_MAX
 ) -> list[Finding]:
-    """The same where the whole log has been summed before, as the command does it."""
+    """Return the findings after a scan has fingerprinted the whole log, as the command does."""
     environment = open_environment([home])
     scanner = Scanner(threads=2)
     prints = Fingerprints(Printing.at_random(), most)
@@ -66,7 +66,7 @@ def lsn_of(slot: dict[str, Any]) -> int:
 
 
 def a_record(planting: Planting) -> tuple[int, int, int]:
-    """A BIN, one of its slots, and the record that it names."""
+    """Return a BIN's LSN, the number of one of its slots, and the LSN of that slot's record."""
     node = planting.bins("people")[1]
     slot = list(planting.slots(node))[5]
     return node, slot.no, lsn_of(slot.fields)
@@ -144,7 +144,7 @@ def node_of_another_level(planting: Planting) -> tuple[int, str]:
 
 def level_of_the_descriptors_tree(planting: Planting) -> tuple[int, str]:
     node = planting.bins("people")[1]
-    # The number is a byte longer; the other one becomes a byte shorter.
+    # The new level is a byte longer, so `max_entries` becomes a byte shorter.
     planting.change(node, lambda fields: fields.update(level=0x20001, max_entries=100))
     return node, "0x20001"
 
@@ -235,7 +235,7 @@ def delta_with_an_unchanged_slot(planting: Planting) -> tuple[int, str]:
 
 
 def root_that_is_none(planting: Planting) -> tuple[int, str]:
-    # What lies behind the root: of two roots the later one counts.
+    # An LSN after the root, because the later of two roots counts.
     lsn = planting.database("people").map_ln_lsn
 
     def change(fields: dict[str, Any]) -> None:
@@ -257,7 +257,7 @@ def name_of_no_database(planting: Planting) -> tuple[int, str]:
 
 
 def record_noted_as_obsolete(planting: Planting) -> tuple[int, str]:
-    """A record's offset in the place of an obsolete one's near it."""
+    """Replace an obsolete offset with that of a live record near it."""
     notes = cleaner_notes(planting.snapshot())
     live = sorted(
         lsn_of(slot.fields)
@@ -373,7 +373,7 @@ def test_a_damaged_record_in_a_file_that_others_follow(tmp_path: Path) -> None:
     assert lsn >> 32 == 2
     data = planting.entry(lsn).fields["data"]
     content = (planting.home / "00000002.jdb").read_bytes()
-    # Nothing else is wrong with a record whose value has changed.
+    # Only the value changes, so nothing else is wrong with the record.
     at = content.index(data, lsn & 0xFFFFFFFF)
     planting.write_bytes(2 << 32 | at, data[:-1] + b"~")
     (found,) = findings(planting.home)
@@ -436,7 +436,7 @@ def test_a_slot_of_a_database_with_duplicates_names_its_record(tmp_path: Path) -
     planting.change(node, put_slot(3, compact_lsn=slots[4].fields["compact_lsn"]))
     (found,) = findings(planting.home)
     assert found.code == "tree-record"
-    # Nobody reads that entry, and the cleaner is free to throw it away.
+    # No reader needs that entry, and the cleaner may delete it.
     planting.change(node, put_slot(3, compact_lsn=[9, 500]))
     assert findings(planting.home) == []
 

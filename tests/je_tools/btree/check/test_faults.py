@@ -1,4 +1,4 @@
-"""Faults of trees: all are counted, and no more are kept or made than are told."""
+"""Faults of trees: all are counted, but only those that are reported are kept or built."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fault(lsn: int, kind: FaultKind = FaultKind.MISSING, *, key: bytes = b"k") -
 
 
 def lacking(first: int, count: int, kind: int = 0) -> Lacking:
-    """Records that lack, at LSNs from `first` on, all of one key."""
+    """Return missing records at `count` LSNs from `first` on, all of one key."""
     zeros = np.zeros(count, np.int64)
     key = Spans(np.frombuffer(b"k", np.uint8), zeros, zeros + 1)
     return Lacking(FIRST_ID, np.full(count, kind, np.uint8), first + np.arange(count), key)
@@ -59,7 +59,7 @@ def test_the_first_are_kept_and_all_are_counted() -> None:
 
 @pytest.mark.parametrize("count", [1, TOLD, TOLD + 1, 5000])
 def test_what_is_met_again_counts_once(count: int) -> None:
-    """By columns or one by one, in one piece or in parts."""
+    """This holds for columns and for single faults, in one piece or in parts."""
     ones = [fault(lsn) for lsn in range(count)]
     expected = (ones[:TOLD], max(count - TOLD, 0))
     whole, half = Faults(), Faults()
@@ -106,7 +106,7 @@ def test_what_is_foretold_is_no_damage() -> None:
 
 
 def test_millions_take_little_memory() -> None:
-    """Also where all that lack are met twice, of which so many can no longer be told apart."""
+    """This holds even if all are met twice and can no longer be told apart."""
     size, parts = 1 << 15, 100
     tracemalloc.start()
     found = Faults()
@@ -124,7 +124,7 @@ def test_millions_take_little_memory() -> None:
 
 
 def bottoms(log: TreeLog, count: int, each: int) -> list[tuple[bytes, int]]:
-    """Bottom nodes whose records are in a file that is not there: first key and LSN."""
+    """Write BINs whose records are in a missing file; return the first key and LSN of each."""
     made = []
     for number in range(count):
         keys = [b"%03d%03d" % (number, i) for i in range(each)]
@@ -145,7 +145,7 @@ def home_of(folder: Path, count: int, each: int) -> Path:
 
 
 def test_records_of_a_missing_file(tmp_path: Path) -> None:
-    """Each is counted, however often the tree is read; few are kept."""
+    """Each is counted once, however often the tree is read, and few are kept."""
     snapshot = snapshot_of(home_of(tmp_path / "env", 100, 100), threads=2)
     database = snapshot.databases[FIRST_ID]
     gc.collect()
@@ -174,7 +174,7 @@ def test_ids_of_nodes_are_not_all_told(tmp_path: Path) -> None:
 
 
 def test_a_name_of_the_engine_behind_many_that_are_lost(tmp_path: Path) -> None:
-    """What the engine will say of the log does not depend on what is told of it."""
+    """The refusal that the engine would give does not depend on the number of reported faults."""
     log = TreeLog()
     log.database(b"db", log.tree([slot(b"a", log.ln(b"a", b"1"))]))
     names = [b"%03d" % number for number in range(2 * TOLD)] + [b"_jeUtilization"]
