@@ -72,12 +72,13 @@ def text(
     sizes = [f"| {name} | {size:,} | {entries.get(name, 0):,} |" for name, size in bytes_of.items()]
     return "\n".join(
         [
-            "# What the bench measured",
+            "# Benchmark results",
             "",
-            "Written by `make bench` or `bench-records`. Whole processes, warm page cache, "
-            f"bytecode compiled before; the median of {runs} runs with the range behind it, "
-            "both sides in turns. A ratio is the engine's time over ours, for memory and for the "
-            "floor ours over the target's side. Peak memory is what no file has, of one run.",
+            "Written by `make bench` or `make bench-records`. Whole processes, with a warm page "
+            f"cache and bytecode compiled in advance. Times are the median of {runs} runs, "
+            "followed by the range; the two sides run in turns. A ratio is the engine's time "
+            "divided by ours; for the floor and for bytes written, ours divided by the other "
+            "side's. Peak memory is anonymous memory, from one run.",
             "",
             "## Machine",
             "",
@@ -85,8 +86,9 @@ def text(
             "",
             "## Logs",
             "",
-            "Made by `bench/make/MakeLog.java` with `com.sleepycat:je:18.3.12`: files of 10 MB, "
-            "`1g-onefile` one of 1 GiB.",
+            "Made with `com.sleepycat:je:18.3.12`: `records-2m` and `crashed-1m` by "
+            "`bench/make/MakeRecords.java`, in files of 100 MB; the others by "
+            "`bench/make/MakeLog.java`, in files of 10 MB (`1g-onefile`: one file of 1 GiB).",
             "",
             "| log | bytes | entries |",
             "|---|---|---|",
@@ -97,9 +99,9 @@ def text(
             Row.head(),
             *(row.line() for row in rows),
             "",
-            "A log named `1g to 4g` is the slope between the two. "
-            "The floor reads all bytes and sums them in parallel, nothing else "
-            "(`bench/floor.py`), by the fastest of its four ways.",
+            "For a log named `1g to 4g`, the value is the slope between the two. The floor only "
+            "reads all bytes and sums them in parallel (`bench/floor.py`); the fastest of its four "
+            "methods counts.",
             "",
             "## What limits each figure",
             "",
@@ -115,12 +117,12 @@ def audit_text(rows: Sequence[Row], java: Path) -> str:
     """Return the page of the audit's bench, with an empty place for text written by hand."""
     return "\n".join(
         [
-            "# What the bench of the audit measured",
+            "# Benchmark results of the audit",
             "",
-            "Written by `python -m bench.audits`. Whole processes, warm page cache, "
-            "bytecode compiled before; the median of 3 runs with the range behind it. The engine's "
-            "side is a loop of DbVerifyLog and DbPrintLog -S, or `je-tools verify` where the row "
-            "says so.",
+            "Written by `python -m bench.audits`. Whole processes, with a warm page cache and "
+            "bytecode compiled in advance. Times are the median of 3 runs, followed by the range. "
+            "The engine's side is a loop of DbVerifyLog and DbPrintLog -S, or `je-tools verify` if "
+            "the row says so. A ratio of memory is relative to the smallest figure.",
             "",
             "## Machine",
             "",
