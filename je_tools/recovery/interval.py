@@ -396,9 +396,7 @@ def _read_all(environment: Environment, work: _Collector, scanner: Scanner) -> _
             if base + gap.start < work.next_lsn
         ]
         all_found.break_lsns += [
-            base + each.offset
-            for each in part.chain_breaks
-            if base + each.offset < work.next_lsn
+            base + each.offset for each in part.chain_breaks if base + each.offset < work.next_lsn
         ]
         named = part.file.header.last_entry_in_prev_file_offset
         if last_file_no == part.file.file_no - 1 and last_offset not in (NO_OFFSET, named):
