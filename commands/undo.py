@@ -78,7 +78,7 @@ def command(**options: Unpack[Options]) -> int:
     if options["apply"]:
         return EXIT_OK
     _say_plan(undos, dropped, options)
-    is_damaged = any(undo.recorded.damage is not None for undo in undos)
+    is_damaged = any(undo.damage is not None for undo in undos)
     return EXIT_DAMAGE if is_damaged else EXIT_OK
 
 
@@ -121,7 +121,7 @@ def _refuse_damaged(undos: list[Undo], options: Options) -> None:
     """
     from je_tools.writing.undo_check import drop_text
 
-    damaged = [undo for undo in undos if undo.recorded.damage is not None]
+    damaged = [undo for undo in undos if undo.damage is not None]
     if damaged and options["drop"] == "all":
         number = damaged[0].number
         raise RefusedError(
@@ -158,7 +158,7 @@ def _chosen(undos: list[Undo], drop: str | None) -> list[Undo]:
     if drop is None:
         return []
     if drop == "all":
-        return [undo for undo in undos if undo.recorded.damage is None]
+        return [undo for undo in undos if undo.damage is None]
     chosen = [undo for undo in undos if drop == str(undo.number)]
     if not chosen:
         raise UsageError(f"--drop {drop}: no such undo journal; give its number, or all")

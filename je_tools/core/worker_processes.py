@@ -9,9 +9,10 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from je_tools.core.memory import give_back_at_once, keep_little_memory
@@ -117,13 +118,26 @@ class _Workers(ProcessPoolExecutor):
         except (ConnectionError, EOFError) as error:
             raise BrokenProcessPool("a worker process ended while it was started") from error
 
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        """Kill all workers if one has died; then wait for them.
+
+        ProcessPoolExecutor terminates the others. It misses one that starts at this moment, and
+        one may ignore SIGTERM. Such a worker waits to send its result, which no one reads.
+        """
+        if isinstance(error, BrokenExecutor):
+            for each in multiprocessing.active_children():
+                each.kill()
+        return super().__exit__(kind, error, trace)
+
 
 def _begin(what: Any) -> None:
     # If workers are not forked, Ctrl-C can come as early as here; see _without_ctrl_c.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # If one worker is killed, the pool ends the others by SIGTERM, and waits for them. Without
-    # this they would ignore it whenever the parent of all does.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # The parent has shown warnings already.
     warnings.simplefilter("ignore")

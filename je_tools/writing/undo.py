@@ -109,10 +109,11 @@ class Undo:
             self.recorded = recorded = replace(recorded, damage=damage)
         self._home = recorded.home
         self._became: State | None = None
+        self.damage = self._find_damage()
         self.saved_size = self._size_of_saved()
         self.all_steps = replay.steps_back
         done = replay.back_count
-        is_to_do = not self.is_undone and recorded.damage is None
+        is_to_do = not self.is_undone and self.damage is None
         self.steps = self.all_steps[done:] if is_to_do else []
 
     @property
@@ -132,7 +133,7 @@ class Undo:
         """State of the operation and its undo."""
         if self._became is not None:
             return self._became
-        if self.recorded.damage is not None:
+        if self.damage is not None:
             return State.DAMAGED
         if not self.all_steps:
             return State.NOTHING
@@ -162,20 +163,27 @@ class Undo:
                 self._check_places()
                 Check(self._home, self.recorded, self._replay, self.before, any_time).run()
 
+    def _find_damage(self) -> str | None:
+        """Return what is wrong with the journal or the files beside it; None if nothing is."""
+        if self.recorded.damage is not None:
+            return self.recorded.damage
+        targets = {self._home / target for _, target in self._replay.renamed}
+        kept = kept_files(self._home, self.number)
+        stray = [path for path in kept if path not in targets or self.is_undone]
+        if not stray:
+            return None
+        return f"it does not record {counted(len(stray), 'file')} that it keeps"
+
     def _check_sound(self) -> None:
         """Refuse a journal that is damaged, or holds files that it does not record.
 
         Raises:
             RefusedError: it is such a journal; nothing of it is removed.
         """
-        damage = self.recorded.damage
-        kept = kept_files(self._home, self.number)
+        damage = self._find_damage()
         if damage is None:
-            targets = {self._home / target for _, target in self._replay.renamed}
-            stray = [path for path in kept if path not in targets or self.is_undone]
-            if not stray:
-                return
-            damage = f"it does not tell of {counted(len(stray), 'file')} that it keeps"
+            return
+        kept = kept_files(self._home, self.number)
         what = "is damaged"
         if self.recorded.is_newer:
             what = "was written by a later je-tools, which can put back what was there"
@@ -229,6 +237,8 @@ class Undo:
             raise
 
     def _apply(self, disk: Disk) -> None:
+        with refusing():
+            self._check_sound()
         journal = Journal(self._home, self.number, disk, self.recorded.size)
         with refusing(self._state_text):
             if self.steps:

@@ -14,6 +14,7 @@ from je_tools.writing.disk import Disk
 from je_tools.writing.session import read_at
 from je_tools.writing.undo import State, clear_remains, list_undos
 from tests.builders.power_cuts import KilledError, Recorder
+from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import (
     OPERATIONS,
     begun_file,
@@ -277,9 +278,12 @@ def test_what_the_journal_does_not_tell_of_stays(home: Path) -> None:
     operate(home, "checkpoint")
     stray = home / ".je-tools-undo" / "000001" / "00000009.jdb.removed"
     stray.write_bytes(b"something")
-    assert_kept(home, "it does not tell of 1 file that it keeps")
+    assert_kept(home, "it does not record 1 file that it keeps")
     (undo,) = list_undos(home)
-    with Disk() as disk, pytest.raises(RefusedError, match=r"removed: is still there"):
+    assert (undo.state, undo.steps) == (State.DAMAGED, [])
+    assert je_tools("undo", home).code == 3
+    assert je_tools("undo", home, "--drop", "all", "--apply").code == 6
+    with Disk() as disk, pytest.raises(RefusedError, match="does not record 1 file"):
         undo.apply(disk)
     assert stray.read_bytes() == b"something"
 
