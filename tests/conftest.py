@@ -25,6 +25,9 @@ from tests.engine.tools import Tools
 
 _OF_SESSION = re.compile(r"[\[-]spark[-\]]")
 
+TESTS = Path(__file__).parent
+READ_BY_THREADS = (TESTS / "damage", TESTS / "je_tools" / "btree" / "check")
+
 TOGETHER = {
     "tests/engine/": "engine",
     "tests/engine_truth/test_files.py": "engine",
@@ -98,6 +101,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next(shared, nodeid)
 
     return Scheduling(config, log) if config.getoption("dist") == "load" else None
+
+
+@pytest.fixture(autouse=True)
+def _threads_for_small_logs(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let threads read small logs in some folders of tests, as they read large ones."""
+    if any(folder in request.path.parents for folder in READ_BY_THREADS):
+        monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", -1)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""First step of the executors: scan pieces of logs, with the kernels and inspectors of `verify`.
+"""First step of the executors: scan pieces of logs, with the inspectors of `verify`.
 
 The results are small, and are sent to the second step. The segments of transactions, of which
 there are millions, go to the staging folder in columns.

@@ -41,12 +41,12 @@ LEVELS_MAX = 64
 """Largest number of levels accepted in a tree; ten already hold more records than exist."""
 
 NODES_AT_ONCE = 256
-"""Number of nodes read together: enough for kernels, and some 10 MB."""
+"""Number of nodes read together: enough for one native call, and some 10 MB."""
 
 BINS_AT_ONCE = 2048
 """Largest number of BINs read together if the data of their records is not read.
 
-Threads take turns at the Python code between kernels, so larger batches are faster.
+Threads take turns at the Python code between native calls, so larger batches are faster.
 """
 
 _SLOTS_AT_ONCE = 1 << 19

@@ -55,7 +55,7 @@ def test_data_is_what_the_log_has(home: str, database: str) -> None:
 
 @pytest.mark.parametrize("home", [CRASH, "v17-dups/env", "v26-dbops/env"])
 def test_data_of_entries_that_were_copied_to_be_read(home: str) -> None:
-    """Kernels copy the entries of whole BINs into one buffer, where the data then is."""
+    """The extension copies the entries of whole BINs into one buffer, where the data then is."""
     snapshot = snapshot_of(FIXTURES / home)
     for db_id in (ID_DB, NAME_DB):
         for batch in snapshot.records(snapshot.databases[db_id]):
