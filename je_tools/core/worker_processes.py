@@ -9,7 +9,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from types import TracebackType
@@ -124,12 +124,13 @@ class _Workers(ProcessPoolExecutor):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        """Kill all workers if one has died; then wait for them.
+        """Kill all workers if their results are not wanted any more; then wait for them.
 
-        ProcessPoolExecutor terminates the others. It misses one that starts at this moment, and
-        one may ignore SIGTERM. Such a worker waits to send its result, which no one reads.
+        If a worker dies, ProcessPoolExecutor terminates the others. It misses one that starts at
+        this moment, which then waits for ever to send a result that no one reads. The error that
+        ends the block is then whatever the caller made of `BrokenProcessPool`.
         """
-        if isinstance(error, BrokenExecutor):
+        if isinstance(error, Exception):
             for each in multiprocessing.active_children():
                 each.kill()
         return super().__exit__(kind, error, trace)

@@ -243,9 +243,12 @@ def late():
 def main():
     try:
         with open_workers(2, None) as pool:
-            for each in [pool.submit(work) for work in (late, killed)]:
-                each.result()
-    except BrokenProcessPool:
+            try:
+                for each in [pool.submit(work) for work in (late, killed)]:
+                    each.result()
+            except BrokenProcessPool as error:
+                raise RuntimeError("one died") from error
+    except RuntimeError:
         return
     sys.exit("no worker died")
 """
