@@ -17,13 +17,16 @@ import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.source import Bytes, SourceChangedError, SourceError, as_source_errors
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
 
 NOWHERE = -1
 """Position of an LSN whose file is missing or ends before it."""

@@ -9,15 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import GATHERED_MAX, Spans, TooLongError
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.source import Bytes
 
 SLACK = 32
 """Number of bytes after the rows that may be overwritten."""

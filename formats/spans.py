@@ -6,15 +6,17 @@ A column is two int64 arrays, `starts` and `sizes`, over a uint8 buffer; a negat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.source import Bytes
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.source import Bytes
 
 Offsets = npt.NDArray[np.int32]
 

@@ -8,13 +8,17 @@ Source: the compact protocol's description, Thrift 0.21.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints
-from je_tools.formats.source import Bytes
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.source import Bytes
 
 BINARY, LIST, STRUCT = 8, 9, 12
 """Types of values. Types 1 to 7 are true, false, a byte, integers of three sizes and a float.

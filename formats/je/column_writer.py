@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints
-from je_tools.formats.je.programs import Program
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.programs import Program
+    from je_tools.formats.source import Bytes
 
 
 class Part(Struct, frozen=True):

@@ -7,18 +7,21 @@ stay spans of the source buffer.
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.layout import SLOTS_MAX
 from je_tools.formats.je.programs import Program, program_of, slot_program
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import Family
-from je_tools.formats.source import Bytes
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.source import Bytes
 
 COLUMN_FAMILIES = (
     Family.LN,

@@ -5,9 +5,12 @@ Source: je-log.md "Nodes"; TTL, BIN.getExpiration, LNLogEntry, JE 7.5.11.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from je_tools.formats.arrays import Ints
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,14 @@ from msgspec.structs import asdict
 
 from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask, distinct, run_of
-from je_tools.formats.image import Image
 from je_tools.formats.je.columns import MAX_ROWS, Decoded, Items, decode_items
 from je_tools.formats.je.entries import Entry, EntryError, decode_entry
 from je_tools.formats.je.types import ENTRY_TYPES, LOG_VERSION_MAX, Family
 from je_tools.formats.je.walk import HeaderRules
-from je_tools.formats.source import Bytes
+
+if TYPE_CHECKING:
+    from je_tools.formats.image import Image
+    from je_tools.formats.source import Bytes
 
 
 class Found(IntEnum):

@@ -16,17 +16,20 @@ Source: je-log.md "Nodes"; BtreeVerifier.verifyLSN, verifyDataRecord, JE 25.3.17
 from __future__ import annotations
 
 import secrets
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.image import Image
-from je_tools.formats.je.nodes import Slots
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.steps import of_family, programs
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.image import Image
+    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.reader import Rows
 
 RECORDS_MAX = 1 << 24
 """Largest number of fingerprints that are kept; about 200 MB."""

@@ -9,14 +9,17 @@ Source: SipHash: a fast short-input PRF, Aumasson and Bernstein, 2012.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.source import Bytes
 
 SEED_SIZE = 8
 """Number of 32-bit words of a secret."""

@@ -10,9 +10,13 @@ Source: je-log.md "Nodes"; Key.compareUnsignedBytes, DupKeyData.compareMainKey, 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.spans import Spans
 
 
 def group_keys(keys: Spans, *, two_part: bool) -> tuple[Ints, Mask]:

@@ -5,9 +5,13 @@ Source: je-log.md "Nodes"; BtreeVerifier.verifyOrderedKeys, verifyIdentifierKey,
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.spans import Spans
 
 
 def descents(keys: Spans, first: Ints, *, two_part: bool) -> Mask:

@@ -10,12 +10,12 @@ BIN.setExpiration, BIN.setModificationTime, JE 7.5.11 and 25.3.17.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.column_writer import Part, encode_parts
 from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX, HOUR_MS
 from je_tools.formats.je.header import NULL_LSN
@@ -42,8 +42,11 @@ from je_tools.formats.je.nodes import (
 )
 from je_tools.formats.je.programs import program_of
 from je_tools.formats.je.types import LOG_VERSION_MAX, Family
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.source import Bytes
 
 WRITTEN_MIN, WRITTEN_MAX = 8, LOG_VERSION_MAX
 """Log versions in which nodes are written; older databases with duplicates have trees in trees."""

@@ -10,7 +10,7 @@ Source: je-log.md "Nodes"; IN.readFromLog, BIN.applyDelta, TTL, JE 7.5.11 and 25
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +18,18 @@ from msgspec import Struct
 from msgspec.structs import asdict, astuple, replace
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.je.columns import Columns, Decoded
 from je_tools.formats.je.expirations import DAYS_MAX, expiration_ms
-from je_tools.formats.je.fetch import Entries
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.types import BY_NAME, Family, mask_of
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.columns import Columns, Decoded
+    from je_tools.formats.je.fetch import Entries
+    from je_tools.formats.source import Bytes
 
 KNOWN_DELETED, DIRTY, PENDING_DELETED, TOMBSTONE = 0x01, 0x02, 0x08, 0x80
 """Bits of a slot's state. Source: EntryStates, JE 25.3.17."""

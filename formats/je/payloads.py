@@ -8,13 +8,17 @@ Source: je-log.md "Records"; NameLN, MapLN and FileSummaryLN.writeToLog, JE 18.3
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.entries import Entry, EntryError, decode_entry
-from je_tools.formats.je.fetch import Entries
 from je_tools.formats.je.types import Family
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.fetch import Entries
 
 PAYLOAD_FAMILIES = (Family.NAME_LN, Family.MAP_LN, Family.FILE_SUMMARY_LN)
 """Families of these entries."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, ClassVar, TypeVar, overload
 
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.arrays import Ints
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
 
 SINGLE, INSERTED = 1, 2
 """Bits of the third number of a gap."""

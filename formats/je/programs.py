@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.layout import Coding, Field, Op, layout
 from je_tools.formats.je.types import ENTRY_TYPES, Family
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
 
 U8, I32, I64 = int(Coding.U8), int(Coding.I32), int(Coding.I64)
 PACKED, BYTES, REST = int(Coding.PACKED), int(Coding.BYTES), int(Coding.REST)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +27,14 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je import header as h
 from je_tools.formats.je import walk as w
 from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.places import ChainBreaks, Gaps
 from je_tools.formats.source import Bytes, Source, scratch
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
 
 RANGE_SIZE = 2560 << 10
 """Bytes of log that one task reads at once: they fit in caches, and memory stays small."""

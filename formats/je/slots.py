@@ -5,10 +5,14 @@ Source: je-log.md "Nodes"; DupKeyData, IN.getEmbeddedData, JE 7.5.11.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints
-from je_tools.formats.je.columns import Columns
 from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.columns import Columns
 
 
 def split_embedded(slots: Columns) -> tuple[Ints, Ints, Ints, Ints]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.layout import Coding, Field, Op, layout
 from je_tools.formats.je.types import ENTRY_TYPES, EntryType, Family
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
 
 TYPES = 256
 """Number of values that an entry's type number can have."""

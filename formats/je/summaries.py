@@ -7,15 +7,19 @@ Source: je-log.md "Utilization"; FileSummaryLN, FileSummary, PackedOffsets, JE 7
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from msgspec import Struct
 
 from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, distinct
-from je_tools.formats.image import Image
 from je_tools.formats.je.fetch import Entries, fetch, fetch_entry
 from je_tools.formats.je.layout import SUMMARY_TOTALS, Field, layout
 from je_tools.formats.je.types import FILE_SUMMARY_NO, Family
+
+if TYPE_CHECKING:
+    from je_tools.formats.image import Image
 
 _KEY_SIZE = 8
 _FILE_NO_SIZE = 4

@@ -9,13 +9,17 @@ JE 18.3.12 and 25.3.17.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from msgspec import Struct, field
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.steps import TYPES, Role, of_users, programs
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.reader import Rows
 
 COUNT, TOTAL, MIN, MAX, PROVISIONAL = range(5)
 """Columns of a tally: count, total bytes, smallest, largest, and count of provisional entries."""

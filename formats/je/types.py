@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.arrays import Mask
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Mask
 
 LOG_VERSION_MAX = 26
 """Newest log version that this reader knows (JE 25.2 and later)."""

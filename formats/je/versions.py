@@ -9,13 +9,16 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.header import FILE_HEADER_SIZE, MIN_HEADER_SIZE
 from je_tools.formats.je.reader import FILE_SIZE_MAX, RangeReader, Rows
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX, PAYLOAD_VERSION_MIN
 from je_tools.formats.packed import load_i32, load_u32
-from je_tools.formats.source import Source
+
+if TYPE_CHECKING:
+    from je_tools.formats.source import Source
 
 PLACES, PLACE_SIZE = 16, 1 << 20
 """Largest number of places of a file to sample, and size of each."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +19,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je import header as h
 from je_tools.formats.je.entries import Header, Value, encode_item, with_header
 from je_tools.formats.je.types import BY_NAME, FILE_HEADER_NO, LOG_VERSION_MAX, type_name
-from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.spans import Spans
 
 WRITTEN_MIN, WRITTEN_MAX = 8, LOG_VERSION_MAX
 """Log versions of files that can be written to; before them, flags held versions of entries."""

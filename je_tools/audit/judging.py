@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -35,12 +35,14 @@ from je_tools.formats.je.header import lsn_of
 from je_tools.formats.je.tally import COUNT, MAX, MIN, PROVISIONAL, TOTAL
 from je_tools.formats.je.types import type_name
 from je_tools.log.checkpoint_intervals import CheckpointPart, Interval, intervals
-from je_tools.log.environment import Environment, LogFile
 from je_tools.log.scan import Part, join_cuts
-from je_tools.log.transactions import Rollback
 from je_tools.verify.consistency import unreadable_findings
 from je_tools.verify.judge import Look, of_writer
 from je_tools.verify.vlsn_sequence import ROLLBACK
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.transactions import Rollback
 
 T = TypeVar("T")
 

@@ -7,11 +7,13 @@ share one, because a collector drops the whole file if it has one repeated serie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from je_tools.audit.fleet import EnvironmentRow, FleetSummary
 from je_tools.audit.shown import distinct
 from je_tools.core.escaping import clean_text, printable
+
+if TYPE_CHECKING:
+    from je_tools.audit.fleet import EnvironmentRow, FleetSummary
 
 PREFIX = "je_tools_audit_"
 """Prefix of every metric."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, groupby
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.audit.discover import Fleet
-from je_tools.log.environment import Environment, LogFile
 from je_tools.verify.judge import Look
+
+if TYPE_CHECKING:
+    from je_tools.audit.discover import Fleet
+    from je_tools.log.environment import Environment, LogFile
 
 CUT_SIZE = 256 << 20
 """Bytes above which a file is cut into ranges, each a piece of its own."""

@@ -10,16 +10,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from je_tools.audit.tables import ENVIRONMENTS, TXNS
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.types import COMMIT_NO
 from je_tools.log.transactions import Outcome, Segments
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
 
 _ROWS = 1 << 16
 """Rows that are buffered before they are written."""

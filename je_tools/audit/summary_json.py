@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
-from je_tools.audit.fleet import EnvironmentRow, FleetSummary
 from je_tools.core.escaping import clean_text
+
+if TYPE_CHECKING:
+    from je_tools.audit.fleet import EnvironmentRow, FleetSummary
 
 FORMAT = 1
 """Version of the object; it increases if a key changes its meaning or is removed."""

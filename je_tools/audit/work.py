@@ -8,24 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.audit.plan import Piece, Task
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.staging import WHOLE, Ended, SegmentWriter
 from je_tools.errors import StoppedError
 from je_tools.files.listing import FileSeen, look_at_file
-from je_tools.formats.arrays import Ints
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.tally import COUNT, count_types
 from je_tools.log.checkpoint_intervals import CheckpointPart, collect_checkpoints
 from je_tools.log.environment import Environment
 from je_tools.log.scan import Outcome, Part, Scanner, read_cut
 from je_tools.log.transactions import Rollback, Segments, collect_marks
-from je_tools.verify.judge import Look
+
+if TYPE_CHECKING:
+    from je_tools.audit.plan import Piece, Task
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.reader import Rows
+    from je_tools.verify.judge import Look
 
 
 class Shown(Struct, frozen=True):

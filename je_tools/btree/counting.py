@@ -5,10 +5,10 @@ Source: je-log.md "Nodes"; BIN.applyDelta, JE 18.3.12.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from je_tools.btree.tree import Children, Tree
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.fetch import Entries, fetch
 from je_tools.formats.je.nodes import (
     BIN_NO,
@@ -22,7 +22,11 @@ from je_tools.formats.je.nodes import (
     read_states,
     within,
 )
-from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.btree.tree import Children, Tree
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.spans import Spans
 
 _SEARCHED_MAX = 4096
 """Largest full version, in slots, to search for each slot of a delta if keys are unordered."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
 from je_tools.btree.tree import Fault, FaultKind, Known
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.spans import Spans
 
 TOLD = 100
 """Number of places of damage in trees that are reported one by one."""

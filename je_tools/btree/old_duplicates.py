@@ -8,19 +8,23 @@ Source: je-log.md "Nodes"; DIN, DBIN, JE 3.3.98.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from je_tools.btree.tree import LEVELS_MAX, Fault, FaultKind, Known, Tree
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys
-from je_tools.formats.je.nodes import Nodes, Slots
 from je_tools.formats.je.types import BY_NAME, Family, mask_of
 from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.nodes import Nodes, Slots
 
 _OF_DUPLICATES = mask_of(BY_NAME[name].no for name in ("DIN", "DBIN"))
 

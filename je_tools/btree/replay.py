@@ -26,14 +26,17 @@ repeatReadINs, LevelRecorder and IN.findParent, JE 5.0.73.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import order_keys, search_sorted
 from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
 
 
 class KeyOrder(Struct, frozen=True):

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.btree.key_ranges import KeyRange
 from je_tools.btree.replay import KeyOrder, Replayed, Since, Slot
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.image import Image
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.nodes import (
@@ -36,6 +34,11 @@ from je_tools.formats.je.nodes import (
     within,
 )
 from je_tools.formats.spans import Spans
+
+if TYPE_CHECKING:
+    from je_tools.btree.key_ranges import KeyRange
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.image import Image
 
 LEVELS_MAX = 64
 """Largest number of levels accepted in a tree; ten already hold more records than exist."""

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,14 +40,16 @@ from je_tools.core.properties import Settings as Properties
 from je_tools.errors import InputError, RefusedError
 from je_tools.formats.je.header import lsn_text
 from je_tools.log.environment import Environment, LogFile, open_environment
-from je_tools.log.scan import Scanner
 from je_tools.output.files.outputs import check_output
 from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.copying import copied
-from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock, Holder
 from je_tools.writing.session import Session, check_whole, look_at
+
+if TYPE_CHECKING:
+    from je_tools.log.scan import Scanner
+    from je_tools.writing.disk import Disk
 
 Tell = Callable[[Snapshot], None]
 

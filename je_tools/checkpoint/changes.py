@@ -6,13 +6,12 @@ Source: RecoveryManager.redo, abortUndo, BIN.insertEntry, JE 7.5.11 and 18.3.12.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.btree.tree import Tree
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, fetch
 from je_tools.formats.je.header import NULL_LSN
@@ -30,7 +29,11 @@ from je_tools.formats.spans import Spans
 from je_tools.recovery.interval import DELETED, INVISIBLE
 from je_tools.recovery.overlay import Outcome, Overlay, is_open
 from je_tools.recovery.reading import ABORT_FIELDS
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.recovery.snapshot import Snapshot
 
 _FAMILIES = (Family.LN, Family.NAME_LN)
 _LN_FIELDS = frozenset({"flags", "flags2", "expiration", "modified_ms", "created_ms", "data"})

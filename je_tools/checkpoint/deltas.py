@@ -13,12 +13,12 @@ IN.logInternal, JE 7.5.11 and 25.3.17.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from msgspec import Struct
 
-from je_tools.btree.tree import Leaves, Tree
 from je_tools.checkpoint.slot_repair import expire_far, lack_sizes, mended
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
@@ -33,8 +33,12 @@ from je_tools.formats.je.nodes import (
     Slots,
     joined,
 )
-from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import match
+
+if TYPE_CHECKING:
+    from je_tools.btree.tree import Leaves, Tree
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.spans import Spans
 
 
 class Given(Struct, frozen=True):

@@ -8,11 +8,14 @@ Source: FileManager.gatherDataDirs, checkNoDataDirs, getFullFileNames, JEFileFil
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from je_tools.core.properties import DATA_DIRECTORIES, read_settings
 from je_tools.errors import RefusedError
-from je_tools.log.environment import Environment
 from je_tools.writing.journal import log_folders
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
 
 _SUFFIX = ".jdb"
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import asdict, replace
 
 from je_tools.checkpoint.changes import Written
-from je_tools.checkpoint.log import CheckpointLog
 from je_tools.checkpoint.obsolete import (
     Gone,
     joined_gone,
@@ -40,7 +39,6 @@ from je_tools.formats.je.internal_names import (
 from je_tools.formats.je.tuples import TupleError
 from je_tools.log.names import FIXED_NAMES
 from je_tools.recovery.database import REPLICATED_ENV, Database
-from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import (
     FileSummary,
     expirations,
@@ -50,6 +48,10 @@ from je_tools.recovery.utilization import (
     reserved_files,
     stored_summaries,
 )
+
+if TYPE_CHECKING:
+    from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.recovery.snapshot import Snapshot
 
 Fields = Mapping[str, Any]
 

@@ -7,25 +7,27 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from je_tools.checkpoint.changes import Written
-from je_tools.checkpoint.sequences import Sequences
 from je_tools.checkpoint.utilization_tracker import share_of_slots
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import NEVER
 from je_tools.formats.je.header import MIN_HEADER_SIZE, PROVISIONAL_YES
 from je_tools.formats.je.node_writer import FullVersions, encode_deltas, encode_nodes
 from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, LEVEL_MASK, Nodes
 from je_tools.formats.je.types import BY_NAME, type_name
-from je_tools.formats.je.writer import Appender
-from je_tools.formats.source import Bytes
-from je_tools.formats.spans import Spans
 from je_tools.recovery.utilization import FileSummary
+
+if TYPE_CHECKING:
+    from je_tools.checkpoint.sequences import Sequences
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.writer import Appender
+    from je_tools.formats.source import Bytes
+    from je_tools.formats.spans import Spans
 
 
 class CheckpointLog(Struct):

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -33,10 +34,8 @@ from je_tools.formats.je.internal_names import UTILIZATION_DB
 from je_tools.formats.je.keysort import group_keys
 from je_tools.formats.je.layout import ABORT_DATA, ABORT_KNOWN_DELETED, LN_EMBEDDED
 from je_tools.formats.je.nodes import DELTA_NO, OLD_DELTA_NOS
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
-from je_tools.recovery.database import Database
 from je_tools.recovery.interval import (
     DELETED,
     INVISIBLE,
@@ -44,9 +43,13 @@ from je_tools.recovery.interval import (
     Table,
 )
 from je_tools.recovery.overlay import is_open
-from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import FileSummary
 from je_tools.space.recount import Live, of_live
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.reader import Rows
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.snapshot import Snapshot
 
 _LN_FAMILIES = (Family.LN, Family.NAME_LN, Family.MAP_LN, Family.DEL_DUP_LN)
 _OF_LN_FAMILY = {

@@ -12,12 +12,16 @@ FileManager.makeInvisible, RecoveryManager.undoLNs, JE 7.5.11.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from msgspec import Struct
 
 from je_tools.formats.je.header import NULL_LSN, invisible_mask
 from je_tools.recovery.interval import INVISIBLE, TRANSACTIONAL
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.recovery.snapshot import Snapshot
 
 _FLAGS_AT = 5
 _OFFSET = (1 << 32) - 1

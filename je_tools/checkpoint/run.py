@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -59,8 +59,10 @@ from je_tools.formats.je.writer import Appender, Emit, Tail
 from je_tools.recovery.database import DUPLICATES, ID_DB, NAME_DB, PREFIXING, Database
 from je_tools.recovery.end import IMMUTABLE_NO, MENDED_REFUSALS, EndReason
 from je_tools.recovery.interval import DELETED
-from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import record_places
+
+if TYPE_CHECKING:
+    from je_tools.recovery.snapshot import Snapshot
 
 _LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)
 """Databases that the engine's own checkpoints change after the trees of these are written."""

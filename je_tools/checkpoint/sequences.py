@@ -7,12 +7,13 @@ JE 18.3.12.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.formats.arrays import Ints
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
 
 FRESH = {"node": (0, -9), "db": (1, -256), "txn": (0, -10), "extinction": (0, 0)}
 """Values before the first id, local and replicated. Source: CheckpointEnd, JE 18.3.12."""

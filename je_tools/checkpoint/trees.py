@@ -10,6 +10,7 @@ Source: je-log.md "Checkpoints"; Checkpointer.flushDirtyNodes, IN.split, JE 18.3
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -23,12 +24,9 @@ from je_tools.btree.tree import (
     Tree,
     at_once_below,
 )
-from je_tools.checkpoint.changes import Changes
 from je_tools.checkpoint.deltas import Deltas, Given, find_deltas, is_dead
-from je_tools.checkpoint.log import CheckpointLog
 from je_tools.checkpoint.slot_repair import mended
 from je_tools.errors import RefusedError
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.keysort import equal_keys, order_keys
@@ -44,6 +42,11 @@ from je_tools.formats.je.nodes import (
 )
 from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import match
+
+if TYPE_CHECKING:
+    from je_tools.checkpoint.changes import Changes
+    from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.formats.arrays import Ints, Mask
 
 _SLOTS_LEAST = 4
 """Lower bound for the number of slots that a damaged node claims."""

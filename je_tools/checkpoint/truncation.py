@@ -5,6 +5,8 @@ Source: DbTruncateLog, VLSNIndex and TxnCommit's dtvlsn, JE 18.3.12.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,15 +14,17 @@ from msgspec.structs import replace
 from je_tools.checkpoint.vlsn_records import is_replicated
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import MAX_ROWS, decode
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of, lsn_text
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import COMMIT_NO, Family
-from je_tools.log.environment import Environment, LogFile
-from je_tools.log.scan import Scanner
 from je_tools.recovery.end import EndReason, find_checkpoint, find_end
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import Snapshot
 
 INVOKER = "je-tools"
 """Invoker in the checkpoints that je-tools writes."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,17 +27,19 @@ from je_tools.checkpoint.obsolete import (
 )
 from je_tools.checkpoint.sequences import Sequences
 from je_tools.core.memory import give_back_memory
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import MAX_ROWS, decode
 from je_tools.formats.je.expirations import HOUR_MS, NEVER, expiration_ms
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.internal import DatabaseExtinction, RecordExtinction
 from je_tools.formats.je.internal_names import EXTINCT_SCANS_DB
 from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes, read_nodes
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, Family, Group, mask_of
-from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import FileSummary, internal_records
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.reader import Rows
+    from je_tools.recovery.snapshot import Snapshot
 
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 _IS_USER_LN = mask_of(each.no for each in ENTRY_TYPES.values() if each.user_ln)

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from je_tools.checkpoint.changes import Written
 from je_tools.checkpoint.internal_records import NO_LN, Records, own_database
-from je_tools.checkpoint.log import CheckpointLog
 from je_tools.checkpoint.utilization_tracker import Stream, Survey, look_at_log
 from je_tools.checkpoint.vlsn_index import (
     EMPTY_RANGE,
@@ -39,8 +37,12 @@ from je_tools.formats.je.internal_names import VLSN_MAP_DB
 from je_tools.formats.je.layout import ABORT_LSN, CREATED_IN_INSERT, PRIOR_FILE, PRIOR_SIZE
 from je_tools.recovery.database import CONVERTED, REPLICATED_ENV
 from je_tools.recovery.interval import INVISIBLE, REPLICATED
-from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import internal_records, record_places, reserved_files
+
+if TYPE_CHECKING:
+    from je_tools.checkpoint.changes import Written
+    from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.recovery.snapshot import Snapshot
 
 _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
 """Log versions since which a flag marks an abort LSN, and since which nobody's id is -1, not 0."""

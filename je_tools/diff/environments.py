@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from je_tools.diff.records import Change, Changes, Comparison
-from je_tools.recovery.database import Database
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.snapshot import Snapshot
 
 BY_ID = "id:"
 """Prefix of an id that is given instead of a name."""

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
 from je_tools.formats.je.nodes import joined_spans
 from je_tools.formats.packed import encode_packed
 from je_tools.formats.rows import Cell, Form, lines_of
 from je_tools.formats.spans import Spans
 from je_tools.log.records import Records, no_records
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
 
 COPIED_BYTES = 8 << 20
 """Approximate number of bytes of keys and data of duplicates that are copied at once."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -16,15 +16,17 @@ from je_tools.core.worker_processes import PROCESSES_FROM
 from je_tools.errors import InputError
 from je_tools.formats.je.columns import MAX_ROWS
 from je_tools.formats.je.header import lsn_text
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.spans import TooLongError
 from je_tools.log.entry_table import EntryTable, build_table
-from je_tools.log.environment import Environment
 from je_tools.log.names import NamePart, collect_names, resolve
 from je_tools.log.scan import ENCODERS_MAX, FileState, Part, Progress, Scanner
-from je_tools.log.selection import Selection
 from je_tools.log.time_filter import TimeMarks, collect_times, time_index
-from je_tools.verify.judge import Judge, Seen
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment
+    from je_tools.log.selection import Selection
+    from je_tools.verify.judge import Judge, Seen
 
 E = TypeVar("E")
 W = TypeVar("W")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, as_completed
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -14,11 +14,13 @@ from msgspec.structs import replace
 from je_tools.core.worker_processes import open_workers, told
 from je_tools.dump.entries import Dump, contents
 from je_tools.errors import StoppedError
-from je_tools.log.environment import Environment
-from je_tools.log.scan import FileState, Part, Progress
-from je_tools.output.encoders.entry_sinks import EntrySink
 from je_tools.output.files.outputs import PartPath, open_part, settle
-from je_tools.verify.judge import Seen
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import FileState, Part, Progress
+    from je_tools.output.encoders.entry_sinks import EntrySink
+    from je_tools.verify.judge import Seen
 
 PARTS_WANTED = 32
 PART_SIZES = (16 << 20, 64 << 20)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import sleep
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -22,9 +22,11 @@ from je_tools.dump.entries import Dump, Encoded, read_names_and_times
 from je_tools.errors import InputError, StoppedError
 from je_tools.findings import Finding, Severity
 from je_tools.log.environment import Environment, LogFile, open_environment
-from je_tools.log.scan import FileState, Part
 from je_tools.log.selection import Selection, database_ids
 from je_tools.verify.judge import Judge, Seen, Totals, file_findings
+
+if TYPE_CHECKING:
+    from je_tools.log.scan import FileState, Part
 
 E = TypeVar("E")
 

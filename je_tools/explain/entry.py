@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -27,16 +28,18 @@ from je_tools.formats.je.entries import (
     read_header,
 )
 from je_tools.formats.je.header import lsn_of, lsn_text
-from je_tools.formats.je.places import Gap
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, type_name
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.source import Source, SourceChangedError
-from je_tools.log.environment import Environment, LogFile
 from je_tools.log.field_descriptions import HEADER_FIELDS, field_meaning
 from je_tools.log.field_texts import FieldContext, header_texts, last_name
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import parse_lsn
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.places import Gap
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment, LogFile
 
 _ALL_ZERO = "nothing but zeros: room that was never written, or lost"
 

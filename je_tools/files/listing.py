@@ -8,24 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
 
 from je_tools.findings import Finding, Severity
 from je_tools.formats.je.header import lsn_of
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
     LOG_VERSION_MAX,
     MODERN_READ_MIN,
     MODERN_RELEASE,
     RELEASES,
 )
-from je_tools.log.environment import Environment, LogFile
-from je_tools.log.scan import Part, Scanner
 from je_tools.verify.judge import Judge, Look, Seen, Totals
 from je_tools.verify.upgrade import NEW_FORM
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.scan import Part, Scanner
 
 _NO_VLSN = (1 << 63) - 1
 

@@ -13,15 +13,17 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
 
 from je_tools.core.properties import FILE_MAX, Settings, read_settings
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import BY_NAME, CKPT_END_NO, CKPT_START_NO, ENTRY_TYPES, mask_of
-from je_tools.log.environment import Environment
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment
 
 LN_TXN, LN, MAP_LN_TXN, MAP_LN = range(4)
 """Indexes in `Counts`: user records in and outside transactions, MapLNs likewise."""

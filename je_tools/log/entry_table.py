@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import COLUMN_FAMILIES, Decoded, decode
 from je_tools.formats.je.entries import EntryError, Span, decode_entry
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.reader import Rows
 
 ROW_FIELDS = frozenset({"key", "data"})
 """Payload fields that are columns of the row itself, and are left out of `entry`."""

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from je_tools.core.escaping import is_lsn, printable
-from je_tools.formats.je.entries import Header, Value
 from je_tools.formats.je.header import NULL_LSN, VLSN_PRESENT, invisible_mask, lsn_of, lsn_text
 from je_tools.formats.je.keys import slot_parts
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOT_EMBEDDED
 from je_tools.formats.je.tuples import TupleError, TupleReader
 from je_tools.formats.je.types import ERASED_NO, RELEASES, Family, type_name
 from je_tools.log.field_descriptions import HEADER_BITS, NAME_OPERATIONS, bits_of, bits_text
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.entries import Header, Value
 
 TEXT_LIMIT = 120
 """Largest number of characters of a text that are shown; the bytes hold the rest."""

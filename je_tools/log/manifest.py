@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from je_tools import __version__
 from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError, StoppedError
 from je_tools.formats.source import Source, SourceChangedError
-from je_tools.log.environment import Environment, LogFile
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import Environment, LogFile
 
 _PIECE = 1 << 20
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.formats.je.reader import Rows
-from je_tools.log.entry_table import EntryTable
-from je_tools.log.environment import Environment
 from je_tools.log.names import FIXED_NAMES, NamePart, collect_names, resolve, settled_ids
-from je_tools.log.scan import Scanner
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.entry_table import EntryTable
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
 
 LAST_SIZE = 16 << 20
 """Bytes at the end of the log that are read for names before any are requested."""

@@ -13,20 +13,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.internal_names import BEFORE_IMAGES_DB
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, ENTRY_TYPES, Family, mask_of
-from je_tools.log.environment import Environment
 from je_tools.log.scan import Scanner
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment
 
 FIXED_NAMES: Mapping[int, str] = {0: "_jeIdMap", 1: "_jeNameMap", -1: BEFORE_IMAGES_DB}
 """Internal databases whose ids never change; the log names all others."""

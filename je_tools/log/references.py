@@ -6,16 +6,19 @@ Unlike `entries`, which decodes whole payloads, this reads only a few fields.
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.layout import layout
 from je_tools.formats.je.programs import in_columns
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.reader import Rows
 
 _RECORDS = (Family.LN, Family.DEL_DUP_LN)
 _FAMILIES = tuple(Family)

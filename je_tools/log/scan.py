@@ -14,7 +14,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
 from itertools import groupby
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -34,7 +34,9 @@ from je_tools.formats.je.reader import (
 )
 from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.formats.source import Source, SourceChangedError, SourceError
-from je_tools.log.environment import Environment, LogFile
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import Environment, LogFile
 
 ONE_THREAD_MAX = 1 << 20
 """Largest log that one thread reads, in bytes: to start more threads takes longer."""

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from je_tools.errors import UsageError
-from je_tools.formats.arrays import Mask
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.tuples import int_key, long_key, string_key
 from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
 from je_tools.formats.spans import contains, starts_with
 from je_tools.log.entry_table import EntryTable, build_table
 from je_tools.log.names import INTERNAL_PREFIX
 from je_tools.log.time_filter import TIME_COLUMNS, TimeIndex, Window
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Mask
+    from je_tools.formats.je.reader import Rows
 
 _KEY_FIELDS = TIME_COLUMNS | {"key", "data"}
 _EARLIER_FIELDS = ("abort_key", "abort_data", "data_as_key")

@@ -13,15 +13,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
     ABORT_NO,
     BY_NAME,
@@ -32,6 +30,10 @@ from je_tools.formats.je.types import (
     mask_of,
 )
 from je_tools.log.references import read_references
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.reader import Rows
 
 _OF_TXN = mask_of(each.no for each in ENTRY_TYPES.values() if each.transactional)
 _IS_END = mask_of((COMMIT_NO, ABORT_NO))

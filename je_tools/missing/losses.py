@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
@@ -22,8 +23,6 @@ from msgspec.structs import replace
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Leaves, Tree, bound
 from je_tools.errors import InputError
-from je_tools.findings import Finding
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
@@ -34,15 +33,19 @@ from je_tools.formats.spans import Spans
 from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import unchanged
 from je_tools.log.names import FIXED_NAMES, INTERNAL_PREFIX
-from je_tools.log.scan import Scanner
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.findings import log_findings
 from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.overlay import Overlay, match
 from je_tools.recovery.reading import Reading
-from je_tools.recovery.snapshot import Snapshot
 from je_tools.salvage.survivors import Kept, find_kept, whole_keys
 from je_tools.verify.consistency import unreadable_findings
+
+if TYPE_CHECKING:
+    from je_tools.findings import Finding
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import Snapshot
 
 _NO_KEYS = Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
 

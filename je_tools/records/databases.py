@@ -7,22 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from je_tools.btree.faults import Faults
 from je_tools.btree.tree import BINS_AT_ONCE, Children, Leaves
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.java import class_name
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family
 from je_tools.log.field_descriptions import bits_of
-from je_tools.recovery.database import Database
-from je_tools.recovery.reading import Reading
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.btree.faults import Faults
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.nodes import Slots
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.reading import Reading
+    from je_tools.recovery.snapshot import Snapshot
 
 
 class State(StrEnum):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.key_ranges import KeyRange
 from je_tools.core.escaping import printable
 from je_tools.errors import UsageError
 from je_tools.log.records import Batch, Coming, Records
 from je_tools.output.encoders.record_lines import Named
 from je_tools.output.encoders.record_sources import Source
-from je_tools.recovery.database import Database
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.btree.key_ranges import KeyRange
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.snapshot import Snapshot
 
 
 class Export(Struct, frozen=True):

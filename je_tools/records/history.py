@@ -7,25 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.btree.key_ranges import range_of
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import MAX_ROWS, decode
 from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import ABORT_NO, COMMIT_NO, ENTRY_TYPES, Family, Group, mask_of
 from je_tools.formats.spans import Spans, starts_with
 from je_tools.log import entry_table as entries
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
-from je_tools.log.selection import KeyPattern
-from je_tools.recovery.database import Database
 from je_tools.recovery.interval import Writes
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.selection import KeyPattern
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.snapshot import Snapshot
 
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 _IS_USER_LN = mask_of(

@@ -13,16 +13,19 @@ JE 7.5.11 and 18.3.12; UndoReader, VerifyLog of whole files, JE 18.3.12.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.header import NULL_LSN, lsn_of
-from je_tools.formats.je.reader import Rows
-from je_tools.log.environment import Environment, LogFile
-from je_tools.log.scan import Scanner
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.scan import Scanner
 
 _FILE_END = 1 << 32
 

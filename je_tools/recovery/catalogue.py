@@ -6,6 +6,7 @@ Source: je-log.md "Recovery"; RecoveryManager, DbTree, JE 7.5.11 and 18.3.12.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -20,7 +21,9 @@ from je_tools.recovery.database import ID_DB, NAME_DB, TEMPORARY, Database
 from je_tools.recovery.end import (
     Refusal,
 )
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.recovery.snapshot import Snapshot
 
 _TEMPORARY_UNTIL = 17
 """Newest log version whose engine is known to remove temporary databases.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -12,12 +13,14 @@ from msgspec.structs import replace
 from je_tools.errors import UsageError
 from je_tools.formats.je.columns import MAX_ROWS, decode
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import COMMIT_NO, ROLLBACK_START_NO, Family
-from je_tools.log.environment import Environment
 from je_tools.log.field_texts import time_text
-from je_tools.log.scan import Scanner
 from je_tools.recovery.rollbacks import Periods
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
 
 
 class _Best(Struct, frozen=True):

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import FILE_HEADER_SIZE, NULL_LSN, lsn_of
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
     BY_NAME,
     CKPT_END_NO,
@@ -30,7 +28,11 @@ from je_tools.formats.je.types import (
     mask_of,
 )
 from je_tools.log.environment import Environment, LogFile, reopened
-from je_tools.log.scan import Scanner
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.scan import Scanner
 
 DB_TREE_NO, IMMUTABLE_NO = BY_NAME["DbTree"].no, BY_NAME["ImmutableFile"].no
 

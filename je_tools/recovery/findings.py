@@ -6,7 +6,7 @@ Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -20,8 +20,10 @@ from je_tools.formats.je.layout import NAME_CREATE
 from je_tools.log.names import INTERNAL_PREFIX
 from je_tools.recovery.end import EndReason, Refusal
 from je_tools.recovery.refusals import REFUSALS
-from je_tools.recovery.snapshot import Snapshot
 from je_tools.verify.consistency import unreadable_findings
+
+if TYPE_CHECKING:
+    from je_tools.recovery.snapshot import Snapshot
 
 _NAME_DB = 1
 _WAITS_SINCE = 19

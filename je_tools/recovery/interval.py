@@ -9,7 +9,7 @@ Source: je-log.md "Recovery"; RecoveryManager.buildTree, UndoReader, JE 7.5.11 a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,10 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, astuple, replace
 
 from je_tools.core.memory import give_back_memory
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.image import Image
 from je_tools.formats.je import header as h
 from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, IS_ROOT, LEVEL_MASK
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
     ABORT_NO,
     BY_NAME,
@@ -36,9 +33,14 @@ from je_tools.formats.je.types import (
 )
 from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.log.entry_table import build_table
-from je_tools.log.environment import Environment, LogFile
-from je_tools.log.scan import Scanner
 from je_tools.recovery.backward import STRAIGHT, Backward, walk_backward
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.image import Image
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.scan import Scanner
 
 DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED, SKIPPED = 1, 2, 4, 8, 16, 32
 """Bits of an LN's `flags`.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from je_tools.formats.image import Image, Part
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import check_image, map_files, unchanged
-from je_tools.log.scan import Scanner
 from je_tools.recovery.catalogue import find_databases
 from je_tools.recovery.end import (
     Checkpoint,
@@ -30,6 +30,9 @@ from je_tools.recovery.end import (
 from je_tools.recovery.interval import COMMITTED, Interval, read_interval
 from je_tools.recovery.overlay import Rules
 from je_tools.recovery.snapshot import Snapshot, first_lsn_of
+
+if TYPE_CHECKING:
+    from je_tools.log.scan import Scanner
 
 _CHECKS_CHAINS = 17
 """Log version of the engine that checks prevOffsets before it recovers."""

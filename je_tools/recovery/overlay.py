@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.btree.faults import Faults
-from je_tools.btree.tree import Children, Fault, Tree
 from je_tools.core.memory import give_back_memory
 from je_tools.core.ordered import map_in_order
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import (
@@ -30,7 +29,6 @@ from je_tools.formats.je.keysort import (
     search_sorted,
 )
 from je_tools.formats.je.layout import ABORT_KNOWN_DELETED, BLIND_DELETION
-from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval import (
@@ -45,6 +43,11 @@ from je_tools.recovery.interval import (
     Writes,
 )
 from je_tools.recovery.rollbacks import Periods
+
+if TYPE_CHECKING:
+    from je_tools.btree.tree import Children, Fault, Tree
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.nodes import Slots
 
 _NO_SLOT = -2
 

@@ -6,7 +6,7 @@ Source: je-log.md "Recovery"; RecoveryManager.recover, RecoveryInfo, JE 18.3.12.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
@@ -18,9 +18,7 @@ from je_tools.formats.je.fetch import fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_of
 from je_tools.formats.je.keysort import group_keys
 from je_tools.formats.spans import Spans
-from je_tools.log.environment import Environment, LogFile
 from je_tools.log.images import mapped
-from je_tools.log.scan import Scanner
 from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.end import EndReason, LogEnd
 from je_tools.recovery.interval import (
@@ -31,7 +29,11 @@ from je_tools.recovery.interval import (
     read_interval,
 )
 from je_tools.recovery.overlay import Outcome, Rules
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import Snapshot
 
 _FOREVER = 1 << 62
 

@@ -6,17 +6,16 @@ Source: je-log.md "Reading the current content"; CursorImpl.getCurrent, BIN.fetc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from je_tools.btree.counting import count_slots
 from je_tools.btree.faults import LACKING, Faults, Lacking
-from je_tools.btree.key_ranges import KeyRange
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask, run_of
-from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch
 from je_tools.formats.je.header import NULL_LSN
@@ -26,10 +25,14 @@ from je_tools.formats.je.nodes import TOMBSTONE, Slots, joined_spans, no_nodes
 from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_spans
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
 from je_tools.recovery.overlay import Outcome, Overlay, match
+
+if TYPE_CHECKING:
+    from je_tools.btree.key_ranges import KeyRange
+    from je_tools.formats.je.columns import Columns
+    from je_tools.formats.source import Bytes
 
 _ROOM_MAX = 16 << 20
 """Largest buffer, in bytes, into which the LNs of a batch are copied; each thread has its own."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.arrays import Ints, Mask
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
 
 
 class Periods(Struct, frozen=True):

@@ -9,37 +9,39 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
 from je_tools.btree.faults import Faults
-from je_tools.btree.key_ranges import KeyRange
 from je_tools.btree.replay import KeyOrder, Replayed, nothing_replayed
 from je_tools.btree.tree import BINS_AT_ONCE, Children, Tree
 from je_tools.core.ordered import map_in_order
 from je_tools.formats.arrays import rows_by
-from je_tools.formats.image import Image, Part
-from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.fetch import fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.nodes import LEVEL_MASK, read_nodes
 from je_tools.formats.spans import Spans
-from je_tools.log.environment import Environment
 from je_tools.log.images import check_image, map_files
 from je_tools.log.records import Batch, Coming, Note, Records
-from je_tools.log.scan import Scanner
-from je_tools.recovery.database import Database
-from je_tools.recovery.end import (
-    Checkpoint,
-    LogEnd,
-    Refusal,
-)
-from je_tools.recovery.interval import Interval, LoggedNodes
 from je_tools.recovery.overlay import Overlay, Rules, decide
 from je_tools.recovery.reading import Reading
+
+if TYPE_CHECKING:
+    from je_tools.btree.key_ranges import KeyRange
+    from je_tools.formats.image import Image, Part
+    from je_tools.formats.je.entries import Entry
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.end import (
+        Checkpoint,
+        LogEnd,
+        Refusal,
+    )
+    from je_tools.recovery.interval import Interval, LoggedNodes
 
 _REPLAYED_TWICE = 8
 """Newest log version whose engine replays nodes twice; JE 7.5 (version 15) does not."""

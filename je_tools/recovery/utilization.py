@@ -19,7 +19,6 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.internal import (
     Expirations,
     FileSummaryKey,
@@ -34,6 +33,7 @@ from je_tools.formats.je.tuples import TupleError
 from je_tools.formats.je.types import ENTRY_TYPES, Family, Group, mask_of
 
 if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
 
 _FLOAT = np.float32

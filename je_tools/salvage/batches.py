@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.errors import StoppedError
-from je_tools.formats.arrays import Ints
-from je_tools.formats.image import Image
-from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, fetch
 from je_tools.formats.je.header import lsn_text
@@ -21,8 +19,13 @@ from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.log.records import NO_TIME, Coming, Note, Records, cuts, no_records
-from je_tools.salvage.choice import Grades
 from je_tools.salvage.content import KEYED_VERSION
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.image import Image
+    from je_tools.formats.je.columns import Columns
+    from je_tools.salvage.choice import Grades
 
 _TOMBSTONE = 0x04
 _FIELDS = frozenset({"key", "data", "expiration", "modified_ms", "created_ms", "flags2"})

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.identity import newest_of
 from je_tools.salvage.content import DELETED, INVISIBLE, NO_TXN, Content
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
 
 
 class Mode(StrEnum):

@@ -9,18 +9,16 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
 from je_tools.formats.je.identity import Seed, identities, new_seed
 from je_tools.formats.je.keys import join_two_part
 from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
     ABORT_NO,
     BY_NAME,
@@ -32,10 +30,14 @@ from je_tools.formats.je.types import (
     Family,
     mask_of,
 )
-from je_tools.log.environment import Environment
 from je_tools.log.names import Database, NamePart, collect_names, resolve_databases
-from je_tools.log.scan import FileState, Scanner
 from je_tools.salvage.extents import Solid, SolidPart, solid_part
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import FileState, Scanner
 
 NO_TXN = 0
 """Transaction of a record that was written outside transactions."""

@@ -8,20 +8,18 @@ be read, the key is known all the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.columns import Columns, Decoded, decode
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.identity import identities
 from je_tools.formats.je.keys import join_two_part
 from je_tools.formats.je.layout import NODE_HAS_PREFIX
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_embedded, split_two_part_keys
 from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
 from je_tools.formats.rows import Cell, Form, lines_of, read_only
@@ -29,6 +27,10 @@ from je_tools.formats.spans import Spans, gather
 from je_tools.log.records import NO_TIME, NO_VLSN, Records, no_records
 from je_tools.salvage.batches import joined
 from je_tools.salvage.content import KEYED_VERSION, Content, leaves_of, pieces_of_rows, records_of
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.reader import Rows
 
 NODES_AT_ONCE = 512
 """Number of nodes decoded at once: each has up to some hundred slots."""

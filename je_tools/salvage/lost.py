@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.identity import identities, newest_of
 from je_tools.formats.rows import read_only
-from je_tools.log.environment import Environment
 from je_tools.log.names import FIXED_NAMES
-from je_tools.log.scan import Scanner
 from je_tools.salvage.choice import Choice, Confidence, Mode
-from je_tools.salvage.content import Content
 from je_tools.salvage.dangling import FindNamed, Named, joined_named, no_named
 from je_tools.salvage.extents import NO_TYPE
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.salvage.content import Content
 
 _FILE = 1 << 32
 _LARGEST = (1 << 64) - 1

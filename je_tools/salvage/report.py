@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from je_tools.core.escaping import clean_text, counted, printable
 from je_tools.core.masking import DataMode, Masking
-from je_tools.formats.arrays import Mask
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.types import type_name
 from je_tools.formats.rows import Cell, Form, lines_of, words
-from je_tools.formats.source import Bytes
-from je_tools.formats.spans import Spans
-from je_tools.log.environment import Environment, LogFile, Misnamed
 from je_tools.log.records import PIECE_ROWS
 from je_tools.output.encoders.record_lines import masked
-from je_tools.salvage.batches import Graded
 from je_tools.salvage.choice import Confidence
 from je_tools.salvage.extents import NO_TYPE
 from je_tools.salvage.lost import INTERNAL, NAMES_ID, Hole, HoleKind
-from je_tools.salvage.run import Described, Output, Salvage
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Mask
+    from je_tools.formats.source import Bytes
+    from je_tools.formats.spans import Spans
+    from je_tools.log.environment import Environment, LogFile, Misnamed
+    from je_tools.salvage.batches import Graded
+    from je_tools.salvage.run import Described, Output, Salvage
 
 _UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
 

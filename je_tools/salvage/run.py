@@ -6,20 +6,17 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from msgspec import Struct
 
 from je_tools.core.memory import give_back_memory
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import check_image, map_files, unchanged
 from je_tools.log.names import FIXED_NAMES
-from je_tools.log.records import Coming
-from je_tools.log.scan import FileState, Scanner
 from je_tools.output.encoders.record_files import stems_of, write_files
 from je_tools.output.encoders.record_lines import Marks, Named, Typed
 from je_tools.output.encoders.record_sources import RecordSink, Source, Written
@@ -27,6 +24,11 @@ from je_tools.salvage.batches import Graded, Reading, graded
 from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
 from je_tools.salvage.content import DELETED, Content, read_content
 from je_tools.salvage.lost import INTERNAL, Lost, find_lost
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.log.records import Coming
+    from je_tools.log.scan import FileState, Scanner
 
 APART = ".unfinished"
 """Part of the names of files with records of unfinished transactions, before the suffix."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -10,13 +11,15 @@ from msgspec.structs import replace
 
 from je_tools.formats.je.nodes import joined_spans
 from je_tools.formats.spans import Spans
-from je_tools.log.environment import Environment
 from je_tools.log.names import FIXED_NAMES, Database
-from je_tools.log.records import Records
 from je_tools.log.scan import WIDE_RANGE, Scanner
 from je_tools.salvage.batches import Reading
 from je_tools.salvage.choice import Mode
 from je_tools.salvage.run import Described, Salvage, salvage
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
+    from je_tools.log.records import Records
 
 _PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.int64)
 """Largest numbers whose packed form takes one byte, two bytes, and so on."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from msgspec import Struct, field
@@ -20,17 +20,19 @@ from msgspec import Struct, field
 from je_tools.btree.tree import BINS_AT_ONCE, Children, Fault, Leaves, Tree
 from je_tools.core.memory import keep_freed_memory
 from je_tools.core.ordered import in_background
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je import header as h
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.layout import ABORT_DATA, LN_EMBEDDED
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import FILE_HEADER_NO, Family
-from je_tools.recovery.database import Database
 from je_tools.recovery.overlay import Outcome
-from je_tools.recovery.reading import Reading
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.reader import Rows
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.reading import Reading
+    from je_tools.recovery.snapshot import Snapshot
 
 
 class Recount(Struct):

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -28,8 +29,6 @@ from je_tools.core.properties import (
 )
 from je_tools.formats.je.internal import Expirations, ReservedFile, VlsnBucket
 from je_tools.formats.je.internal_names import UTILIZATION_DB, VLSN_MAP_DB
-from je_tools.log.environment import LogFile
-from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import (
     FileSummary,
     Utilization,
@@ -38,7 +37,11 @@ from je_tools.recovery.utilization import (
     internal_records,
     reserved_files,
 )
-from je_tools.space.recount import Recount
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import LogFile
+    from je_tools.recovery.snapshot import Snapshot
+    from je_tools.space.recount import Recount
 
 ADJUSTED_ABOVE = 10 << 30
 """Size above which `je.maxDisk` is lowered by `je.freeDisk`. Source: Cleaner, JE 25.3.17."""

@@ -8,7 +8,7 @@ conditions are left to Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,8 +16,10 @@ from msgspec.structs import replace
 from je_tools.core.escaping import clean_text
 from je_tools.core.masking import DataMode
 from je_tools.formats.je.types import type_name
-from je_tools.log.environment import LogFile
 from je_tools.log.selection import KeyPattern, Selection
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import LogFile
 
 NEVER_NULL = frozenset(
     {

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.core.masking import Masking
 from je_tools.dump.entries import read_names_and_times
 from je_tools.formats.je.header import lsn_of
 from je_tools.log.environment import LogFile, open_environment
@@ -17,6 +16,9 @@ from je_tools.log.selection import Selection, database_ids
 from je_tools.spark.columns import spark_schema
 from je_tools.spark.filters import Condition, Narrowed, Pushdown, has_signed_lsns
 from je_tools.spark.options import Options, as_option
+
+if TYPE_CHECKING:
+    from je_tools.core.masking import Masking
 
 TASK_SIZE = 64 << 20
 """Bytes of log that a task reads: consecutive files, one file, or a piece of one."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from msgspec import Struct
 
 from je_tools.dump.entries import Dump
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
 from je_tools.log.entry_table import EntryTable, build_table
 from je_tools.log.scan import Scanner
 from je_tools.output.encoders.entry_batches import UNDECODABLE, entry_batch
 from je_tools.spark.columns import spark_batch, spark_schema, wanted_fields
-from je_tools.spark.plan import Task
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.reader import Rows
+    from je_tools.spark.plan import Task
 
 
 def read_task(task: Task) -> Iterator[pa.RecordBatch]:

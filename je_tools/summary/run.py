@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.header import lsn_of
-from je_tools.formats.je.reader import Asked, Rows
 from je_tools.formats.je.steps import of_users, programs
 from je_tools.formats.je.tally import BROKEN, COUNT, TOTAL, Tally, tally_rows
 from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
@@ -27,12 +26,16 @@ from je_tools.log.checkpoint_intervals import (
     collect_checkpoints,
     intervals,
 )
-from je_tools.log.environment import Environment, LogFile
 from je_tools.log.names import NamePart, collect_names, resolve
 from je_tools.log.references import read_references
-from je_tools.log.scan import Part, Scanner
 from je_tools.log.transactions import TransactionPart, Transactions, collect_transactions
 from je_tools.verify.judge import Damage, Judge, Seen, Totals
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.reader import Asked, Rows
+    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.scan import Part, Scanner
 
 ENTRIES, BYTES, LNS, LN_BYTES, INS, IN_BYTES, KEY_BYTES, DATA_BYTES = range(8)
 """Columns of a database's totals; the bytes of keys and data are those of user records."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ from je_tools.errors import InputError
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.entries import EntryError, decode_entry
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_text
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
     CKPT_END_NO,
     FILE_HEADER_NO,
@@ -30,7 +29,10 @@ from je_tools.formats.je.types import (
 )
 from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.log.environment import Environment, LogFile, reason_of, reopened
-from je_tools.log.scan import FileState
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.scan import FileState
 
 Ranges = Sequence[tuple[int, int]]
 

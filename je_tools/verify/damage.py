@@ -6,13 +6,12 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
 
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.entries import EntryError, entry_checksum, read_header
 from je_tools.formats.je.header import FILE_HEADER_SIZE, MAX_HEADER_SIZE, MIN_HEADER_SIZE
 from je_tools.formats.je.places import SINGLE, ChainBreak, Gap
@@ -26,10 +25,13 @@ from je_tools.formats.je.types import (
     type_name,
 )
 from je_tools.formats.je.walk import NEVER_ERASED, NO_OFFSET, erased_no
-from je_tools.formats.source import Source
 from je_tools.log.environment import Environment, LogFile, reopened
-from je_tools.log.scan import FileState, Part
 from je_tools.verify.consistency import finding, restore_reason
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.source import Source
+    from je_tools.log.scan import FileState, Part
 
 LISTED = 50_000
 """Largest number of findings listed for one file; a file full of damage could have millions."""

@@ -21,11 +21,8 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import counted
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import REPLICATED
 from je_tools.formats.je.reader import Asked, Rows
-from je_tools.log.environment import Environment, LogFile
-from je_tools.log.scan import FileState, Part, Scanner
 from je_tools.verify.consistency import (
     EVIDENCE_TYPES,
     Evidence,
@@ -49,7 +46,10 @@ from je_tools.verify.upgrade import OldForm, Upgrade, collect_old_form
 from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, Stream, runs_of
 
 if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
     from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
+    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.scan import FileState, Part, Scanner
 
 LOCK_NAME = "je.lck"
 

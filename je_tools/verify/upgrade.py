@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.findings import Finding
 from je_tools.formats.je.header import lsn_text
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import (
     CKPT_END_NO,
     ENTRY_TYPES,
@@ -26,8 +24,12 @@ from je_tools.formats.je.types import (
     Group,
     mask_of,
 )
-from je_tools.log.environment import Environment
 from je_tools.verify.consistency import finding
+
+if TYPE_CHECKING:
+    from je_tools.findings import Finding
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment
 
 NEW_FORM = 8
 """First log version in which duplicates are records like others."""

@@ -13,17 +13,20 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.findings import Finding
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import REPLICATED
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ROLLBACK_START_NO, mask_of
-from je_tools.log.environment import Environment
 from je_tools.verify.consistency import finding
+
+if TYPE_CHECKING:
+    from je_tools.findings import Finding
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment
 
 SPANS_MAX = 4096
 """Largest number of separate VLSN spans that are kept; a log with more is hostile."""

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crc32c import crc32c
 from msgspec.structs import replace
 
 from je_tools.core.escaping import counted
 from je_tools.errors import RefusedError
-from je_tools.writing.disk import Disk
 from je_tools.writing.frames import FOLDER, Frame, JournalError
 from je_tools.writing.journal import (
     FILE_NAME,
@@ -51,6 +51,9 @@ from je_tools.writing.session import (
 )
 from je_tools.writing.steps import Replay, Step, Way, files_of
 from je_tools.writing.undo_check import Check, drop_text
+
+if TYPE_CHECKING:
+    from je_tools.writing.disk import Disk
 
 _SAID = 5
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +16,12 @@ from crc32c import crc32c
 
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import SECTOR
-from je_tools.writing.journal import Recorded
 from je_tools.writing.parts import PART, part_count, part_sums
 from je_tools.writing.session import log_paths, read_at, seen_of, sum_of, undo_command
 from je_tools.writing.steps import Made, Replay, files_of
+
+if TYPE_CHECKING:
+    from je_tools.writing.journal import Recorded
 
 _PIECE = 1 << 20
 

@@ -6,15 +6,18 @@ Source: je-log.md "Records"; UtilizationProfile.getObsoleteDetailSorted, FilePro
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.internal_names import RESERVED_FILES_DB
 from je_tools.formats.je.tuples import TupleError, TupleReader
-from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import FileSummary, record_places, stored_summaries
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.recovery.snapshot import Snapshot
 
 
 class Summary(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -14,15 +14,17 @@ from je_tools.btree.check.utilization import wrong_totals
 from je_tools.core.escaping import printable
 from je_tools.errors import InputError
 from je_tools.findings import CODES, Finding, Severity, TreePlace
-from je_tools.formats.je.fingerprints import Fingerprints
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.log.environment import Environment
 from je_tools.log.images import unchanged
-from je_tools.log.scan import Scanner
 from je_tools.recovery.database import NAME_DB, Database
 from je_tools.recovery.findings import log_findings
 from je_tools.recovery.opening import take_snapshot
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.fingerprints import Fingerprints
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import Snapshot
 
 
 class Trees(Struct, frozen=True):

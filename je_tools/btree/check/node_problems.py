@@ -6,6 +6,7 @@ Source: je-log.md "Nodes"; BtreeVerifier, JE 25.3.17.
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -13,7 +14,6 @@ from msgspec.structs import replace
 
 from je_tools.btree.check.problems import Problem, Problems
 from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import DAYS_MAX
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
@@ -29,6 +29,9 @@ from je_tools.formats.je.nodes import (
     Nodes,
     within,
 )
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
 
 MAIN_LEVELS, ID_DB_LEVELS = 0x10000, 0x20000
 """Bits added to levels: the second in the tree of database descriptors, the first in all others."""

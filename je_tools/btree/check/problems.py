@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from je_tools.formats.arrays import Ints
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
 
 LISTED = 100
 """Number of problems of one code and database that are reported one by one."""

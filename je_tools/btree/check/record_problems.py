@@ -7,26 +7,29 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.btree.check.cleaner_metadata import CleanerNotes
 from je_tools.btree.check.node_problems import Part, of_duplicates, suspect_keys
 from je_tools.btree.check.problems import Problem, Problems
 from je_tools.btree.old_duplicates import expanded
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
 from je_tools.formats.je.fingerprints import HOURS_MAX, SlotChecks
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys
 from je_tools.formats.je.layout import SLOT_EMBEDDED
-from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import Family, type_name
 from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import Overlay, match
+
+if TYPE_CHECKING:
+    from je_tools.btree.check.cleaner_metadata import CleanerNotes
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.nodes import Slots
 
 EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
 """Latest expiration accepted, in 2084: later ones were multiplied by a bug of an engine."""

@@ -11,26 +11,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.btree.check.cleaner_metadata import CleanerNotes
 from je_tools.btree.check.node_problems import Part, Rules, node_problems, part_of
 from je_tools.btree.check.problems import Problem, Problems
 from je_tools.btree.check.record_problems import Expected, noted_nodes, record_problems
-from je_tools.btree.faults import Lacking
 from je_tools.btree.tree import BINS_AT_ONCE, Children, Known, Tree, at_once_below
 from je_tools.core.ordered import map_in_order
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal_names import UTILIZATION_DB
 from je_tools.formats.je.types import Family
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.reading import Reading
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.btree.check.cleaner_metadata import CleanerNotes
+    from je_tools.btree.faults import Lacking
+    from je_tools.formats.arrays import Ints
+    from je_tools.recovery.snapshot import Snapshot
 
 _IDENTIFIERS_SINCE = 15
 """Initial log version from which a BIN's identifier key is always the key of one of its slots."""

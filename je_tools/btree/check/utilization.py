@@ -6,18 +6,21 @@ Source: je-log.md "Records"; FileSummary, UtilizationTracker.countNewLogEntry, J
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.check.cleaner_metadata import CleanerNotes
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.layout import SUMMARY_TOTALS
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, FILE_HEADER_NO, Family, Group, mask_of
-from je_tools.log.environment import Environment
-from je_tools.log.scan import Scanner
+
+if TYPE_CHECKING:
+    from je_tools.btree.check.cleaner_metadata import CleanerNotes
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
 
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 _IS_NODE = mask_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,13 @@ from je_tools.core.escaping import clean_text as clean_text
 from je_tools.core.escaping import is_lsn as is_lsn
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Offsets, gather_hex, spell_lsns
-from je_tools.log.entry_table import EntryTable
 from je_tools.output.encoders.entry_jsonl import entry_objects
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.source import Bytes
+    from je_tools.log.entry_table import EntryTable
 
 
 def string_array(offsets: Offsets, data: Bytes, valid: Mask | None = None) -> pa.StringArray:

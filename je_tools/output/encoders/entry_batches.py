@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ import pyarrow as pa
 from msgspec import Struct
 
 from je_tools.core.masking import KEY_FIELDS, DataMode, Masking
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.columns import MAX_ROWS, Columns
 from je_tools.formats.je.header import PROVISIONAL_NAMES
 from je_tools.formats.je.layout import Coding, Field, layout
@@ -31,10 +30,13 @@ from je_tools.formats.je.types import (
     type_name,
 )
 from je_tools.formats.je.walk import CHECKSUM_NAMES
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import gather
 from je_tools.log.entry_table import ROW_FIELDS, EntryTable, FamilyPart, Single
 from je_tools.output.encoders import arrow_texts as t
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.source import Bytes
 
 UNDECODABLE = "undecodable"
 """Name of the column that says why a payload was not decoded; null if it was."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
 from je_tools.core.escaping import safe_cell
-from je_tools.core.masking import Masking
 from je_tools.formats.je.header import PROVISIONAL_NAMES
 from je_tools.formats.je.types import type_name
 from je_tools.formats.je.walk import CHECKSUM_NAMES
-from je_tools.log.entry_table import EntryTable
 from je_tools.output.encoders import arrow_texts as t
 from je_tools.output.encoders.entry_batches import ROW_SCHEMA
+
+if TYPE_CHECKING:
+    from je_tools.core.masking import Masking
+    from je_tools.log.entry_table import EntryTable
 
 CSV_COLUMNS = (*ROW_SCHEMA.names, "entry")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -12,10 +12,7 @@ from msgspec.structs import replace
 from je_tools.core.escaping import clean_text, is_lsn
 from je_tools.core.masking import KEY_FIELDS, DataMode, Masking
 from je_tools.formats import _native
-from je_tools.formats.arrays import Ints, Mask
-from je_tools.formats.je.columns import Columns
 from je_tools.formats.je.header import PROVISIONAL_NAMES, lsn_text
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.types import Family, type_name
 from je_tools.formats.je.walk import CHECKSUM_NAMES
@@ -29,9 +26,14 @@ from je_tools.formats.rows import (
     words,
     write_rows,
 )
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import GATHERED_MAX, Spans
 from je_tools.log.entry_table import ROW_FIELDS, EntryTable, FamilyPart
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.columns import Columns
+    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.source import Bytes
 
 _EMBEDDED_FIELDS = frozenset({"key", "data"})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +11,14 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from je_tools.core.masking import DataMode, Masking
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of, type_name
 from je_tools.formats.je.walk import CHECKSUM_NAMES, Checksum
 from je_tools.formats.spans import gather, gather_hex, gather_printable
-from je_tools.log.entry_table import EntryTable
 from je_tools.output.encoders import arrow_texts as t
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.log.entry_table import EntryTable
 
 MIN_WIDTH = 40
 _CUT = "~"

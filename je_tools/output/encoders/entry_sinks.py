@@ -9,15 +9,17 @@ from enum import StrEnum
 from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.core.masking import Masking
-from je_tools.log.entry_table import EntryTable
 from je_tools.output.encoders.parquet_join import Joiner, Part, take_apart
 from je_tools.output.files.outputs import PartPath, open_part
+
+if TYPE_CHECKING:
+    from je_tools.core.masking import Masking
+    from je_tools.log.entry_table import EntryTable
 
 ROW_GROUP_SIZE = 1 << 15
 """Number of entries in a Parquet row group, which is in memory until it is full."""

@@ -12,12 +12,11 @@ import pickle
 import zlib
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.formats.arrays import Ints
 from je_tools.formats.thrift import (
     FIELDS,
     LEFT_OUT,
@@ -28,6 +27,9 @@ from je_tools.formats.thrift import (
     fill,
     open_values,
 )
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
 
 MAGIC = b"PAR1"
 

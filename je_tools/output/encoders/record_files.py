@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from je_tools.errors import UsageError
-from je_tools.output.encoders.record_lines import Named
 from je_tools.output.encoders.record_sources import RecordSink, Source, Written
 from je_tools.output.files.file_names import file_stems
 from je_tools.output.files.outputs import PartPath, open_part, settle
+
+if TYPE_CHECKING:
+    from je_tools.output.encoders.record_lines import Named
 
 
 def write_stream(sink: RecordSink, sources: Iterable[Source], out: BinaryIO) -> list[Written]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,14 @@ from msgspec import Struct
 
 from je_tools.core.escaping import clean_text, safe_cell
 from je_tools.core.masking import DataMode, Masking
-from je_tools.formats.arrays import Ints, Mask
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.rows import Buffer, Cell, Form, lines_of, words
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.source import Bytes
 
 Typed = Callable[[Records], list[str | None]]
 """Encoder of internal database records: a JSON object in ASCII, or None, for each."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from je_tools.core.masking import Masking
-from je_tools.core.worker_pool import Step, WorkerPool
 from je_tools.formats.rows import Buffer
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans, gather
 from je_tools.log.records import Batch, Coming, Records
 from je_tools.output.encoders import arrow_texts as t
@@ -27,6 +24,11 @@ from je_tools.output.encoders.record_sources import (
     pieces_of,
     read_batch,
 )
+
+if TYPE_CHECKING:
+    from je_tools.core.masking import Masking
+    from je_tools.core.worker_pool import Step, WorkerPool
+    from je_tools.formats.source import Bytes
 
 GROUP_ROWS = 1 << 15
 GROUP_BYTES = 16 << 20

@@ -6,14 +6,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
 
-from je_tools.core.masking import Masking
 from je_tools.core.worker_pool import Step, WorkerPool
-from je_tools.formats.rows import Buffer
-from je_tools.formats.source import Bytes
 from je_tools.log.records import (
     PIECE_BYTES,
     Batch,
@@ -35,6 +32,11 @@ from je_tools.output.encoders.record_sources import (
     pieces_of,
     read_batch,
 )
+
+if TYPE_CHECKING:
+    from je_tools.core.masking import Masking
+    from je_tools.formats.rows import Buffer
+    from je_tools.formats.source import Bytes
 
 BUFFER_MAX = 4 * PIECE_BYTES
 """Largest buffer, in bytes, that is reused; one that grew beyond it for a record is freed."""

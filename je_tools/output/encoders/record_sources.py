@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -18,7 +18,9 @@ from je_tools.log.records import (
     cuts,
     no_note,
 )
-from je_tools.output.encoders.record_lines import Named
+
+if TYPE_CHECKING:
+    from je_tools.output.encoders.record_lines import Named
 
 
 class Source(Struct, frozen=True):

@@ -6,13 +6,12 @@ import json
 import re
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
 from je_tools.core.escaping import clean_text, is_lsn
 from je_tools.core.masking import Masking
-from je_tools.formats.image import Image
 from je_tools.formats.je.fetch import fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal import (
@@ -27,9 +26,12 @@ from je_tools.formats.je.internal import (
 from je_tools.formats.je.internal_names import UTILIZATION_DB
 from je_tools.formats.je.tuples import TupleError
 from je_tools.log.names import FIXED_NAMES
-from je_tools.log.records import Records
 from je_tools.output.encoders.entry_jsonl import plain_fields
-from je_tools.output.encoders.record_lines import Typed
+
+if TYPE_CHECKING:
+    from je_tools.formats.image import Image
+    from je_tools.log.records import Records
+    from je_tools.output.encoders.record_lines import Typed
 
 _ENTRY_DATABASES = (FIXED_NAMES[0], FIXED_NAMES[1], UTILIZATION_DB)
 _HOUR_MS = 3_600_000

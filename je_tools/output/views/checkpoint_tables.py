@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from je_tools.checkpoint.apply import Outcome
-from je_tools.checkpoint.run import Checkpoint
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.sections import Column, Kind, Section, section_of
-from je_tools.recovery.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from je_tools.checkpoint.apply import Outcome
+    from je_tools.checkpoint.run import Checkpoint
+    from je_tools.recovery.snapshot import Snapshot
 
 _FACT = (Column("what", "checkpoint", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _NODES = (

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from je_tools.core.masking import Masking
-from je_tools.diff.environments import Tally
-from je_tools.diff.files import FilePair
 from je_tools.diff.records import Block, Change, Changes
 from je_tools.output.views.key_tables import RECORD_COLUMNS, record_cells, shown, spelled
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+
+if TYPE_CHECKING:
+    from je_tools.core.masking import Masking
+    from je_tools.diff.environments import Tally
+    from je_tools.diff.files import FilePair
 
 _DATABASES = (
     Column("db", "database", Kind.TEXT, cell=lambda each: each.pair.label),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from textwrap import wrap
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec.structs import asdict
 from rich.console import Console, RenderableType
@@ -17,9 +17,11 @@ from rich.text import Text
 from je_tools.core.escaping import clean_text, is_lsn, printable
 from je_tools.explain.entry import EntryExplanation, Part, Piece
 from je_tools.explain.topics import ExitExplanation, FieldRow, TypeExplanation, versions_text
-from je_tools.findings import Code
 from je_tools.formats.je.header import lsn_text
 from je_tools.log.field_texts import last_name
+
+if TYPE_CHECKING:
+    from je_tools.findings import Code
 
 WIDE = 72
 """Columns of a terminal from which tables are shown side by side with their text."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from je_tools.files.listing import FileRow
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+
+if TYPE_CHECKING:
+    from je_tools.files.listing import FileRow
 
 
 def _created_ms(row: FileRow) -> Cell:

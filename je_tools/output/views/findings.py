@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from je_tools.core.escaping import clean_text
-from je_tools.findings import Finding
+
+if TYPE_CHECKING:
+    from je_tools.findings import Finding
 
 
 def write_jsonl(findings: Iterable[Finding], out: BinaryIO) -> None:

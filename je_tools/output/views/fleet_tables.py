@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from je_tools.audit.fleet import EnvironmentRow
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+
+if TYPE_CHECKING:
+    from je_tools.audit.fleet import EnvironmentRow
 
 
 def _value(name: str) -> Callable[[EnvironmentRow], Cell]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
-from je_tools.records.history import Version
+
+if TYPE_CHECKING:
+    from je_tools.records.history import Version
 
 HIDDEN, LOST = "(hidden)", "(lost)"
 """Texts for people, for a value that is masked and for one that is lost."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
-from je_tools.core.masking import Masking
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.missing.losses import Loss, Report
 from je_tools.output.views.key_tables import shown, spelled
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+
+if TYPE_CHECKING:
+    from je_tools.core.masking import Masking
+    from je_tools.missing.losses import Loss, Report
 
 Spelling = Callable[[bytes | None], str | None]
 """Formatter of keys."""

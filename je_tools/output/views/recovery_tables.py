@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 from je_tools.recovery.end import EndReason
-from je_tools.recovery.plan import Plan
+
+if TYPE_CHECKING:
+    from je_tools.recovery.plan import Plan
 
 LISTED = 50
 """Number of transactions that a table lists; JSON lines have all."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
-from je_tools.recovery.utilization import Utilization
-from je_tools.space.usage import FileSpace, Space
+
+if TYPE_CHECKING:
+    from je_tools.recovery.utilization import Utilization
+    from je_tools.space.usage import FileSpace, Space
 
 
 def _of(kind: str, name: str) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.formats.arrays import Ints
 from je_tools.formats.je.tally import COUNT, DATA, KEY, MAX, MIN, PROVISIONAL, TOTAL
 from je_tools.formats.je.types import Group, type_name
-from je_tools.log.transactions import Transaction, Transactions
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 from je_tools.summary.run import (
     BYTES,
@@ -25,6 +24,10 @@ from je_tools.summary.run import (
     Summary,
     types_of,
 )
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.log.transactions import Transaction, Transactions
 
 GROUPS = (Group.LN, Group.IN, Group.TXN, Group.CKPT)
 """Groups that have no type in common; types in none of them are summed up as `other`."""

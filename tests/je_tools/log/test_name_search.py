@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from je_tools.log import name_search
 from je_tools.log.environment import open_environment
 from je_tools.log.name_search import NameSearch
 from je_tools.log.names import resolve
@@ -40,7 +39,7 @@ def test_only_the_last_files_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
         read.extend(file.file_no for file in some.files)  # type: ignore[attr-defined]
         return scan(self, some, work)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(name_search.Scanner, "scan", counted)
+    monkeypatch.setattr(Scanner, "scan", counted)
     search = NameSearch(opened, Scanner())
     search.look_up_ids({0, 1})
     assert read == []
