@@ -121,7 +121,7 @@ def command(**options: Unpack[Options]) -> int:
 
 def _say_files(environment: Environment) -> None:
     """Report misnamed and unreadable files on standard error."""
-    from je_tools.verify.consistency import misnamed_finding, unreadable_findings
+    from je_tools.log.file_findings import misnamed_finding, unreadable_findings
 
     findings = [*unreadable_findings(environment)]
     findings += [

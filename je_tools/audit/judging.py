@@ -35,8 +35,8 @@ from je_tools.formats.je.header import lsn_of
 from je_tools.formats.je.tally import COUNT, MAX, MIN, PROVISIONAL, TOTAL
 from je_tools.formats.je.types import type_name
 from je_tools.log.checkpoint_intervals import CheckpointPart, Interval, intervals
+from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.scan import Part, join_cuts
-from je_tools.verify.consistency import unreadable_findings
 from je_tools.verify.judge import Look, of_writer
 from je_tools.verify.vlsn_sequence import ROLLBACK
 

@@ -31,6 +31,7 @@ from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.nodes import joined_spans
 from je_tools.formats.spans import Spans
 from je_tools.log.environment import Environment, check_numbers
+from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.images import unchanged
 from je_tools.log.names import FIXED_NAMES, INTERNAL_PREFIX
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
@@ -39,7 +40,6 @@ from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.overlay import Overlay, match
 from je_tools.recovery.reading import Reading
 from je_tools.salvage.survivors import Kept, find_kept, whole_keys
-from je_tools.verify.consistency import unreadable_findings
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding

@@ -23,13 +23,13 @@ from je_tools.core.escaping import counted
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import REPLICATED
 from je_tools.formats.je.reader import Asked, Rows
+from je_tools.log.file_findings import finding
 from je_tools.verify.consistency import (
     EVIDENCE_TYPES,
     Evidence,
     Files,
     Ranges,
     evidence,
-    finding,
     is_evidence,
 )
 from je_tools.verify.damage import (
