@@ -47,7 +47,7 @@ format: dev
 # names the oldest glibc that has every symbol the extension is linked to; auditwheel refuses to
 # give one where a library would have to be bundled.
 dist: venv
-	rm -rf build/lib build/bdist.* build/wheel
+	rm -rf build/lib* build/bdist.* build/wheel
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	--wheel-dir build/wheel .
 	$(BIN)/python -m auditwheel repair --patcher none --wheel-dir dist build/wheel/*.whl
