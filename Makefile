@@ -17,7 +17,7 @@ test: lint
 	@scripts/chromium.sh || true
 	@scripts/jars.sh || true
 	scripts/rust-test.sh
-	$(PYTEST) -n auto -m "not exhaustive"
+	$(PYTEST) -n auto --budget -m "not exhaustive"
 
 test-all: lint
 	@scripts/jdk.sh || true
