@@ -92,7 +92,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in PLACES:
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / name, copy / name, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "Makefile"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "Makefile"):
         shutil.copy(ROOT / name, copy)
     # This Python replaces a virtual environment, which would have to be created.
     shutil.copytree(ROOT / ".cargo", copy / ".cargo")
@@ -142,6 +142,12 @@ def test_the_tag_says_where_it_runs(wheel: Path) -> None:
     assert name[4] == platform.machine()
     text = _Unpacked(wheel).read_text("WHEEL") or ""
     assert re.findall(r"^Tag: (.*)$", text, re.MULTILINE) == [name[1]]
+
+
+def test_it_has_its_license(wheel: Path) -> None:
+    metadata = (_Unpacked(wheel).read_text("METADATA") or "").splitlines()
+    assert {"License-Expression: Apache-2.0", "License-File: LICENSE"} <= set(metadata)
+    assert _Unpacked(wheel).read_text("licenses/LICENSE") == (ROOT / "LICENSE").read_text()
 
 
 def test_it_works_without_a_compiler(installed: Installed) -> None:
