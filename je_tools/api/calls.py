@@ -88,6 +88,15 @@ def recovered(call: Call, choice: Choice) -> Iterator[Snapshot]:
             f"{environment.name}: single files; open the environment's home, the directory they "
             "lie in"
         )
+    # Not later: batches may be closed while Python shuts down, when nothing can be imported.
+    from je_tools.recovery.findings import snapshot_findings
+
+    def report() -> None:
+        # Damage in files that have changed may be only apparent.
+        snapshot.check_files()
+        for found in snapshot_findings(snapshot, call.masking):
+            call.report(found)
+
     scanner = Scanner(threads=call.threads, wide=True)
     with (
         named_arguments(),
@@ -97,19 +106,6 @@ def recovered(call: Call, choice: Choice) -> Iterator[Snapshot]:
             yield snapshot
         except GeneratorExit:
             with suppress(StoppedError):
-                _report(call, snapshot)
+                report()
             raise
-        _report(call, snapshot)
-
-
-def _report(call: Call, snapshot: Snapshot) -> None:
-    """Report the findings of a snapshot, unless its files have changed.
-
-    Raises:
-        StoppedError: they have, so that the damage may be only apparent.
-    """
-    from je_tools.recovery.findings import snapshot_findings
-
-    snapshot.check_files()
-    for found in snapshot_findings(snapshot, call.masking):
-        call.report(found)
+        report()

@@ -61,5 +61,19 @@ def test_the_package_is_a_program() -> None:
     assert done.stderr.startswith("je-tools: fixtures/nothing")
 
 
+def test_a_program_may_end_with_batches_that_are_still_read() -> None:
+    home = str(home_of("v17-crash-txn"))
+    code = (
+        "import je_tools\n"
+        "import je_tools.log.scan as scan\n"
+        "scan.ONE_THREAD_MAX = -1\n"
+        f"env = je_tools.open({home!r}, threads=2)\n"
+        "kept = [env.entries(), env.records(), env.records(), env.entries(backward=True)]\n"
+        "print(*(next(each).num_rows > 0 for each in kept[1:]))\n"
+    )
+    done = run("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True True\n", "")
+
+
 def test_annotations_are_marked_as_usable() -> None:
     assert (ROOT / "je_tools" / "py.typed").is_file()

@@ -158,6 +158,7 @@ def test_findings_of_batches_that_are_closed_early(
     assert threading.active_count() == before
     whole = je_tools.open(env.name)
     whole.records().to_table()
+    assert env.findings
     assert set(env.findings) <= set(whole.findings)
     abandoned = env.records()
     next(abandoned)
