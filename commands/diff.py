@@ -23,11 +23,10 @@ from je_tools.commands._options import (
 from je_tools.commands._snapshot import (
     EndOptions,
     chosen_end,
-    chosen_now,
     database_option,
+    end_of,
     end_options,
     internal_option,
-    named_ends,
     now_option,
     open_home,
     open_results,
@@ -35,6 +34,7 @@ from je_tools.commands._snapshot import (
 )
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -123,7 +123,7 @@ def _check(options: Options) -> None:
             raise UsageError(f"--blocks and --show {options['what']}: give one of them")
         options["what"] = "blocks"
     what, form = options["what"], options["format_"]
-    ends = named_ends(options)
+    ends = end_of(options).named()
     if what == "files" and ends:
         raise UsageError(f"--show files holds whole files against each other: leave {ends[0]} out")
     if form == "parquet" and what != "records":

@@ -19,12 +19,12 @@ from je_tools.commands._options import (
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     chosen_end,
-    chosen_now,
     open_home,
     snapshot_options,
 )
 from je_tools.core.escaping import counted, printable
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment

@@ -17,10 +17,10 @@ from je_tools.commands._options import (
     say,
     threads_option,
 )
-from je_tools.commands._snapshot import chosen_now
 from je_tools.core.escaping import counted
 from je_tools.core.masking import DataMode
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking

@@ -23,12 +23,22 @@ LAYERS = (
     "output.files",
     "output.encoders",
     "a capability",
+    "api",
     "output.views",
     "commands",
 )
 """Layers from the bottom up. A module imports its own layer, and those before it."""
 
 CAPABILITY = LAYERS.index("a capability")
+ROOT_LAYER = "api"
+"""Layer of `je_tools/__init__.py`, the front of the API."""
+
+PROGRAM = "__main__"
+"""Module that starts the commands, and imports them."""
+
+VERSION = "je_tools.__version__"
+"""A constant that every layer may import: the module that holds it loads nothing by itself."""
+
 FOLDERS = {"formats": "formats", "je_tools": "", "commands": "commands"}
 """Folders of modules, and the part of `je_tools` under which each is imported."""
 
@@ -40,13 +50,15 @@ SLOW_CLASSES = {"dataclasses": "each takes a millisecond of every start: use msg
 def _package(name: str) -> str | None:
     """Return the package of a module, without `je_tools`; None if the module is not ours."""
     parts = name.split(".")
-    if parts[0] != "je_tools" or len(parts) < 2 or parts[1] == "__version__":
+    if parts[0] != "je_tools" or len(parts) < 2 or name == VERSION:
         return None
     is_deep = parts[1] == "output" or parts[1:3] == ["btree", "check"]
     return ".".join(parts[1:3]) if is_deep else parts[1]
 
 
 def _layer(package: str) -> int:
+    if package == PROGRAM:
+        return LAYERS.index("commands")
     return LAYERS.index(package) if package in LAYERS else CAPABILITY
 
 
@@ -95,7 +107,7 @@ def test_imports_go_one_way() -> None:
     found = {
         name: breaches
         for name, source in _modules()
-        if (breaches := _breaches(source, _package(name) or "formats"))
+        if (breaches := _breaches(source, _package(name) or ROOT_LAYER))
     }
     assert found == {}
 
@@ -109,6 +121,9 @@ def test_imports_go_one_way() -> None:
         ("from je_tools.verify import judge", "log"),
         ("from je_tools.output.views import sections", "checkpoint"),
         ("from je_tools.export import Export", "output.encoders"),
+        ("from je_tools.api import environment", "dump"),
+        ("from je_tools.output.views import sections", "api"),
+        ("from je_tools.commands import start", ROOT_LAYER),
         ("from formats.je import walk", "verify"),
         ("from . import scan", "log"),
         ("import click", "dump"),
@@ -135,7 +150,7 @@ def test_no_circles() -> None:
         for each in _imported(source):
             # `from module import name` names something inside a module.
             target = each if each in sources else each.rpartition(".")[0]
-            if target not in sources or target == name:
+            if target not in sources or target == name or each == VERSION:
                 continue
             modules.setdefault(name, set()).add(target)
             other = _package(target)

@@ -128,6 +128,7 @@ def test_the_wheel_holds_the_tree(wheel: Path) -> None:
     }
     templates = ROOT / "je_tools" / "audit" / "templates"
     expected |= {f"je_tools/audit/templates/{path.name}" for path in templates.iterdir()}
+    expected.add("je_tools/py.typed")
     expected |= {f"je_tools/formats/_native.{suffix}" for suffix in ("pyi", "abi3.so")}
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}

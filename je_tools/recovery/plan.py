@@ -33,6 +33,7 @@ from je_tools.recovery.overlay import Outcome, Rules
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment, LogFile
     from je_tools.log.scan import Scanner
+    from je_tools.recovery.end import Checkpoint, Refusal
     from je_tools.recovery.snapshot import Snapshot
 
 _FOREVER = 1 << 62
@@ -175,6 +176,21 @@ class Plan(Struct, frozen=True):
     files_needed: tuple[int, int]
     lost: Lost
     is_clean: bool
+
+    @property
+    def end(self) -> LogEnd:
+        """End of the log, and the reason why it ends there."""
+        return self.snapshot.end
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Checkpoint at which recovery begins."""
+        return self.snapshot.checkpoint
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Reasons why the engine would not open the log; usually none."""
+        return self.snapshot.refusals
 
     @property
     def periods(self) -> tuple[RollbackPeriod, ...]:
