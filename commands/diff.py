@@ -189,7 +189,23 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
     differing = [tally for tally in tallies if tally.differs]
     damaged = [_say_findings(snapshot, masking) for snapshot in (a, b)]
     say(f"je-tools: {len(differing)} of {len(tallies)} databases differ")
-    return bool(differing) or any(damaged)
+    is_apart = not end_of(options).named() and _are_streams_apart(a, b, options)
+    return bool(differing) or any(damaged) or is_apart
+
+
+def _are_streams_apart(a: Snapshot, b: Snapshot, options: Options) -> bool:
+    """Compare the ends of the replication stream, and report if they differ."""
+    from je_tools.diff.replication import last_vlsn
+
+    ends = last_vlsn(a), last_vlsn(b)
+    if None in ends or ends[0] == ends[1]:
+        return False
+    say(
+        f"je-tools: {options['a']} ends at VLSN {ends[0]}, {options['b']} at VLSN {ends[1]}: the "
+        "nodes are at different places of the replication stream. What one has more may be undone, "
+        "or not committed; `je-tools dump --from-vlsn` shows it"
+    )
+    return True
 
 
 def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:

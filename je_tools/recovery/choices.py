@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.errors import UsageError
+from je_tools.errors import DamageError, UsageError
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -111,6 +111,22 @@ def chosen_snapshot(
         yield snapshot
 
 
+def _not_found(snapshot: Snapshot, name: str, own: Iterable[Database]) -> UsageError | DamageError:
+    """Return the error for a database that is not found: damage may hide it."""
+    from je_tools.recovery.database import ID_DB, NAME_DB
+    from je_tools.recovery.end import Refusal
+
+    listed = ", ".join(f"{each.name} (id:{each.db_id})" for each in own)
+    text = f"--db {name}: no such database. There are: {listed or 'none'}"
+    is_hidden = any(fault.db_id in (ID_DB, NAME_DB) for fault in snapshot.faults.damage)
+    if not is_hidden and Refusal.OWN_DATABASE_LOST not in snapshot.refusals:
+        return UsageError(text)
+    return DamageError(
+        f"{text}. But names of databases are lost in damage of {snapshot.environment.name}: "
+        "`je-tools verify --tree` shows it, and `je-tools salvage` may find the records"
+    )
+
+
 def choose_databases(
     snapshot: Snapshot, names: Iterable[str], *, internal: bool = False
 ) -> list[Database]:
@@ -123,6 +139,7 @@ def choose_databases(
 
     Raises:
         UsageError: there is no such database; the message lists the existing ones.
+        DamageError: there is none, and damage hides names of databases.
     """
     names = list(names)
     named = [each for each in snapshot.databases.values() if each.name is not None]
@@ -136,8 +153,6 @@ def choose_databases(
             by_id = name.removeprefix("id:")
             found = [each for each in snapshot.databases.values() if str(each.db_id) == by_id]
         if not found:
-            own = [each for each in named if not each.is_internal]
-            there = ", ".join(f"{each.name} (id:{each.db_id})" for each in own)
-            raise UsageError(f"--db {name}: no such database. There are: {there or 'none'}")
+            raise _not_found(snapshot, name, [each for each in named if not each.is_internal])
         chosen += found
     return list({each.db_id: each for each in chosen}.values())
