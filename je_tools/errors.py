@@ -1,7 +1,7 @@
 """Errors that end a command, each with the exit code that the documentation promises.
 
-Damage in a log is a `Finding`, and exit code 3 comes from the findings. It is an error only where it
-may hide what was asked for.
+Damage in a log is a `Finding`, and exit code 3 comes from the findings. It is an error only where
+it may hide what was asked for.
 """
 
 from __future__ import annotations
