@@ -17,7 +17,8 @@ from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.apply import Orders, Outcome, Tell
+    from je_tools.checkpoint.apply import OnPlan
+    from je_tools.checkpoint.options import CheckpointOptions, CheckpointResult
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
@@ -84,10 +85,10 @@ def results_path(options: WritingOptions) -> Path | None:
 def run_checkpoint(
     environment: Environment,
     options: WritingOptions,
-    orders: Orders,
+    orders: CheckpointOptions,
     scanner: Scanner,
-    tell: Tell | None = None,
-) -> tuple[Snapshot, Outcome]:
+    tell: OnPlan | None = None,
+) -> tuple[Snapshot, CheckpointResult]:
     """Write a checkpoint, in place or to a copy.
 
     Args:
@@ -104,12 +105,12 @@ def run_checkpoint(
         with _noting_that_none_is_made(options["output"]):
             return apply_to_copy(environment, options["output"], scanner, orders, now_ms, tell)
     meet = partial(_say_reader, is_cut=orders.to_lsn is not None)
-    return apply_checkpoint(options["path"], scanner, orders, now_ms, tell, meet=meet)
+    return apply_checkpoint(options["path"], scanner, orders, now_ms, tell, on_reader=meet)
 
 
 def tell_of_work(
     environment: Environment,
-    outcome: Outcome,
+    outcome: CheckpointResult,
     options: WritingOptions,
     write: Callable[[BinaryIO], None],
 ) -> None:
@@ -139,7 +140,7 @@ def tell_of_work(
         say(f"je-tools: {done}")
 
 
-def _done_text(environment: Environment, outcome: Outcome, options: WritingOptions) -> str:
+def _done_text(environment: Environment, outcome: CheckpointResult, options: WritingOptions) -> str:
     if options["output"] is not None:
         return f"the copy {options['output']} is written, and {environment.name} is as it was"
     if not outcome.changes:
@@ -159,7 +160,7 @@ def say_what_would_be_done(
         options: options of the command line.
         words: further words of the command line that are needed.
     """
-    from je_tools.checkpoint.apply import is_written_in_place
+    from je_tools.checkpoint.decision import is_written_in_place
 
     command = f"je-tools {verb} {quoted(str(options['path']))}{words} --apply"
     if not is_written_in_place(snapshot):
@@ -206,7 +207,7 @@ def _noting_that_none_is_made(target: Path) -> Iterator[None]:
 
 def write_outcome(
     snapshot: Snapshot,
-    outcome: Outcome,
+    outcome: CheckpointResult,
     options: WritingOptions,
     out: BinaryIO,
     path: Path | None = None,

@@ -27,28 +27,19 @@ from je_tools.formats.je.nodes import PENDING_DELETED, TOMBSTONE, Slots, joined_
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval import DELETED, INVISIBLE
-from je_tools.recovery.overlay import Outcome, Overlay, is_open
-from je_tools.recovery.reading import ABORT_FIELDS
+from je_tools.recovery.outcomes import Outcome, Overlay, is_open
+from je_tools.recovery.record_values import ABORT_FIELDS
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
+    from je_tools.checkpoint.record_changes import WrittenEntry
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.recovery.snapshot import Snapshot
 
+
 _FAMILIES = (Family.LN, Family.NAME_LN)
+
 _LN_FIELDS = frozenset({"flags", "flags2", "expiration", "modified_ms", "created_ms", "data"})
-
-
-class Written(Struct, frozen=True):
-    """An entry that this checkpoint has written.
-
-    Attributes:
-        lsn: its LSN.
-        size: its size with the header, in bytes.
-    """
-
-    lsn: int
-    size: int
 
 
 class Changes(Struct, frozen=True):
@@ -124,7 +115,7 @@ class Changes(Struct, frozen=True):
             np.append(self.is_pending[~same], np.ones(n, np.bool_))[order],
         )
 
-    def with_written(self, written: Mapping[bytes, Written | None]) -> Changes:
+    def with_written(self, written: Mapping[bytes, WrittenEntry | None]) -> Changes:
         """Add what was written or removed (None) since; for internal databases."""
         if not written:
             return self

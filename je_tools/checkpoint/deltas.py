@@ -33,7 +33,7 @@ from je_tools.formats.je.nodes import (
     Slots,
     joined,
 )
-from je_tools.recovery.overlay import match
+from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Leaves, Tree

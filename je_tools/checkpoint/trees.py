@@ -41,7 +41,7 @@ from je_tools.formats.je.nodes import (
     joined_spans,
 )
 from je_tools.formats.spans import Spans
-from je_tools.recovery.overlay import match
+from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.changes import Changes

@@ -36,8 +36,8 @@ from je_tools.log.names import FIXED_NAMES, INTERNAL_PREFIX
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.findings import log_findings
 from je_tools.recovery.opening import held_snapshot
-from je_tools.recovery.overlay import Overlay, match
 from je_tools.recovery.reading import Reading
+from je_tools.recovery.slot_matching import match
 from je_tools.salvage.survivors import Kept, find_kept, whole_keys
 from je_tools.verify.consistency import unreadable_findings
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.log.scan import Scanner
+    from je_tools.recovery.outcomes import Overlay
     from je_tools.recovery.snapshot import Snapshot
 
 _NO_KEYS = Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))

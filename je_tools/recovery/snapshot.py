@@ -26,7 +26,7 @@ from je_tools.formats.je.nodes import LEVEL_MASK, read_nodes
 from je_tools.formats.spans import Spans
 from je_tools.log.images import check_image, map_files
 from je_tools.log.records import Batch, Coming, Note, Records
-from je_tools.recovery.overlay import Overlay, Rules, decide
+from je_tools.recovery.overlay import Rules, decide
 from je_tools.recovery.reading import Reading
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Refusal,
     )
     from je_tools.recovery.interval import Interval, LoggedNodes
+    from je_tools.recovery.outcomes import Overlay
 
 _REPLAYED_TWICE = 8
 """Newest log version whose engine replays nodes twice; JE 7.5 (version 15) does not."""

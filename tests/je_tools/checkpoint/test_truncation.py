@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.checkpoint.apply import Orders, apply_checkpoint
+from je_tools.checkpoint.apply import apply_checkpoint
+from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.checkpoint.truncation import acknowledged_behind
 from je_tools.errors import RefusedError
 from je_tools.log.environment import open_environment
@@ -32,7 +33,7 @@ def ending_at(home: Path, lsn: int) -> Snapshot:
 
 
 def cut(home: Path, lsn: int, *, force: bool) -> None:
-    orders = Orders(cuts=True, to_lsn=lsn, force=force)
+    orders = CheckpointOptions(cuts=True, to_lsn=lsn, force=force)
     apply_checkpoint(home, Scanner(threads=1), orders, NOW_MS)
 
 

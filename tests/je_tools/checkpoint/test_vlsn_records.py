@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from je_tools.checkpoint.run import check_writable, is_needed
+from je_tools.checkpoint.checks import check_writable
+from je_tools.checkpoint.pending_work import is_needed
 from je_tools.checkpoint.vlsn_index import VlsnIndex
 from je_tools.checkpoint.vlsn_records import is_behind, read_index
 from je_tools.errors import RefusedError
