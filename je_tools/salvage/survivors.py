@@ -5,37 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.formats.je.nodes import joined_spans
-from je_tools.formats.spans import Spans
 from je_tools.log.names import FIXED_NAMES, Database
 from je_tools.log.scan import WIDE_RANGE, Scanner
 from je_tools.salvage.batches import Reading
 from je_tools.salvage.choice import Mode
 from je_tools.salvage.run import Described, Salvage, salvage
+from je_tools.salvage.stored_keys import whole_keys
 
 if TYPE_CHECKING:
+    from je_tools.formats.spans import Spans
     from je_tools.log.environment import Environment
-    from je_tools.log.records import Records
-
-_PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.int64)
-"""Largest numbers whose packed form takes one byte, two bytes, and so on."""
 
 
-def whole_keys(records: Records) -> Spans:
-    """Return the stored keys of records of a database with duplicates.
-
-    A stored key is the key, the data, and the packed length of the key.
-    """
-    key = records.key
-    tails = np.searchsorted(_PACKED_LIMITS, key.sizes).astype(np.int64) + 1
-    return Spans(key.data, key.starts, key.sizes + np.maximum(records.data.sizes, 0) + tails)
-
-
-class Kept(Struct, frozen=True):
+class Survivors(Struct, frozen=True):
     """A salvage of the committed records of all databases.
 
     Attributes:
@@ -83,12 +69,12 @@ class Kept(Struct, frozen=True):
         return joined_spans(pieces)
 
 
-def find_kept(
+def find_survivors(
     environment: Environment,
     scanner: Scanner,
     without: frozenset[int],
     cut: tuple[int, int] | None = None,
-) -> Kept:
+) -> Survivors:
     """Salvage a log without some of its files.
 
     Args:
@@ -112,7 +98,7 @@ def find_kept(
         replace(environment, files=tuple(files)), scanner, Mode.COMMITTED, internal=True
     )
     described = {one.database.db_id: one for one in found.databases(internal=True)}
-    return Kept(found, described)
+    return Survivors(found, described)
 
 
 def _cuts(sizes: Sequence[int]) -> int:
