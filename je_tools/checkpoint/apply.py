@@ -23,8 +23,10 @@ from je_tools.output.files.outputs import check_output
 from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.copying import copied
+from je_tools.writing.interrupted import check_whole
 from je_tools.writing.lock import EnvironmentLock, Holder
-from je_tools.writing.session import Session, check_whole, look_at
+from je_tools.writing.session import Session
+from je_tools.writing.stamps import stamp_files
 
 if TYPE_CHECKING:
     from je_tools.log.scan import Scanner
@@ -88,12 +90,12 @@ def apply_checkpoint(
         check_whole(home)
         environment = open_environment([home])
         options = without_second_cut(environment, scanner, options)
-        seen = look_at(environment)
+        stamps = stamp_files(environment)
         takes_away = options.to_lsn is not None
         name = _operation_name(options)
         with (
             Session(
-                environment, name, lock, seen=seen, disk=disk, takes_away=takes_away
+                environment, name, lock, stamps=stamps, disk=disk, takes_away=takes_away
             ) as session,
             held_snapshot(
                 environment, scanner, now_ms=now_ms, to_lsn=options.to_lsn, as_member=True

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from je_tools.writing.frames import Frame, JournalError
 from je_tools.writing.parts import part_count
-from je_tools.writing.session import Piece
+from je_tools.writing.pieces import WrittenPiece
 
 _PHASES = {
     "begin": 1,
@@ -77,7 +77,7 @@ class Made(Struct, frozen=True):
 
     base: int
     before: int
-    pieces: list[Piece]
+    pieces: list[WrittenPiece]
     sums: list[tuple[Frame, int]]
     saved: list[Frame]
 
@@ -216,7 +216,7 @@ class Replay:
                 self.made[name] = Made(offset, offset, [], [], [])
             made = self.made[name]
             _expect(offset == made.end, f"{name} does not end there")
-            made.pieces.append(Piece(Path(name), offset, size, checksum))
+            made.pieces.append(WrittenPiece(Path(name), offset, size, checksum))
             made.sums.append((frame, at))
             at += 4 * part_count(offset, size)
             self.steps.append(Step(Way.CUT, name, offset, size))

@@ -23,6 +23,8 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import counted
 from je_tools.errors import RefusedError
+from je_tools.writing.file_checks import check_no_link, check_own_file, log_paths
+from je_tools.writing.file_reads import read_at
 from je_tools.writing.frames import FOLDER, Frame, JournalError
 from je_tools.writing.journal import (
     FILE_NAME,
@@ -41,14 +43,7 @@ from je_tools.writing.journal import (
     read_journal,
     remove_folder,
 )
-from je_tools.writing.session import (
-    check_no_link,
-    check_own_file,
-    log_paths,
-    read_at,
-    refusing,
-    undo_command,
-)
+from je_tools.writing.refusing import refusing, undo_command
 from je_tools.writing.steps import Replay, Step, Way, files_of
 from je_tools.writing.undo_check import Check, drop_text
 

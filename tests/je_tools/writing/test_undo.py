@@ -11,7 +11,7 @@ import pytest
 
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
-from je_tools.writing.session import read_at
+from je_tools.writing.file_reads import read_at
 from je_tools.writing.undo import State, clear_remains, list_undos
 from tests.builders.power_cuts import KilledError, Recorder
 from tests.je_tools.dumped import je_tools
