@@ -125,7 +125,8 @@ def tell_of_work(
     Raises:
         RefusedError: standard output cannot be written; a closed pipe is no error.
     """
-    from je_tools.output.files.outputs import ClosedPipeError, drop_standard_output, open_output
+    from je_tools.output.files.outputs import open_output
+    from je_tools.output.files.standard_output import ClosedPipeError, drop_standard_output
 
     done = _done_text(environment, outcome, options)
     try:

@@ -112,7 +112,7 @@ def execute(options: Options) -> int:
 def _apply(options: Options) -> int:
     from je_tools.checkpoint.options import CheckpointOptions
     from je_tools.log.scan import Scanner
-    from je_tools.output.files.outputs import held_output
+    from je_tools.output.files.output_file import held_output
     from je_tools.recovery.findings import snapshot_findings
 
     if options["now"] is not None:

@@ -7,9 +7,7 @@ from stat import S_ISLNK, S_ISREG
 
 from je_tools.errors import RefusedError
 from je_tools.log.environment import is_jdb_name
-from je_tools.writing.journal import (
-    log_folders,
-)
+from je_tools.writing.journal_folders import log_folders
 
 
 def check_own_file(path: Path, instead: str = "") -> None:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from je_tools.writing.journal import (
-    BLOB_MAX,
-)
+from je_tools.writing.frames import BLOB_MAX
 from je_tools.writing.refusing import changed_since
 
 

@@ -6,11 +6,8 @@ from pathlib import Path
 
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
-from je_tools.writing.journal import (
-    Recorded,
-    journal_numbers,
-    read_journal,
-)
+from je_tools.writing.journal_folders import journal_numbers
+from je_tools.writing.journal_reading import Recorded, read_journal
 from je_tools.writing.refusing import refusing, undo_command
 
 

@@ -16,9 +16,7 @@ from je_tools.writing.refusing import unlike_written
 
 if TYPE_CHECKING:
     from je_tools.writing.disk import Disk
-    from je_tools.writing.journal import (
-        Journal,
-    )
+    from je_tools.writing.journal import Journal
     from je_tools.writing.log_files import LogFiles
 
 

@@ -20,10 +20,7 @@ from je_tools.errors import RefusedError
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.writing.disk import Disk
 from je_tools.writing.file_reads import read_pieces, sum_of
-from je_tools.writing.journal import (
-    kept_path,
-    make_folder,
-)
+from je_tools.writing.journal_folders import make_folder, removed_path
 from je_tools.writing.log_files import LogFiles
 from je_tools.writing.operation import Operation
 from je_tools.writing.parts import PART
@@ -202,7 +199,7 @@ class Session:
             return
         with self._operation.changing() as journal:
             assert journal is not None
-            target = kept_path(path, journal.number)
+            target = removed_path(path, journal.number)
             make_folder(self._disk, target.parent)
         self._move(file_no, target)
 

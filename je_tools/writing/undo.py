@@ -26,23 +26,22 @@ from je_tools.errors import RefusedError
 from je_tools.writing.file_checks import check_no_link, check_own_file, log_paths
 from je_tools.writing.file_reads import read_at
 from je_tools.writing.frames import FOLDER, Frame, JournalError
-from je_tools.writing.journal import (
+from je_tools.writing.journal import Journal
+from je_tools.writing.journal_folders import (
     FILE_NAME,
-    Journal,
-    Recorded,
     check_folders,
     clear_begun,
     dropped_folder,
     dropped_numbers,
     journal_folder,
     journal_numbers,
-    kept_files,
     log_folders,
     make_folder,
     place_of,
-    read_journal,
     remove_folder,
+    removed_files,
 )
+from je_tools.writing.journal_reading import Recorded, read_journal
 from je_tools.writing.refusing import refusing, undo_command
 from je_tools.writing.steps import Replay, Step, Way, files_of
 from je_tools.writing.undo_check import Check, drop_text
@@ -120,7 +119,7 @@ class Undo:
         return self.recorded.number
 
     def _size_of_saved(self) -> int:
-        size = sum(path.stat().st_size for path in kept_files(self._home, self.number))
+        size = sum(path.stat().st_size for path in removed_files(self._home, self.number))
         if self.recorded.damage is not None:
             return size + self.recorded.file_size
         blobs = (frame.blob_size for frame in self.recorded.frames if frame.record == "saved")
@@ -166,7 +165,7 @@ class Undo:
         if self.recorded.damage is not None:
             return self.recorded.damage
         targets = {self._home / target for _, target in self._replay.renamed}
-        kept = kept_files(self._home, self.number)
+        kept = removed_files(self._home, self.number)
         stray = [path for path in kept if path not in targets or self.is_undone]
         if not stray:
             return None
@@ -181,7 +180,7 @@ class Undo:
         damage = self._find_damage()
         if damage is None:
             return
-        kept = kept_files(self._home, self.number)
+        kept = removed_files(self._home, self.number)
         what = "is damaged"
         if self.recorded.is_newer:
             what = "was written by a later je-tools, which can put back what was there"
@@ -256,7 +255,7 @@ class Undo:
                 journal.add("undone")
                 journal.sync()
             disk.close()
-            for path in kept_files(self._home, self.number):
+            for path in removed_files(self._home, self.number):
                 raise RefusedError(f"{path}: is still there, so the journal stays too")
             self._remove(disk)
         self._became = State.PUT_BACK

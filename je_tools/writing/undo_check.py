@@ -24,7 +24,7 @@ from je_tools.writing.stamps import stamp_of
 from je_tools.writing.steps import Made, Replay, files_of
 
 if TYPE_CHECKING:
-    from je_tools.writing.journal import Recorded
+    from je_tools.writing.journal_reading import Recorded
 
 _PIECE = 1 << 20
 

@@ -15,7 +15,8 @@ from crc32c import crc32c
 
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
-from je_tools.writing.journal import journal_numbers, read_journal
+from je_tools.writing.journal_folders import journal_numbers
+from je_tools.writing.journal_reading import read_journal
 from je_tools.writing.undo import State, clear_remains, list_undos
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import (
