@@ -24,11 +24,8 @@ MARK, BEGIN = SUMMARY_NAME, b'{"format": '
 """File in the folder of a finished audit, and the bytes with which it begins."""
 
 LOG_NAME = "spark.log"
-
 _FILES = {SUMMARY_NAME, PAGE_NAME, METRICS_NAME, LOG_NAME}
-
 _FOLDERS = {table.name for table in t.TABLES}
-
 _PART = re.compile(r"part-[0-9]{5,}\.parquet")
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from je_tools.log.checkpoint_intervals import Interval
     from je_tools.log.transactions import Rollback
 
-
 _ALL = (1 << 64) - 1
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
 
-
 NATIVE_VERSIONS = (8, 17)
 """Log versions for which the project's tests let the engine check what is written."""
 

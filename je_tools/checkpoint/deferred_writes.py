@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from je_tools.writing.session import Session
 
-
 _DEFERRED_MAX = 8 << 20
 
 

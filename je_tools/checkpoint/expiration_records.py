@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from je_tools.checkpoint.utilization_tracker import TrackedUtilization
     from je_tools.recovery.snapshot import Snapshot
 
-
 _HOURS_A_DAY = 24
 
 

@@ -26,7 +26,6 @@ from je_tools.recovery.database import REPLICATED_ENV, Database
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
-
 _NEEDED_SINCE = {
     UTILIZATION_DB: 0,
     RESERVED_FILES_DB: 15,

@@ -19,7 +19,6 @@ from je_tools.recovery.interval import Table
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
 
-
 _NONE = np.empty(0, np.int64)
 
 

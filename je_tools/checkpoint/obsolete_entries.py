@@ -12,7 +12,6 @@ from je_tools.recovery.interval import Table
 from je_tools.recovery.utilization import FileSummary
 
 _OFFSET = (1 << 32) - 1
-
 _NONE = np.empty(0, np.int64)
 
 

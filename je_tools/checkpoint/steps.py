@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.writing.session import Session
 
-
 _AMPLE = 2
 """A checkpoint is smaller than this multiple of the log, which has all nodes that it writes."""
 

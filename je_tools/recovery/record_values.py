@@ -28,14 +28,11 @@ if TYPE_CHECKING:
     from je_tools.formats.source import Bytes
     from je_tools.formats.spans import Spans
 
-
 _ROOM_MAX = 16 << 20
 """Largest buffer, in bytes, into which the LNs of a batch are copied; each thread has its own."""
 
 _DATA_FIELDS = frozenset({"flags2", "expiration", "modified_ms", "created_ms", "data"})
-
 _IN_COLUMNS = (Family.LN, Family.DEL_DUP_LN)
-
 ABORT_FIELDS = frozenset(
     {
         "flags2",

@@ -19,7 +19,7 @@ from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.log.records import NO_TIME, Coming, Note, Records, cuts, no_records
-from je_tools.salvage.content import KEYED_VERSION
+from je_tools.salvage.entry_masks import KEYED_VERSION
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -66,7 +66,7 @@ def graded(records: Records, confidence: Grades) -> Graded:
     )
 
 
-class Reading(Struct, frozen=True):
+class LnReader(Struct, frozen=True):
     """Source of the records of one database.
 
     Attributes:

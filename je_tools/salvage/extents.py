@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NO_TYPE = 0
 
 
-class SolidPart(Struct, frozen=True):
+class RangeExtents(Struct, frozen=True):
     """Readable extents of one scanned range: runs of adjacent good entries.
 
     Attributes:
@@ -32,7 +32,7 @@ class SolidPart(Struct, frozen=True):
     last: npt.NDArray[np.uint8]
 
 
-def solid_part(rows: Rows, mask: Mask) -> SolidPart:
+def range_extents(rows: Rows, mask: Mask) -> RangeExtents:
     """Return the runs of the rows that a mask selects, in log order."""
     good = np.flatnonzero(mask)
     start = rows.offset[good].astype(np.int64)
@@ -42,10 +42,10 @@ def solid_part(rows: Rows, mask: Mask) -> SolidPart:
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(good))[: len(first)] - 1
     types = rows.type[good]
-    return SolidPart(rows.file_no, start[first], stop[last], types[first], types[last])
+    return RangeExtents(rows.file_no, start[first], stop[last], types[first], types[last])
 
 
-class Solid(Struct, frozen=True):
+class ReadableExtents(Struct, frozen=True):
     """Readable extents of a whole log, in log order.
 
     Attributes:
@@ -59,7 +59,7 @@ class Solid(Struct, frozen=True):
     last: npt.NDArray[np.uint8]
 
     @classmethod
-    def of(cls, parts: Iterable[SolidPart]) -> Solid:
+    def of(cls, parts: Iterable[RangeExtents]) -> ReadableExtents:
         """Combine the runs of all ranges, given in log order; adjacent runs become one."""
         kept = list(parts)
         none = np.empty(0, np.int64)

@@ -11,7 +11,6 @@ from je_tools.formats.spans import Spans
 if TYPE_CHECKING:
     from je_tools.log.records import Records
 
-
 _PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.int64)
 """Largest numbers whose packed form takes one byte, two bytes, and so on."""
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from je_tools.formats.je.nodes import joined_spans
 from je_tools.log.names import FIXED_NAMES, Database
 from je_tools.log.scan import WIDE_RANGE, Scanner
-from je_tools.salvage.batches import Reading
+from je_tools.salvage.batches import LnReader
 from je_tools.salvage.choice import Mode
 from je_tools.salvage.run import Described, Salvage, salvage
 from je_tools.salvage.stored_keys import whole_keys
@@ -59,11 +59,11 @@ class Survivors(Struct, frozen=True):
         rows = salvaged.rows_of(db_id)
         rows = rows[salvaged.choice.taken[rows]]
         lns, confidence = salvaged.content.lns, salvaged.choice.confidence
-        # Keys that `Reading` does not split are as stored.
-        reading = Reading(salvaged.image, one.database.has_duplicates and not two_part)
-        batches = reading.batches(lns.lsn[rows], lns.size[rows], confidence[rows])
+        # Keys that `LnReader` does not split are as stored.
+        reader = LnReader(salvaged.image, one.database.has_duplicates and not two_part)
+        batches = reader.batches(lns.lsn[rows], lns.size[rows], confidence[rows])
         pieces = [batch.read().key for batch in batches]
-        for named in salvaged.named_batches(one):
+        for named in salvaged.dangling_batches(one):
             is_apart = two_part and one.database.has_duplicates
             pieces.append(whole_keys(named) if is_apart else named.key)
         return joined_spans(pieces)

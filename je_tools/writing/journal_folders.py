@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from je_tools.writing.disk import Disk
 
 FILE_NAME = "journal"
-
 BEGUN = ".new"
-
 _DROPPED = ".dropped"
-
 _NAME = re.compile(r"([0-9]{6,})(\.new|\.dropped)?")
 
 

@@ -20,16 +20,13 @@ from je_tools.output.files.standard_output import (
 )
 
 P = ParamSpec("P")
-
 T = TypeVar("T")
-
 WRITE_SIZE = 1 << 20
 """Largest write, in bytes. The page cache allocates pages as large as a write, and finding
 large ones can take many times as long as the copying. Each write also costs a wait for the
 interpreter lock if other threads hold it."""
 
 FILE_ENCODING = "utf-8"
-
 _HELD_MAX = 8 << 20
 """Largest size of held results in memory, in bytes."""
 
