@@ -176,13 +176,13 @@ def say_what_would_be_done(
 
 def unless_open(home: Path) -> str:
     """Return the processes to stop before an environment can be written, as text; or ''."""
-    from je_tools.writing.lock import Mode, find_holders
+    from je_tools.writing.lock import LockMode, find_holders
 
     try:
         holders = find_holders(home)
     except InputError:
         return ""
-    writers = [each.text for each in holders if each.mode is Mode.READ_WRITE]
+    writers = [each.text for each in holders if each.mode is LockMode.READ_WRITE]
     who = " and ".join(writers)
     return f", when {who}, which has the environment open to write, is stopped" if who else ""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.log.environment import Environment
     from je_tools.output.encoders.record_sources import RecordSink
-    from je_tools.salvage.gaps import Gap
+    from je_tools.salvage.gaps import LogGap
     from je_tools.salvage.report import Losses
     from je_tools.salvage.run import Salvage
 
@@ -131,7 +131,7 @@ def _say_files(environment: Environment) -> None:
         say(f"je-tools: {finding.text()}")
 
 
-def _say_damage(damage: list[Gap]) -> None:
+def _say_damage(damage: list[LogGap]) -> None:
     """Report what could not be read on standard error."""
     places = sum(gap.file_count == 0 for gap in damage)
     files = sum(gap.file_count for gap in damage)

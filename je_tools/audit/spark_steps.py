@@ -76,7 +76,7 @@ def _stage_problems(fleet: Fleet, staging: Path) -> dict[str, str]:
     return staged.close()
 
 
-def _publish(table: t.Table, paths: Sequence[str], folder: Path) -> None:
+def _publish(table: t.AuditTable, paths: Sequence[str], folder: Path) -> None:
     """Move staged files of a table to their final place; a table without rows is a file too."""
     (folder / table.name).mkdir()
     for number, path in enumerate(paths):

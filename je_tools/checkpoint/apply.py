@@ -87,28 +87,7 @@ def apply_checkpoint(
         if on_reader is not None:
             for reader in lock.readers:
                 on_reader(reader)
-        check_whole(home)
-        environment = open_environment([home])
-        options = without_second_cut(environment, scanner, options)
-        stamps = stamp_files(environment)
-        takes_away = options.to_lsn is not None
-        name = _operation_name(options)
-        with (
-            Session(
-                environment, name, lock, stamps=stamps, disk=disk, takes_away=takes_away
-            ) as session,
-            held_snapshot(
-                environment, scanner, now_ms=now_ms, to_lsn=options.to_lsn, as_member=True
-            ) as snapshot,
-        ):
-            is_to_do = has_work(snapshot, options)
-            if is_to_do:
-                check_version(snapshot)
-            if on_plan is not None:
-                on_plan(snapshot)
-            if not is_to_do:
-                return snapshot, NOTHING
-            return snapshot, _write_and_check(snapshot, options, session, home)
+        return _apply_locked(lock, home, scanner, options, now_ms, on_plan, disk=disk)
 
 
 def apply_to_copy(
@@ -158,6 +137,41 @@ def apply_to_copy(
                 takes_away=options.to_lsn is not None,
             ) as session:
                 return snapshot, _write_and_check(snapshot, options, session, folder)
+
+
+def _apply_locked(
+    lock: EnvironmentLock,
+    home: Path,
+    scanner: Scanner,
+    options: CheckpointOptions,
+    now_ms: int,
+    on_plan: OnPlan | None,
+    *,
+    disk: Disk | None,
+) -> tuple[Snapshot, CheckpointResult]:
+    """Write a checkpoint in place while the lock is held; see `apply_checkpoint`."""
+    check_whole(home)
+    environment = open_environment([home])
+    options = without_second_cut(environment, scanner, options)
+    stamps = stamp_files(environment)
+    takes_away = options.to_lsn is not None
+    name = _operation_name(options)
+    with (
+        Session(
+            environment, name, lock, stamps=stamps, disk=disk, takes_away=takes_away
+        ) as session,
+        held_snapshot(
+            environment, scanner, now_ms=now_ms, to_lsn=options.to_lsn, as_member=True
+        ) as snapshot,
+    ):
+        is_to_do = has_work(snapshot, options)
+        if is_to_do:
+            check_version(snapshot)
+        if on_plan is not None:
+            on_plan(snapshot)
+        if not is_to_do:
+            return snapshot, NOTHING
+        return snapshot, _write_and_check(snapshot, options, session, home)
 
 
 def is_writable(home: Path) -> bool:

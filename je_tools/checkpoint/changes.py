@@ -42,7 +42,7 @@ _FAMILIES = (Family.LN, Family.NAME_LN)
 _LN_FIELDS = frozenset({"flags", "flags2", "expiration", "modified_ms", "created_ms", "data"})
 
 
-class Changes(Struct, frozen=True):
+class SlotChanges(Struct, frozen=True):
     """Keys of a database whose slots change, each once.
 
     Attributes:
@@ -63,7 +63,7 @@ class Changes(Struct, frozen=True):
         return len(self.lsn)
 
     @classmethod
-    def of_overlay(cls, overlay: Overlay) -> Changes:
+    def of_overlay(cls, overlay: Overlay) -> SlotChanges:
         """Build the changes of undo and redo."""
         # The overlay may be large; a broadcast constant takes no memory.
         size = np.broadcast_to(np.int64(0), len(overlay))
@@ -76,7 +76,7 @@ class Changes(Struct, frozen=True):
         )
 
     @classmethod
-    def of(cls, snapshot: Snapshot, tree: Tree) -> Changes:
+    def of(cls, snapshot: Snapshot, tree: Tree) -> SlotChanges:
         """Build the changes that recovery makes in a database, with the deletions left pending."""
         changes = cls.of_overlay(snapshot.overlay(tree.db_id))
         if not snapshot.kept_txns:
@@ -90,7 +90,7 @@ class Changes(Struct, frozen=True):
         there: Mask = (self.outcome != Outcome.NO_RECORD) | self.is_pending
         return there
 
-    def with_pending(self, key: Spans, lsn: Ints, tree: Tree) -> Changes:
+    def with_pending(self, key: Spans, lsn: Ints, tree: Tree) -> SlotChanges:
         """Add deletions by transactions that stay open.
 
         Args:
@@ -107,7 +107,7 @@ class Changes(Struct, frozen=True):
         order = order_keys(both, two_part=tree.by_parts)
         n = len(key)
         gone = np.full(n, Outcome.NO_RECORD, np.uint8)
-        return Changes(
+        return SlotChanges(
             both.take(order),
             np.append(self.outcome[~same], gone)[order],
             np.append(self.lsn[~same], lsn)[order],
@@ -115,7 +115,7 @@ class Changes(Struct, frozen=True):
             np.append(self.is_pending[~same], np.ones(n, np.bool_))[order],
         )
 
-    def with_written(self, written: Mapping[bytes, WrittenEntry | None]) -> Changes:
+    def with_written(self, written: Mapping[bytes, WrittenEntry | None]) -> SlotChanges:
         """Add what was written or removed (None) since; for internal databases."""
         if not written:
             return self
@@ -128,7 +128,7 @@ class Changes(Struct, frozen=True):
         order = order_keys(key, two_part=False)
         lsn = np.array([each.lsn if each else NULL_LSN for each in new], np.int64)
         size = np.array([each.size if each else 0 for each in new], np.int64)
-        return Changes(
+        return SlotChanges(
             key.take(order),
             np.append(self.outcome[kept], np.array(outcome, np.uint8))[order],
             np.append(self.lsn[kept], lsn)[order],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.checkpoint.changes import Changes
+from je_tools.checkpoint.changes import SlotChanges
 from je_tools.checkpoint.internal_databases import CHANGED_DATABASES, MAX_ENTRIES
 from je_tools.checkpoint.record_changes import NO_LN
 from je_tools.checkpoint.trees import TreeWriter
@@ -145,7 +145,7 @@ class DatabaseWriter(Struct, frozen=True):
     def _write_tree(self, database: Database, records: RecordChanges) -> int:
         snapshot = self.snapshot
         tree = snapshot.tree(database)
-        changes = Changes.of(snapshot, tree)
+        changes = SlotChanges.of(snapshot, tree)
         writer = TreeWriter(
             tree,
             changes.with_written(records),

@@ -118,15 +118,15 @@ class _Inspector(Struct, frozen=True):
         lns = _in_parts(rows.take(_IS_LN[rows.type]))
         nodes = _in_parts(rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
         return _TrackedRows(
-            rows.file_no,
-            ids,
-            stream,
-            FileSummary.of_entries(rows.type, rows.size),
-            FileSummary.of_entries(recent.type, recent.size),
-            self._expiring(rows) if wanted else Counter(),
-            bins,
-            joined_obsolete(each for some in lns for each in self.counting.records(some)),
-            [some for some in map(self.counting.versions, nodes) if some is not None],
+            file_no=rows.file_no,
+            node_ids=ids,
+            stream=stream,
+            totals=FileSummary.of_entries(rows.type, rows.size),
+            since=FileSummary.of_entries(recent.type, recent.size),
+            expiring=self._expiring(rows) if wanted else Counter(),
+            bins=bins,
+            obsolete=joined_obsolete(each for some in lns for each in self.counting.records(some)),
+            versions=[some for some in map(self.counting.versions, nodes) if some is not None],
         )
 
     def _node_ids(self, rows: Rows) -> Ints:

@@ -1,4 +1,4 @@
-"""RecordChanges of the VLSN index, which a checkpoint brings up to date.
+"""Records of the VLSN index, which a checkpoint brings up to date.
 
 They are written in one transaction. The log of a checkpoint without an end must have all of them
 or none, because the engine does not continue with buckets that do not match their range.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from je_tools.missing.losses import Loss, LostRange
 
 
-class LostKeys(Struct, frozen=True):
+class LossIndex(Struct, frozen=True):
     """Keys of a loss, in a database whose keys are ordered by their bytes.
 
     Attributes:
@@ -25,7 +25,7 @@ class LostKeys(Struct, frozen=True):
     lows: list[bytes]
 
     @classmethod
-    def by(cls, loss: Loss) -> LostKeys:
+    def by(cls, loss: Loss) -> LossIndex:
         """Return the keys of a loss."""
         keys = (loss.keys[row] or b"" for row in range(len(loss.keys)))
         alone = dict(zip(keys, loss.key_lsns.tolist(), strict=True))

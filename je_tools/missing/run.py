@@ -20,7 +20,7 @@ from je_tools.log.images import unchanged
 from je_tools.log.names import FIXED_NAMES
 from je_tools.missing.file_losses import file_losses, found_at
 from je_tools.missing.losses import Loss, LossOptions, Report
-from je_tools.missing.lost_keys import LostKeys
+from je_tools.missing.lost_keys import LossIndex
 from je_tools.missing.survivor_counts import SurvivorCounts
 from je_tools.missing.tree_search import TreeSearch
 from je_tools.recovery.database import ID_DB, NAME_DB
@@ -55,13 +55,13 @@ def report_missing(environment: Environment, scanner: Scanner, options: LossOpti
             files = tuple(file_losses(environment, options.without, {}))
             findings = tuple(unreadable_findings(environment))
             return Report(files, (), findings, str(error))
-        search = _Search(snapshot, options)
+        search = _LossSearch(snapshot, options)
         losses = tuple(search.losses())
         files = tuple(file_losses(environment, options.without, found_at(snapshot.image, losses)))
         return Report(files, losses, tuple(log_findings(snapshot)))
 
 
-class _Search(Struct, frozen=True, dict=True):
+class _LossSearch(Struct, frozen=True, dict=True):
     """Search for losses.
 
     Attributes:
@@ -81,7 +81,7 @@ class _Search(Struct, frozen=True, dict=True):
         for db_id, database in self.snapshot.databases.items():
             if db_id not in done:
                 found.append(self.trees.loss_of(database))
-        lost_names = LostKeys.by(names)
+        lost_names = LossIndex.by(names)
         for loss in found if names else ():
             self._find_name(loss, lost_names)
         found = [loss for loss in found if loss]
@@ -111,7 +111,7 @@ class _Search(Struct, frozen=True, dict=True):
         if not descriptors:
             return
         snapshot = self.snapshot
-        lost = LostKeys.by(descriptors)
+        lost = LossIndex.by(descriptors)
         known = dict(snapshot.names)
         if names and not self.options.without:
             # With files treated as missing, the snapshot still reads the names from all files.
@@ -128,7 +128,7 @@ class _Search(Struct, frozen=True, dict=True):
                 loss.whole_count = snapshot.count(database)
             yield loss
 
-    def _find_name(self, loss: Loss, names: LostKeys) -> None:
+    def _find_name(self, loss: Loss, names: LossIndex) -> None:
         """Set whether the name of a database is lost, and its name if the survivors have it."""
         if loss.db_id in FIXED_NAMES:
             return

@@ -19,7 +19,7 @@ from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.nodes import joined_spans
 from je_tools.missing.losses import Loss, LostRange
 from je_tools.missing.lost_ranges import range_bounds
-from je_tools.recovery.reading import Reading
+from je_tools.recovery.reading import RecordReader
 from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class TreeSearch(Struct, frozen=True, dict=True):
 
     def _changed(self, tree: Tree, overlay: Overlay, loss: Loss) -> tuple[Spans, Ints]:
         """Return keys and LSNs of records that recovery restores and that are lost."""
-        reading = Reading(replace(tree, image=self.left), overlay, with_data=True, now_ms=None)
+        reading = RecordReader(replace(tree, image=self.left), overlay, with_data=True, now_ms=None)
         lacking = reading.lacking_changes(0, len(overlay))
         keys, lsns = lacking.key, lacking.lsn
         outside = np.ones(len(keys), np.bool_)

@@ -18,7 +18,7 @@ from je_tools.recovery.outcomes import Outcome
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.database import Database
-    from je_tools.recovery.reading import Reading
+    from je_tools.recovery.reading import RecordReader
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -100,7 +100,7 @@ def _live(lsns: Ints, sizes: Ints, leaves: Leaves) -> LiveEntries:
     )
 
 
-def _lns_of(reading: Reading, changes: Ints) -> Ints:
+def _lns_of(reading: RecordReader, changes: Ints) -> Ints:
     """Return the LSNs of the entries that hold the records of changes, outside of slots."""
     overlay = reading.overlay
     outcomes = overlay.outcome[changes]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
 
 
-class Reading:
+class RecordReader:
     """A reader of the records of one database.
 
     Attributes:
@@ -208,7 +208,9 @@ def _together(of_nodes: list[Fault], of_records: Faults) -> Faults:
     return faults
 
 
-def _in_order(reading: Reading, keys: Spans, values: RecordValues, order: Ints | None) -> Records:
+def _in_order(
+    reading: RecordReader, keys: Spans, values: RecordValues, order: Ints | None
+) -> Records:
     """Build records in an order, or as they are for None, without those that have expired."""
     tree = reading.tree
     lives = reading.lives(values.expires_ms)
@@ -231,7 +233,7 @@ def _in_order(reading: Reading, keys: Spans, values: RecordValues, order: Ints |
     return records.take(chosen)
 
 
-def _without_parts(reading: Reading, records: Records) -> Lacking:
+def _without_parts(reading: RecordReader, records: Records) -> Lacking:
     """Return the records whose two-part keys do not end with the data."""
     rows = np.flatnonzero(records.data.sizes < 0)
     kinds = np.full(len(rows), LACKING.index(FaultKind.NOT_TWO_PARTS), np.uint8)

@@ -54,15 +54,15 @@ class Graded(Records, frozen=True):
 def graded(records: Records, confidence: Grades) -> Graded:
     """Return the records with their confidence."""
     return Graded(
-        records.key,
-        records.data,
-        records.lsn,
-        records.vlsn,
-        records.modified_ms,
-        records.created_ms,
-        records.expires_ms,
-        records.tombstone,
-        confidence,
+        key=records.key,
+        data=records.data,
+        lsn=records.lsn,
+        vlsn=records.vlsn,
+        modified_ms=records.modified_ms,
+        created_ms=records.created_ms,
+        expires_ms=records.expires_ms,
+        tombstone=records.tombstone,
+        confidence=confidence,
     )
 
 

@@ -1,4 +1,4 @@
-"""RecordChoice of the records that come back, and the confidence in each."""
+"""Choice of the records that come back, and the confidence in each."""
 
 from __future__ import annotations
 

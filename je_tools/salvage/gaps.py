@@ -35,7 +35,7 @@ class GapKind(StrEnum):
     """A file that the system cannot open."""
 
 
-class Gap(Struct, frozen=True):
+class LogGap(Struct, frozen=True):
     """A gap: a range of the log that cannot be read.
 
     Attributes:
@@ -77,28 +77,28 @@ class Gap(Struct, frozen=True):
         return (self.stop - self.start) >> 32 if self.kind is GapKind.NO_FILE else 0
 
 
-def find_gaps(environment: Environment, content: Content) -> list[Gap]:
+def find_gaps(environment: Environment, content: Content) -> list[LogGap]:
     """Return every gap, in log order."""
     gaps = [*_absent(environment), *_inside(environment, content)]
     return sorted(gaps, key=lambda gap: gap.start)
 
 
-def _absent(environment: Environment) -> Iterator[Gap]:
+def _absent(environment: Environment) -> Iterator[LogGap]:
     """Yield the files that do not exist or cannot be opened."""
     for file in environment.unreadable:
         start = file.file_no * _FILE
         stop = start + max(file.size, 1)
-        yield Gap(GapKind.UNREADABLE, start, stop, NO_TYPE, NO_TYPE, reason=file.reason)
+        yield LogGap(GapKind.UNREADABLE, start, stop, NO_TYPE, NO_TYPE, reason=file.reason)
     if not environment.is_directory:
         return
     expected = 0
     for number in environment.numbers:
         if number > expected:
-            yield Gap(GapKind.NO_FILE, expected * _FILE, number * _FILE, NO_TYPE, NO_TYPE)
+            yield LogGap(GapKind.NO_FILE, expected * _FILE, number * _FILE, NO_TYPE, NO_TYPE)
         expected = number + 1
 
 
-def _inside(environment: Environment, content: Content) -> Iterator[Gap]:
+def _inside(environment: Environment, content: Content) -> Iterator[LogGap]:
     """Yield the gaps inside files that can be opened."""
     readable = content.readable
     run = 0
@@ -110,11 +110,11 @@ def _inside(environment: Environment, content: Content) -> Iterator[Gap]:
         while run < len(readable.start) and readable.start[run] >> 32 & 0xFFFFFFFF == file_no:
             start = int(readable.start[run]) & _LARGEST
             if start > at:
-                yield Gap(GapKind.DAMAGED, at, start, before, int(readable.first[run]))
+                yield LogGap(GapKind.DAMAGED, at, start, before, int(readable.first[run]))
             at, before, found = int(readable.stop[run]) & _LARGEST, int(readable.last[run]), True
             run += 1
         if at < base + state.size:
-            yield Gap(_end_kind(i in ends, found), at, base + state.size, before, NO_TYPE)
+            yield LogGap(_end_kind(i in ends, found), at, base + state.size, before, NO_TYPE)
 
 
 def _end_kind(is_end: bool, found: bool) -> GapKind:

@@ -14,7 +14,7 @@ from je_tools.formats.rows import read_only
 from je_tools.log.names import FIXED_NAMES
 from je_tools.salvage.choice import Confidence, Mode, RecordChoice
 from je_tools.salvage.dangling import DanglingReferences, FindDangling, joined_dangling, no_dangling
-from je_tools.salvage.gaps import Gap, GapKind, find_gaps
+from je_tools.salvage.gaps import GapKind, LogGap, find_gaps
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
@@ -41,7 +41,7 @@ class LostEntries(Struct, frozen=True):
         has_older: bool, of `dangling`: an older version comes back in its place.
     """
 
-    gaps: list[Gap]
+    gaps: list[LogGap]
     dangling: DanglingReferences
     comes_back: Mask
     has_older: Mask
@@ -179,7 +179,7 @@ def _replace_older(content: Content, dangling: DanglingReferences) -> Mask:
     return replaces
 
 
-def count_lost(gaps: Sequence[Gap], lsns: Ints, lost: LostEntries) -> list[Gap]:
+def count_lost(gaps: Sequence[LogGap], lsns: Ints, lost: LostEntries) -> list[LogGap]:
     """Return the gaps with the counts of what is in them."""
     # Columns store LSNs as int64: from file 0x80000000 on they are negative.
     first = np.array([gap.start for gap in gaps], np.uint64).view(np.int64)

@@ -21,7 +21,7 @@ from je_tools.log.records import PIECE_ROWS
 from je_tools.output.encoders.record_lines import masked
 from je_tools.salvage.choice import Confidence
 from je_tools.salvage.extents import NO_TYPE
-from je_tools.salvage.gaps import Gap, GapKind
+from je_tools.salvage.gaps import GapKind, LogGap
 from je_tools.salvage.lost import INTERNAL, NAMES_ID
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _guessed_row(file: LogFile) -> dict[str, Any]:
     }
 
 
-def _gap_row(gap: Gap) -> dict[str, Any]:
+def _gap_row(gap: LogGap) -> dict[str, Any]:
     row: dict[str, Any] = {
         "hole": gap.kind.value,
         "start": lsn_text(gap.start),
@@ -153,7 +153,7 @@ def _gap_row(gap: Gap) -> dict[str, Any]:
     }
 
 
-def _size(gap: Gap) -> int:
+def _size(gap: LogGap) -> int:
     return 0 if gap.kind is GapKind.NO_FILE else gap.stop - gap.start
 
 
@@ -276,7 +276,7 @@ def _file_texts(environment: Environment) -> Iterator[str]:
         yield f"misnamed-file: {printable(str(file.path))} is {file.text}"
 
 
-def _gap_texts(gaps: Sequence[Gap]) -> Iterator[str]:
+def _gap_texts(gaps: Sequence[LogGap]) -> Iterator[str]:
     for kind in GapKind:
         some = [gap for gap in gaps if gap.kind is kind]
         if not some:
@@ -288,7 +288,7 @@ def _gap_texts(gaps: Sequence[Gap]) -> Iterator[str]:
         yield f"{kind.value}: {count}, {what}, lost entries that others name: {dangling:,}"
 
 
-def _files(gaps: Sequence[Gap]) -> str:
+def _files(gaps: Sequence[LogGap]) -> str:
     return counted(sum(gap.file_count for gap in gaps), "file")
 
 

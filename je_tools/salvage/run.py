@@ -160,20 +160,22 @@ class Salvage(Struct, frozen=True, dict=True):
         is_double = kind.has_duplicates if kind is not None else self._looks_double(rows)
         is_internal = db_id in FIXED_NAMES or (name or "").startswith(INTERNAL)
         return Described(
-            Named(name, db_id, is_double, self._typed(db_id, name) if is_internal else None),
-            state,
-            is_internal,
-            "known"
+            database=Named(
+                name, db_id, is_double, self._typed(db_id, name) if is_internal else None
+            ),
+            state=state,
+            is_internal=is_internal,
+            kind="known"
             if kind is not None or db_id in FIXED_NAMES
             else "inferred"
             if is_double
             else "guessed",
-            kind is not None and kind.has_comparator,
-            len(rows),
-            {grade: int(records[grade]) for grade in Confidence if records[grade]},
-            int(np.count_nonzero(choice.apart[rows])),
-            int(np.count_nonzero(self.undecided[rows])),
-            int(np.count_nonzero(is_here & ~lost.comes_back)),
+            has_comparator=kind is not None and kind.has_comparator,
+            versions=len(rows),
+            records={grade: int(records[grade]) for grade in Confidence if records[grade]},
+            apart=int(np.count_nonzero(choice.apart[rows])),
+            undecided=int(np.count_nonzero(self.undecided[rows])),
+            lost=int(np.count_nonzero(is_here & ~lost.comes_back)),
         )
 
     def _typed(self, db_id: int, name: str | None) -> Typed | None:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _SAID = 5
 
 
-class State(StrEnum):
+class UndoState(StrEnum):
     """States of an operation and its undo."""
 
     NOTHING = "not-begun"
@@ -105,7 +105,7 @@ class Undo:
             damage = f"what it tells cannot have been: {error}"
             self.recorded = recorded = replace(recorded, damage=damage)
         self._home = recorded.home
-        self._became: State | None = None
+        self._became: UndoState | None = None
         self.damage = self._find_damage()
         self.saved_size = self._size_of_saved()
         self.all_steps = replay.steps_back
@@ -126,19 +126,19 @@ class Undo:
         return size + sum(blobs)
 
     @property
-    def state(self) -> State:
+    def state(self) -> UndoState:
         """State of the operation and its undo."""
         if self._became is not None:
             return self._became
         if self.damage is not None:
-            return State.DAMAGED
+            return UndoState.DAMAGED
         if not self.all_steps:
-            return State.NOTHING
+            return UndoState.NOTHING
         if self.is_undone:
-            return State.BACK
+            return UndoState.BACK
         if self.is_begun:
-            return State.HALF_BACK
-        return State.FINISHED if self.is_finished else State.UNFINISHED
+            return UndoState.HALF_BACK
+        return UndoState.FINISHED if self.is_finished else UndoState.UNFINISHED
 
     @property
     def appended_size(self) -> int:
@@ -258,7 +258,7 @@ class Undo:
             for path in removed_files(self._home, self.number):
                 raise RefusedError(f"{path}: is still there, so the journal stays too")
             self._remove(disk)
-        self._became = State.PUT_BACK
+        self._became = UndoState.PUT_BACK
 
     def drop(self, disk: Disk) -> None:
         """Remove the journal and the bytes that it saved; put nothing back.
@@ -268,7 +268,7 @@ class Undo:
         """
         with refusing():
             self._remove(disk)
-        self._became = State.REMOVED
+        self._became = UndoState.REMOVED
 
     def _state_text(self) -> str:
         return f"; the undo is not finished: run {undo_command(self._home)} again"

@@ -10,7 +10,7 @@ import pytest
 
 from je_tools.checkpoint import trees
 from je_tools.checkpoint.apply import apply_checkpoint
-from je_tools.checkpoint.changes import Changes
+from je_tools.checkpoint.changes import SlotChanges
 from je_tools.checkpoint.comparison import Compared, compare_records
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.errors import RefusedError
@@ -55,14 +55,14 @@ def test_a_lost_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that gives a slot the LSN of another record is detected."""
-    slots_of = Changes.slots
+    slots_of = SlotChanges.slots
 
-    def swapped(self: Changes, *arguments: object) -> Slots:
+    def swapped(self: SlotChanges, *arguments: object) -> Slots:
         slots = slots_of(self, *arguments)  # type: ignore[arg-type]
         slots.lsn[:] = np.roll(slots.lsn, 1)
         return slots
 
-    monkeypatch.setattr(Changes, "slots", swapped)
+    monkeypatch.setattr(SlotChanges, "slots", swapped)
     with pytest.raises(RefusedError, match="are not the same any more"):
         applied(tmp_path)
 

@@ -12,7 +12,7 @@ from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.checks import check_writable
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.checkpoint.pending_work import is_needed
-from je_tools.checkpoint.rollbacks import Mark, lacking_marks
+from je_tools.checkpoint.rollbacks import InvisibleMark, lacking_marks
 from je_tools.checkpoint.vlsn_records import read_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import NULL_LSN
@@ -56,7 +56,7 @@ def cut_short(home: Path, target: Path, *, type_no: int = ROLLBACK_START) -> tup
     return copy_up_to(home, entries[at + 1].lsn, target, unmarked=True), marked
 
 
-def lsns_of(marks: list[Mark]) -> list[int]:
+def lsns_of(marks: list[InvisibleMark]) -> list[int]:
     return [mark.file_no << 32 | mark.offset - FLAGS_AT for mark in marks]
 
 
