@@ -71,7 +71,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
         try:
             is_folder = stat.S_ISDIR(root.stat().st_mode)
         except OSError as error:
-            search.tell(root, error)
+            search.add_problem(root, error)
             continue
         if is_folder:
             search.add(root)
@@ -83,8 +83,8 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
         opened = list(zip(wanted, pool.map(_open, wanted), strict=True))
     found = [(paths, each) for paths, each in opened if isinstance(each, Environment)]
     problems = [*search.problems, *(each for _, each in opened if isinstance(each, UnreadPath))]
-    spelled = [*(_name_of(paths) for paths, _ in found), *(each.env for each in problems)]
-    names = tuple(distinct(map(clean_text, spelled), " ({})"))
+    shown = [*(_name_of(paths) for paths, _ in found), *(each.env for each in problems)]
+    names = tuple(distinct(map(clean_text, shown), " ({})"))
     of_problems = zip(problems, names[len(found) :], strict=True)
     return Fleet(
         tuple(environment for _, environment in found),
@@ -123,9 +123,9 @@ class _RootSearch(Struct):
                     place = (part_count + 1, link_count + is_link, str(below))
                     heappush(self._waiting, place)
             except OSError as error:
-                self.tell(folder, error)
+                self.add_problem(folder, error)
 
-    def tell(self, path: Path, error: OSError) -> None:
+    def add_problem(self, path: Path, error: OSError) -> None:
         self.problems.append(UnreadPath(str(path), str(error.strerror)))
 
     def _look_at(self, folder: Path) -> list[tuple[Path, bool]]:

@@ -38,11 +38,11 @@ def failures_reported(output: Path, log: Path) -> Iterator[None]:
             raise RefusedError(f"{places}: {found}") from error
         if not is_of_spark(error):
             raise
-        kept = log_beside(output)
+        log_path = log_beside(output)
         with suppress(OSError):
-            log.replace(kept)
+            log.replace(log_path)
         raise StoppedError(
-            f"Spark ended before the audit did: {why_failed(error)}; {kept} has what it said"
+            f"Spark ended before the audit did: {why_failed(error)}; {log_path} has what it said"
         ) from error
 
 

@@ -95,7 +95,7 @@ class _Judging:
         for index, of_file in groupby(pieces, key=lambda piece: piece.index):
             file = self.environment.files[index]
             try:
-                self._take_file(file, index, list(of_file))
+                self._judge_file(file, index, list(of_file))
             except Exception as error:
                 found = unread(self.env, why_unread(error), file.file_no)
                 self._find([found])
@@ -106,11 +106,11 @@ class _Judging:
             staged["vlsn_ranges"].extend(self._counts.run_rows(self.env, file.file_no))
             self._counts = FileCounts()
         self._find(self._tried(self._listing.finish))
-        self._take_closed()
+        self._add_unreadable()
         self._find(self._tried(lambda: of_writer(self.environment, self._last_size)))
         self._write_rest()
 
-    def _take_closed(self) -> None:
+    def _add_unreadable(self) -> None:
         """Add rows and findings of files that the system does not open."""
         rows = self._listing.rows
         closed = self.environment.unreadable
@@ -128,7 +128,7 @@ class _Judging:
             self._find([unread(self.env, why_unread(error))])
             return []
 
-    def _take_file(self, file: LogFile, index: int, pieces: list[Scanned]) -> None:
+    def _judge_file(self, file: LogFile, index: int, pieces: list[Scanned]) -> None:
         failure = next((piece.failure for piece in pieces if piece.failure), None)
         if failure is not None:
             raise InputError(failure)
@@ -144,7 +144,7 @@ class _Judging:
     def _parts(self, file: LogFile, index: int, pieces: list[Scanned]) -> Iterator[Part[Shown]]:
         """Yield the parts of a file, and list the segments that count."""
         if len(pieces) == 1:
-            self._taken(file, pieces[0], WHOLE)
+            self._count_piece(file, pieces[0], WHOLE)
             yield from pieces[0].parts
             return
         look = Look.of(self.environment)
@@ -154,15 +154,15 @@ class _Judging:
         writer = SegmentWriter(self.staged.folder, 1)
         for cut, part in join_cuts(file, outcomes, scanner, Show(look)):
             if cut is not None:
-                self._taken(file, pieces[cut], cut)
+                self._count_piece(file, pieces[cut], cut)
                 yield part
             else:
                 yield replace(part, results=list(stage(part.results, writer, place, self.env)))
         writer.close()
         again = Scanned(index, (0, 1), writer.attempt, writer.count)
-        self._taken(file, again, AGAIN)
+        self._count_piece(file, again, AGAIN)
 
-    def _taken(self, file: LogFile, piece: Scanned, cut: int) -> None:
+    def _count_piece(self, file: LogFile, piece: Scanned, cut: int) -> None:
         place = (self.env_no, piece.index, cut, piece.attempt)
         self.staged["taken"].add((*place, self.env, file.file_no, piece.piece_count))
 

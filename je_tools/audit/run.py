@@ -76,9 +76,9 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
         staging.mkdir()
         with step("starting Spark"):
             spark = stack.enter_context(open_spark(staging, log, job.master, job.settings))
-        with step("reading logs") as tell, tracked(spark.context, tell):
+        with step("reading logs") as on_progress, tracked(spark.context, on_progress):
             scan_and_judge(spark.context, fleet, steps, staging, folder)
-        with step("joining transactions") as tell, tracked(spark.context, tell):
+        with step("joining transactions") as on_progress, tracked(spark.context, on_progress):
             join_transactions(spark, staging, folder)
         shutil.rmtree(staging)
         for sums in folder.rglob(".*.crc"):

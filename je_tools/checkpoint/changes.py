@@ -121,19 +121,19 @@ class SlotChanges(Struct, frozen=True):
             return self
         keys = list(written)
         stale = {row for row in range(len(self)) if (self.key[row] or b"") in written}
-        kept = np.array([row for row in range(len(self)) if row not in stale], np.int64)
+        remaining = np.array([row for row in range(len(self)) if row not in stale], np.int64)
         new = [written[key] for key in keys]
         outcome = [Outcome.NO_RECORD if each is None else Outcome.LN for each in new]
-        key = joined_spans([self.key.take(kept), Spans.of(keys)])
+        key = joined_spans([self.key.take(remaining), Spans.of(keys)])
         order = order_keys(key, two_part=False)
         lsn = np.array([each.lsn if each else NULL_LSN for each in new], np.int64)
         size = np.array([each.size if each else 0 for each in new], np.int64)
         return SlotChanges(
             key.take(order),
-            np.append(self.outcome[kept], np.array(outcome, np.uint8))[order],
-            np.append(self.lsn[kept], lsn)[order],
-            np.append(self.size[kept], size)[order],
-            np.append(self.is_pending[kept], np.zeros(len(keys), np.bool_))[order],
+            np.append(self.outcome[remaining], np.array(outcome, np.uint8))[order],
+            np.append(self.lsn[remaining], lsn)[order],
+            np.append(self.size[remaining], size)[order],
+            np.append(self.is_pending[remaining], np.zeros(len(keys), np.bool_))[order],
         )
 
     def slots(self, tree: Tree, rows: Ints) -> Slots:
@@ -208,11 +208,11 @@ def _fill_abort_versions(tree: Tree, rows: Ints, slots: Slots) -> None:
             slots.lsn[to] = head.number("abort_lsn")
             if head.has("abort_data"):
                 start, size = head.span("abort_data")
-                kept = head.is_present("abort_data")
-                slots.data_start[to] = np.where(kept, start, 0)
-                slots.data_size[to] = np.where(kept, np.maximum(size, 0), -1)
-                state = np.where(kept, SLOT_EMBEDDED, 0)
-                state |= np.where(kept & (size <= 0), SLOT_NO_DATA, 0)
+                has_data = head.is_present("abort_data")
+                slots.data_start[to] = np.where(has_data, start, 0)
+                slots.data_size[to] = np.where(has_data, np.maximum(size, 0), -1)
+                state = np.where(has_data, SLOT_EMBEDDED, 0)
+                state |= np.where(has_data & (size <= 0), SLOT_NO_DATA, 0)
                 slots.state[to] = state
             slots.state[to] |= np.where(head.known("flags2") & ABORT_TOMBSTONE != 0, TOMBSTONE, 0)
             slots.vlsn[to] = np.maximum(head.known("abort_vlsn"), 0)

@@ -9,7 +9,7 @@ from je_tools.checkpoint.directories import check_layout
 from je_tools.checkpoint.log_end import is_to_cut
 from je_tools.checkpoint.rollbacks import lacking_marks
 from je_tools.checkpoint.utilization_tracker import track_utilization
-from je_tools.checkpoint.vlsn_records import check_index, is_behind
+from je_tools.checkpoint.vlsn_records import check_index, is_outdated
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import lsn_text
@@ -29,10 +29,10 @@ def check_openable(snapshot: Snapshot) -> None:
     fatal = [each for each in snapshot.refusals if each not in MENDED_REFUSALS]
     if fatal:
         name = snapshot.environment.name
-        said = ", ".join(str(each) for each in fatal)
+        listed = ", ".join(str(each) for each in fatal)
         steps = " and ".join(f"`je-tools explain refusal:{each}`" for each in fatal)
         raise RefusedError(
-            f"{name}: the engine would not open this log ({said}), and a checkpoint would not "
+            f"{name}: the engine would not open this log ({listed}), and a checkpoint would not "
             f"change that. {steps} tells what to do, `je-tools recover {quoted(name)}` what the "
             "log holds."
         )
@@ -54,9 +54,9 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
         snapshot.read_upper_nodes(database)
     check_openable(snapshot)
     if snapshot.interval.in_doubt:
-        said = ", ".join(map(str, sorted(snapshot.interval.in_doubt)))
+        listed = ", ".join(map(str, sorted(snapshot.interval.in_doubt)))
         raise RefusedError(
-            f"{name}: prepared (XA) and not decided: transaction {said}. A checkpoint would take "
+            f"{name}: prepared (XA) and not decided: transaction {listed}. A checkpoint would take "
             "it back; open the environment with the application, whose transaction manager "
             "decides, first."
         )
@@ -88,5 +88,5 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
         )
     if not cuts and lacking_marks(snapshot):
         raise RefusedError(f"{name}: a rollback has begun and not ended. {recover} finishes it.")
-    if is_behind(snapshot):
+    if is_outdated(snapshot):
         check_index(snapshot, track_utilization(snapshot, frozenset()).stream)

@@ -71,7 +71,7 @@ _NONE = np.empty(0, np.int64)
 _NEVER_COUNTED = np.iinfo(np.int64).max
 
 
-class Counting(Struct, frozen=True, dict=True):
+class ObsoleteFinder(Struct, frozen=True, dict=True):
     """Finder of obsolete entries; safe in any thread after `prepare`.
 
     Attributes:
@@ -85,7 +85,7 @@ class Counting(Struct, frozen=True, dict=True):
     summary_lsns: dict[int, int]
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Counting:
+    def of(cls, snapshot: Snapshot) -> ObsoleteFinder:
         """Build the finder for the interval that recovery replays."""
         since = max(snapshot.checkpoint.start_lsn, 0)
         return cls(snapshot, since, _logged_summaries(snapshot, since))

@@ -14,7 +14,7 @@ from je_tools.checkpoint.file_summaries import lacking_summaries
 from je_tools.checkpoint.new_databases import with_internal_databases
 from je_tools.checkpoint.rollbacks import lacking_marks
 from je_tools.checkpoint.stale_records import finished_removals, stale_records
-from je_tools.checkpoint.vlsn_records import is_behind
+from je_tools.checkpoint.vlsn_records import is_outdated
 from je_tools.formats.je.internal_names import UTILIZATION_DB, VLSN_MAP_DB
 from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.interval import DELETED
@@ -41,7 +41,7 @@ def is_needed(snapshot: Snapshot) -> bool:
         return True
     if lacking_summaries(snapshot, snapshot.checkpoint.start_lsn) or lacking_expirations(snapshot):
         return True
-    if is_behind(snapshot) or lacking_marks(snapshot):
+    if is_outdated(snapshot) or lacking_marks(snapshot):
         return True
     return any(
         len(snapshot.overlay(db_id)) or database.root_lsn != database.stored_root_lsn

@@ -131,20 +131,20 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     is_less = end.cut_size or files_after(snapshot)
     if not is_less or not (is_chosen or is_damaged):
         return None
-    told = acknowledged_behind(snapshot)
+    cut = acknowledged_after(snapshot)
     # The part that stays may end before the environment became a member.
-    if not (is_replicated(snapshot) or told.entry_count):
+    if not (is_replicated(snapshot) or cut.entry_count):
         return None
-    if not is_chosen and not told.commit_count:
+    if not is_chosen and not cut.commit_count:
         return None
     durable = ""
-    if told.durable_count:
+    if cut.durable_count:
         durable = (
-            f" {told.durable_count:,} of the {told.commit_count:,} Commits that would go were "
-            f"acknowledged by a majority (dtvlsn {told.dtvlsn}), so applications count on them."
+            f" {cut.durable_count:,} of the {cut.commit_count:,} Commits that would go were "
+            f"acknowledged by a majority (dtvlsn {cut.dtvlsn}), so applications count on them."
         )
-    elif told.commit_count:
-        durable = f" {told.commit_count:,} Commits of the group would go."
+    elif cut.commit_count:
+        durable = f" {cut.commit_count:,} Commits of the group would go."
     return (
         f"{snapshot.environment.name}: a member of a replication group.{durable} When it starts "
         "again, a master sends it what was cut off, if it has that; where this node becomes the "
@@ -153,7 +153,7 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     )
 
 
-def acknowledged_behind(snapshot: Snapshot) -> Acknowledged:
+def acknowledged_after(snapshot: Snapshot) -> Acknowledged:
     """Count the Commits after the end of a log, and those that a majority has."""
     end = snapshot.end
     files = (end.files[-1], *files_after(snapshot))

@@ -20,7 +20,7 @@ from je_tools.btree.tree import NODES_AT_ONCE
 from je_tools.checkpoint.expiring_bytes import by_hour, share_of_slots
 from je_tools.checkpoint.last_ids import find_last_ids
 from je_tools.checkpoint.node_versions import Versions, joined_versions
-from je_tools.checkpoint.obsolete import Counting
+from je_tools.checkpoint.obsolete import ObsoleteFinder
 from je_tools.checkpoint.obsolete_entries import ObsoleteEntries, joined_obsolete
 from je_tools.checkpoint.replication_stream import ReplicationStream
 from je_tools.core.memory import give_back_memory
@@ -97,13 +97,13 @@ class _Inspector(Struct, frozen=True):
         from_lsn: LSN from which ids, the stream and node versions are collected.
         next_lsn: LSN at which the log ends.
         file_nos: files whose expirations are collected.
-        counting: finder of obsolete entries.
+        finder: finder of obsolete entries.
     """
 
     from_lsn: int
     next_lsn: int
     file_nos: frozenset[int]
-    counting: Counting
+    finder: ObsoleteFinder
 
     def __call__(self, rows: Rows) -> _TrackedRows:
         rows = rows.take(rows.good & (rows.type != FILE_HEADER_NO) & (rows.lsn < self.next_lsn))
@@ -112,9 +112,7 @@ class _Inspector(Struct, frozen=True):
         stream = ReplicationStream(rows.lsn[shown], rows.vlsn[shown], rows.type[shown])
         wanted = rows.file_no in self.file_nos
         bins = self._expiring_bins(rows) if wanted else _NONE
-        recent = rows.take(
-            self.counting.uncounted(rows.lsn, rows.lsn) & (rows.lsn >= self.from_lsn)
-        )
+        recent = rows.take(self.finder.uncounted(rows.lsn, rows.lsn) & (rows.lsn >= self.from_lsn))
         lns = _in_parts(rows.take(_IS_LN[rows.type]))
         nodes = _in_parts(rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
         return _TrackedRows(
@@ -125,8 +123,8 @@ class _Inspector(Struct, frozen=True):
             since=FileSummary.of_entries(recent.type, recent.size),
             expiring=self._expiring(rows) if wanted else Counter(),
             bins=bins,
-            obsolete=joined_obsolete(each for some in lns for each in self.counting.records(some)),
-            versions=[some for some in map(self.counting.versions, nodes) if some is not None],
+            obsolete=joined_obsolete(each for some in lns for each in self.finder.records(some)),
+            versions=[some for some in map(self.finder.versions, nodes) if some is not None],
         )
 
     def _node_ids(self, rows: Rows) -> Ints:
@@ -176,9 +174,9 @@ def track_utilization(snapshot: Snapshot, file_nos: frozenset[int]) -> TrackedUt
     files = tuple(file for file in snapshot.end.files if file.file_no >= first_no)
     # Undo and redo have freed memory that malloc keeps.
     give_back_memory()
-    counting = Counting.of(snapshot)
-    counting.prepare()
-    work = _Inspector(counting.since, snapshot.end.next_lsn, file_nos, counting)
+    finder = ObsoleteFinder.of(snapshot)
+    finder.prepare()
+    work = _Inspector(finder.since, snapshot.end.next_lsn, file_nos, finder)
     tracked = TrackedUtilization(find_last_ids(snapshot), ReplicationStream.of(()))
     streams = []
     tracked.summaries = dict.fromkeys(file_nos, FileSummary())
@@ -202,7 +200,7 @@ def track_utilization(snapshot: Snapshot, file_nos: frozenset[int]) -> TrackedUt
     give_back_memory()
     tracked.stream = ReplicationStream.joined(streams)
     tracked.since = since
-    tracked.obsolete += [*counting.replaced_unsaid(), *counting.nodes(joined_versions(versions))]
+    tracked.obsolete += [*finder.replaced_unsaid(), *finder.nodes(joined_versions(versions))]
     return tracked
 
 

@@ -103,13 +103,13 @@ def tracked(
         vlsns = np.array([point.vlsn for _, point in rollbacks], np.int64)
         # Of the rollbacks after an entry, the lowest matchpoint counts.
         lowest = np.append(np.minimum.accumulate(vlsns[::-1])[::-1], np.iinfo(np.int64).max)
-        kept = stream.vlsn <= lowest[np.searchsorted(lsns, stream.lsn)]
-        ended = np.flatnonzero(~kept & np.isin(stream.type, _TXN_ENDS))
+        stays = stream.vlsn <= lowest[np.searchsorted(lsns, stream.lsn)]
+        ended = np.flatnonzero(~stays & np.isin(stream.type, _TXN_ENDS))
         if len(ended):
             raise MisfitError(
                 f"a rollback takes VLSN {int(stream.vlsn[ended[0]])} back, the end of a transaction"
             )
-        stream = stream.take(kept)
+        stream = stream.take(stays)
     wrong = np.flatnonzero(np.diff(stream.vlsn) <= 0)
     if len(wrong):
         first, then = stream.vlsn[wrong[0] : wrong[0] + 2].tolist()
@@ -244,14 +244,14 @@ def _in_front(index: VlsnIndex, vlsn: int) -> list[Bucket]:
 
     A bucket ends with a mapping, so no bucket covers what lies between the last one and the VLSN.
     """
-    kept = [each for each in index.buckets if each.first < vlsn]
-    last = kept[-1] if kept else None
+    buckets = [each for each in index.buckets if each.first < vlsn]
+    last = buckets[-1] if buckets else None
     is_cut = isinstance(last, VlsnBucket) and last.last >= vlsn
-    if index.range.last != NO_VLSN and not is_cut and len(kept) == len(index.buckets):
+    if index.range.last != NO_VLSN and not is_cut and len(buckets) == len(index.buckets):
         raise MisfitError(f"it is to end at VLSN {index.range.last}, and no bucket leads there")
     if is_cut and isinstance(last, VlsnBucket):
-        kept[-1] = _cut(last, vlsn)
-    return kept
+        buckets[-1] = _cut(last, vlsn)
+    return buckets
 
 
 def _cut(bucket: VlsnBucket, vlsn: int) -> VlsnBucket:

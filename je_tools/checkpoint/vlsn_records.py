@@ -54,7 +54,7 @@ _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
 """Log versions since which a flag marks an abort LSN, and since which nobody's id is -1, not 0."""
 
 
-def is_behind(snapshot: Snapshot) -> bool:
+def is_outdated(snapshot: Snapshot) -> bool:
     """Return True if the engine would update the index when it opens the log."""
     if not is_replicated(snapshot):
         return False
@@ -92,8 +92,8 @@ def _lost_vlsns(snapshot: Snapshot) -> tuple[int, int] | None:
     ]
     if not gone:
         return None
-    behind = [number for number in there if number > gone[-1].file_no]
-    return gone[-1].last_vlsn, behind[0] if behind else there[-1]
+    later = [number for number in there if number > gone[-1].file_no]
+    return gone[-1].last_vlsn, later[0] if later else there[-1]
 
 
 def read_index(snapshot: Snapshot) -> VlsnIndex:

@@ -78,11 +78,11 @@ def read_content(environment: Environment, scanner: Scanner, *, internal: bool =
         InputError: a file cannot be read.
     """
     old_duplicates = _duplicates_before(environment, scanner)
-    look = ContentInspector(DatabaseCodes(), new_seed(), old_duplicates, internal)
+    inspector = ContentInspector(DatabaseCodes(), new_seed(), old_duplicates, internal)
     seen: list[RangeContent] = []
     states: list[FileState] = []
     columns = no_columns()
-    for part in scanner.scan(environment, look):
+    for part in scanner.scan(environment, inspector):
         for found in part.results:
             seen.append(found)
             add_columns(columns, found.lns)
@@ -94,7 +94,7 @@ def read_content(environment: Environment, scanner: Scanner, *, internal: bool =
     return Content(
         lns=joined_columns(columns),
         leaves=_joined_leaves([leaves for each in seen for leaves in each.leaves]),
-        db_ids=tuple(look.codes.codes),
+        db_ids=tuple(inspector.codes.codes),
         committed=_sorted_ids(each.ends[0] for each in seen),
         aborted=_sorted_ids(each.ends[1] for each in seen),
         databases=resolve_databases(each.names for each in seen),
@@ -103,7 +103,7 @@ def read_content(environment: Environment, scanner: Scanner, *, internal: bool =
         unerased=ReadableExtents.of(each.unerased for each in seen),
         undecodable=sum(each.undecodable for each in seen),
         states=tuple(states),
-        seed=look.seed,
+        seed=inspector.seed,
     )
 
 
@@ -113,10 +113,10 @@ def _duplicates_before(environment: Environment, scanner: Scanner) -> frozenset[
         return frozenset()
     kinds: dict[int, DatabaseKind] = {}
 
-    def look(rows: Rows) -> dict[int, DatabaseKind]:
+    def inspect(rows: Rows) -> dict[int, DatabaseKind]:
         return kinds_in(rows.take(np.flatnonzero(MAP_LNS[rows.type] & rows.good)))
 
-    for part in scanner.scan(environment, look):
+    for part in scanner.scan(environment, inspect):
         for found in part.results:
             kinds |= found
     return frozenset(id_ for id_, kind in kinds.items() if kind.has_duplicates)

@@ -61,16 +61,16 @@ class ReadableExtents(Struct, frozen=True):
     @classmethod
     def of(cls, parts: Iterable[RangeExtents]) -> ReadableExtents:
         """Combine the runs of all ranges, given in log order; adjacent runs become one."""
-        kept = list(parts)
+        every = list(parts)
         none = np.empty(0, np.int64)
         no_types = np.empty(0, np.uint8)
-        base = [np.int64(part.file_no) << np.int64(32) for part in kept]
-        pairs = list(zip(base, kept, strict=True))
+        base = [np.int64(part.file_no) << np.int64(32) for part in every]
+        pairs = list(zip(base, every, strict=True))
         start = np.concatenate([none, *(part.start | file for file, part in pairs)])
         # A file that is full to its last possible byte ends where the next file begins.
         stop = np.concatenate([none, *(part.stop + file for file, part in pairs)])
-        first = np.concatenate([no_types, *(part.first for part in kept)])
-        last = np.concatenate([no_types, *(part.last for part in kept)])
+        first = np.concatenate([no_types, *(part.first for part in every)])
+        last = np.concatenate([no_types, *(part.last for part in every)])
         begins = np.ones(len(start), np.bool_)
         begins[1:] = start[1:] != stop[:-1]
         ends = np.append(begins[1:], True)[: len(begins)]
@@ -79,8 +79,8 @@ class ReadableExtents(Struct, frozen=True):
     @property
     def ends(self) -> Ints:
         """Ends of runs that a gap in the same file follows: int64, sorted."""
-        behind: Ints = self.stop[:-1][self.stop[:-1] >> 32 == self.start[1:] >> 32]
-        return behind
+        followed: Ints = self.stop[:-1][self.stop[:-1] >> 32 == self.start[1:] >> 32]
+        return followed
 
     def is_lost(self, lsns: Ints) -> Mask:
         """Return a mask of the LSNs that cannot be read or do not exist."""

@@ -136,16 +136,16 @@ def _resolve(
     group[order] = np.cumsum(np.append(0, ~same))[: len(order)]
     winners = order[is_last]
     winner = winners[group]
-    kept = winner[len(rows) :] == np.arange(len(rows), len(first))
+    counts = winner[len(rows) :] == np.arange(len(rows), len(first))
     if mode is Mode.EVERYTHING:
-        kept = _one_of_each(first, second, lsn, order)[len(rows) :]
-    chosen = dangling.take(kept)
+        counts = _one_of_each(first, second, lsn, order)[len(rows) :]
+    chosen = dangling.take(counts)
     is_record = choice.taken[rows] & (winner[: len(rows)] >= len(rows))
     replaces = np.concatenate((np.zeros(len(rows), np.bool_), _replace_older(content, dangling)))
     older = is_record & ~replaces[winner[: len(rows)]]
     with_older = np.zeros(len(winners), np.bool_)
     with_older[group[: len(rows)][older]] = True
-    has_older = with_older[group[len(rows) :][kept]]
+    has_older = with_older[group[len(rows) :][counts]]
     # A lost deletion is not a loss, unless it brings an older version back.
     missed = ~chosen.gone | has_older
     chosen, has_older = chosen.take(missed), has_older[missed]

@@ -49,7 +49,7 @@ class Recount(Struct):
     live_deltas: Counter[int] = field(default_factory=Counter)
     bases: Counter[int] = field(default_factory=Counter)
 
-    def take(self, part: Recount) -> None:
+    def merge(self, part: Recount) -> None:
         """Add the counts of a part of a tree."""
         for mine, others in (
             (self.live_records, part.live_records),
@@ -99,7 +99,7 @@ def _total(snapshot: Snapshot) -> Counter[int]:
 
 def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> None:
     for part in map_live_entries(snapshot, database, _recounted):
-        counted.take(part)
+        counted.merge(part)
 
 
 def _recounted(tree: Tree, live: LiveEntries) -> Recount:

@@ -55,7 +55,7 @@ class FileRole(StrEnum):
     """The file that is written to."""
     RESERVED = "reserved"
     """Cleaned; it is deleted when space is needed."""
-    BEHIND = "behind-end"
+    AFTER_END = "behind-end"
     """Not part of the log that recovery would leave."""
 
 
@@ -74,7 +74,7 @@ class Reason(StrEnum):
     RESERVED = "reserved"
     UNCOUNTED = "no-summary"
     """The engine has not counted it yet, or its counts are lost."""
-    BEHIND = "behind-end"
+    AFTER_END = "behind-end"
     """The log, as recovery would leave it, ends before this file."""
 
 
@@ -260,14 +260,14 @@ class _FileFacts(Struct, frozen=True):
     def _state(self, file: LogFile) -> FileRole:
         last = self.snapshot.end.files[-1].file_no
         if file.file_no >= last:
-            return FileRole.LAST if file.file_no == last else FileRole.BEHIND
+            return FileRole.LAST if file.file_no == last else FileRole.AFTER_END
         return FileRole.RESERVED if file.file_no in self.reserved else FileRole.ACTIVE
 
     def _reasons(
         self, file: LogFile, state: FileRole, used: Utilization | None, pending: int | None
     ) -> tuple[Reason, ...]:
-        if state is FileRole.BEHIND:
-            return (Reason.BEHIND,)
+        if state is FileRole.AFTER_END:
+            return (Reason.AFTER_END,)
         no = file.file_no
         is_reserved = state is FileRole.RESERVED
         age = self.snapshot.end.files[-1].file_no - no
@@ -320,7 +320,7 @@ def _disk(home: Path, settings: Settings, files: tuple[FileSpace, ...], end_offs
     for each in files:
         inside = min(each.file.size, end_offset) if each.state is FileRole.LAST else each.file.size
         sizes[each.state] += inside
-        sizes[FileRole.BEHIND] += each.file.size - inside
+        sizes[FileRole.AFTER_END] += each.file.size - inside
     return DiskUse(
         max_disk,
         free_disk,
@@ -329,7 +329,7 @@ def _disk(home: Path, settings: Settings, files: tuple[FileSpace, ...], end_offs
         _free_size(home),
         sizes[FileRole.ACTIVE] + sizes[FileRole.LAST],
         sizes[FileRole.RESERVED],
-        sizes[FileRole.BEHIND],
+        sizes[FileRole.AFTER_END],
     )
 
 

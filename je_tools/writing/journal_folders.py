@@ -169,9 +169,9 @@ def removed_path(path: Path, number: int) -> Path:
     return journal_folder(path.parent, number) / f"{path.name}{REMOVED}"
 
 
-def place_of(kept: Path) -> Path:
+def place_of(removed: Path) -> Path:
     """Return the original path of a file at `removed_path`."""
-    return kept.parent.parent.parent / kept.name.removesuffix(REMOVED)
+    return removed.parent.parent.parent / removed.name.removesuffix(REMOVED)
 
 
 def removed_files(home: Path, number: int) -> list[Path]:

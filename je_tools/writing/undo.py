@@ -49,7 +49,7 @@ from je_tools.writing.undo_check import Check, drop_text
 if TYPE_CHECKING:
     from je_tools.writing.disk import Disk
 
-_SAID = 5
+_LISTED_MAX = 5
 
 
 class UndoState(StrEnum):
@@ -165,8 +165,8 @@ class Undo:
         if self.recorded.damage is not None:
             return self.recorded.damage
         targets = {self._home / target for _, target in self._replay.renamed}
-        kept = removed_files(self._home, self.number)
-        stray = [path for path in kept if path not in targets or self.is_undone]
+        removed = removed_files(self._home, self.number)
+        stray = [path for path in removed if path not in targets or self.is_undone]
         if not stray:
             return None
         return f"it does not record {counted(len(stray), 'file')} that it keeps"
@@ -180,13 +180,13 @@ class Undo:
         damage = self._find_damage()
         if damage is None:
             return
-        kept = removed_files(self._home, self.number)
+        removed = removed_files(self._home, self.number)
         what = "is damaged"
         if self.recorded.is_newer:
             what = "was written by a later je-tools, which can put back what was there"
         raise RefusedError(
             f"{self.recorded.folder / FILE_NAME}: the undo journal {what}: {damage}. Nothing "
-            f"was changed{self._kept_text(kept)}. "
+            f"was changed{self._remains_text(removed)}. "
             f"{drop_text(self._home, self.number)}"
         )
 
@@ -205,18 +205,20 @@ class Undo:
                 else:
                     check_no_link(path)
 
-    def _kept_text(self, kept: Sequence[Path]) -> str:
+    def _remains_text(self, removed: Sequence[Path]) -> str:
         """Describe what is left of a damaged journal."""
         frames = (*self.recorded.frames, *self.recorded.later)
         blobs = [frame.blob_size for frame in frames if frame.record == "saved"]
         text = ""
         if blobs:
             text += f"; {sum(blobs):,} bytes that were cut off are in what can be read of it"
-        if kept:
+        if removed:
             text += "; files that were taken out of the log are still there, to be moved back by "
             text += "hand: "
-            text += ", ".join(f"{path} to {place_of(path)}" for path in kept[:_SAID])
-            text += f", and {len(kept) - _SAID:,} more" if len(kept) > _SAID else ""
+            text += ", ".join(f"{path} to {place_of(path)}" for path in removed[:_LISTED_MAX])
+            text += (
+                f", and {len(removed) - _LISTED_MAX:,} more" if len(removed) > _LISTED_MAX else ""
+            )
         return text
 
     def apply(self, disk: Disk) -> None:
@@ -245,7 +247,7 @@ class Undo:
                     journal.add("undo")
                 journal.sync()
             for step in self.steps:
-                self._take_back(step, disk)
+                self._revert(step, disk)
                 journal.add("back")
                 journal.sync()
             if not self.is_undone and self.all_steps:
@@ -308,7 +310,7 @@ class Undo:
                 "not to be trusted. The journal stays"
             )
 
-    def _take_back(self, step: Step, disk: Disk) -> None:
+    def _revert(self, step: Step, disk: Disk) -> None:
         path = self._home / step.name
         if step.what is Way.REMOVE:
             if path.exists():

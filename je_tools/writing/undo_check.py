@@ -115,7 +115,7 @@ class Check:
             self._check_kept(source, target, size)
             if source in there and source not in self._replay.begun:
                 raise self._unlike(source, "was not there")
-        elif source not in there or (target in self._replay.settled and not self._is_begun):
+        elif source not in there or (target in self._replay.certain and not self._is_begun):
             raise RefusedError(
                 f"{self._home / target}: was taken out of the log, and is gone: the undo has "
                 f"nothing to put back. {self._drop_text()}"

@@ -125,8 +125,8 @@ def test_a_last_file_that_holds_nothing_is_behind_the_end(tmp_path: Path) -> Non
     shutil.copytree(environment("v17-basic").home, home)
     (home / "00000001.jdb").write_bytes(b"")
     first, last = measure_space(snapshot_of(home)).files
-    assert (first.state, last.state) == (FileRole.LAST, FileRole.BEHIND)
-    assert last.reasons == (Reason.BEHIND,)
+    assert (first.state, last.state) == (FileRole.LAST, FileRole.AFTER_END)
+    assert last.reasons == (Reason.AFTER_END,)
 
 
 def files_of(states: list[FileRole], size: int) -> tuple[FileSpace, ...]:
