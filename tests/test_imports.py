@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -41,6 +41,12 @@ VERSION = "je_tools.__version__"
 
 FOLDERS = {"formats": "formats", "je_tools": "", "commands": "commands"}
 """Folders of modules, and the part of `je_tools` under which each is imported."""
+
+MOST_IMPORTS = 15
+"""Largest number of modules of ours that a module below the commands imports when it runs."""
+
+LONGEST_CHAIN = 15
+"""Largest number of modules in a chain of imports, from a command down."""
 
 NOT_BELOW_COMMANDS = {"click", "rich_click"}
 NOT_IN_FORMATS = {"click", "rich", "pyspark"}
@@ -160,6 +166,66 @@ def test_no_circles() -> None:
     order = list(TopologicalSorter(packages).static_order())
     for lower, upper in pairwise(("log", "btree", "recovery", "btree.check", "commands")):
         assert order.index(lower) < order.index(upper)
+
+
+def _run_time_imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports of a module except those under `if TYPE_CHECKING`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield from _run_time_imports(node)
+
+
+def _imported_modules(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Return the modules of ours that each module imports when it runs."""
+    found: dict[str, set[str]] = {name: set() for name in sources}
+    for name, source in sources.items():
+        for node in _run_time_imports(ast.parse(source)):
+            for each in _imported(ast.unparse(node)):
+                target = each if each in sources else each.rpartition(".")[0]
+                if target in sources and target != name:
+                    found[name].add(target)
+    return found
+
+
+def _chains(modules: Mapping[str, set[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the longest chain of imports that begins at each module."""
+    chains: dict[str, tuple[str, ...]] = {}
+    for name in TopologicalSorter(modules).static_order():
+        below = (chains[each] for each in modules[name])
+        chains[name] = (name, *max(below, key=len, default=()))
+    return chains
+
+
+def test_no_module_imports_too_many_others() -> None:
+    modules = _imported_modules(dict(_modules()))
+    counts = {
+        name: len(imported)
+        for name, imported in modules.items()
+        if not name.startswith("je_tools.commands")
+    }
+    assert {name: n for name, n in counts.items() if n > MOST_IMPORTS} == {}
+
+
+def test_chains_of_imports_are_short() -> None:
+    chains = _chains(_imported_modules(dict(_modules())))
+    assert [chain for chain in chains.values() if len(chain) > LONGEST_CHAIN] == []
+
+
+def test_imports_for_types_only_do_not_count() -> None:
+    sources = {
+        "je_tools.a": "if TYPE_CHECKING:\n    from je_tools.b import B\nfrom je_tools import c",
+        "je_tools.b": "",
+        "je_tools.c": "def f():\n    from je_tools.b import B",
+    }
+    modules = _imported_modules(sources)
+    assert modules == {
+        "je_tools.a": {"je_tools.c"},
+        "je_tools.b": set(),
+        "je_tools.c": {"je_tools.b"},
+    }
+    assert _chains(modules)["je_tools.a"] == ("je_tools.a", "je_tools.c", "je_tools.b")
 
 
 def _printed(path: Path) -> Iterator[int]:

@@ -10,7 +10,6 @@ Source: RecoveryManager.undoLNs, redoLNs, abortUndo, redo, JE 7.5.11 and 18.3.12
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,72 +22,33 @@ from je_tools.core.memory import give_back_memory
 from je_tools.core.ordered import map_in_order
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import (
-    equal_keys,
-    group_keys,
-    search_sorted,
-)
+from je_tools.formats.je.keysort import group_keys
 from je_tools.formats.je.layout import ABORT_KNOWN_DELETED, BLIND_DELETION
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval import (
-    COMMITTED,
     DELETED,
     INVISIBLE,
     SKIPPED,
-    TRANSACTIONAL,
     Lns,
     RollbackPeriod,
     TxnEnds,
     Writes,
 )
+from je_tools.recovery.outcomes import Outcome, Overlay, is_open, no_overlay
 from je_tools.recovery.rollbacks import Periods
+from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Children, Fault, Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.nodes import Slots
 
+
 _NO_SLOT = -2
 
 _AT_ONCE = 1 << 16
 """Number of keys or LNs processed together, so that temporary arrays stay small."""
-
-
-class Outcome(IntEnum):
-    """The record of a key after recovery."""
-
-    NO_RECORD = 0
-    LN = 1
-    """The record of an LN."""
-    ABORT_VERSION = 2
-    """The record that an undone LN had replaced."""
-
-
-class Overlay(Struct, frozen=True):
-    """The keys of a database whose slots recovery changes, each once.
-
-    Attributes:
-        key: in the key order of the database, or in byte order if that is unknown.
-        outcome: uint8; an `Outcome`.
-        lsn: int64; LSN of the LN to which the outcome refers.
-        undone_count, redone_count: number of slots that undo and redo changed.
-    """
-
-    key: Spans
-    outcome: npt.NDArray[np.uint8]
-    lsn: Ints
-    undone_count: int = 0
-    redone_count: int = 0
-
-    def __len__(self) -> int:
-        return len(self.lsn)
-
-
-def no_overlay() -> Overlay:
-    """Return an overlay that changes nothing."""
-    none = np.empty(0, np.int64)
-    return Overlay(Spans(np.empty(0, np.uint8), none, none), np.empty(0, np.uint8), none)
 
 
 class Rules(Struct, frozen=True, dict=True):
@@ -237,18 +197,6 @@ def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults
     return lsns, deleted, faults
 
 
-def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
-    """Return the row of each slot's key among ascending keys, and a mask of those found.
-
-    The row of a key that is not found means nothing.
-    """
-    at = search_sorted(keys, slots.key, two_part=tree.by_parts)
-    inside = np.minimum(at, max(len(keys) - 1, 0))
-    if not len(keys):
-        return inside, np.zeros(len(slots), np.bool_)
-    return inside, equal_keys(keys.take(inside), slots.key)
-
-
 def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
     """Revert slots that hold uncommitted or rolled back LNs; return the number of slots."""
     rolled_back = rules.is_rolled_back(groups.lns)
@@ -262,12 +210,6 @@ def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
     _take_back_to_ln(groups, group[stays], row[stays], state)
     _take_back_to_abort(tree, group[~stays], groups.lns.lsn[row[~stays]], state)
     return len(row)
-
-
-def is_open(flags: npt.NDArray[np.uint8]) -> Mask:
-    """Return a mask of the LNs written in transactions without a Commit."""
-    open_: Mask = flags & (TRANSACTIONAL | COMMITTED) == TRANSACTIONAL
-    return open_
 
 
 def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tuple[Ints, Mask]:

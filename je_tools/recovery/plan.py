@@ -28,12 +28,13 @@ from je_tools.recovery.interval import (
     RollbackPeriod,
     read_interval,
 )
-from je_tools.recovery.overlay import Outcome, Rules
+from je_tools.recovery.outcomes import Outcome
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment, LogFile
     from je_tools.log.scan import Scanner
     from je_tools.recovery.end import Checkpoint, Refusal
+    from je_tools.recovery.overlay import Rules
     from je_tools.recovery.snapshot import Snapshot
 
 _FOREVER = 1 << 62
