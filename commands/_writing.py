@@ -32,6 +32,7 @@ class WritingOptions(TypedDict):
     apply: bool
     output: Path | None
     file_max: int | None
+    accept_loss: bool
     threads: int
     format_: str
 
@@ -42,6 +43,12 @@ apply_option = click.option(
 
 force_option = click.option(
     "--force", is_flag=True, help="Also cut off what a replication group has committed."
+)
+
+accept_loss_option = click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Write although files in use are missing, and the records in them lost.",
 )
 
 output_or_copy_option = click.option(

@@ -18,6 +18,7 @@ from je_tools.commands._options import (
 from je_tools.commands._snapshot import home_argument, open_home
 from je_tools.commands._writing import (
     WritingOptions,
+    accept_loss_option,
     apply_option,
     file_max_option,
     output_or_copy_option,
@@ -35,6 +36,7 @@ from je_tools.errors import EXIT_OK
 @apply_option
 @output_or_copy_option
 @file_max_option
+@accept_loss_option
 @threads_option
 @format_option("table", "jsonl")
 def command(**options: Unpack[WritingOptions]) -> int:
@@ -62,7 +64,7 @@ def command(**options: Unpack[WritingOptions]) -> int:
 
     output = results_path(options)
     environment = open_home(options["path"])
-    orders = CheckpointOptions(file_max=options["file_max"])
+    orders = CheckpointOptions(file_max=options["file_max"], accept_loss=options["accept_loss"])
     with staged_bar(environment.size, "reading") as stages:
         scanner = Scanner(threads=options["threads"], wide=True, **asdict(stages))
         if options["apply"]:

@@ -29,6 +29,7 @@ from je_tools.commands._snapshot import (
     snapshot_options,
 )
 from je_tools.commands._writing import (
+    accept_loss_option,
     file_max_option,
     force_option,
     output_or_copy_option,
@@ -53,6 +54,7 @@ class Options(SnapshotOptions):
     output: Path | None
     apply: bool
     force: bool
+    accept_loss: bool
     file_max: int | None
 
 
@@ -90,6 +92,7 @@ def recover_options(function: F) -> F:
     for option in (
         file_max_option,
         force_option,
+        accept_loss_option,
         _apply_option,
         output_or_copy_option,
         format_option("table", "jsonl"),
@@ -104,8 +107,8 @@ def execute(options: Options) -> int:
     output = results_path(options)
     if options["apply"]:
         return _apply(options)
-    if options["force"] or options["file_max"] is not None:
-        raise UsageError("--force and --file-max say how --apply writes; add --apply")
+    if options["force"] or options["accept_loss"] or options["file_max"] is not None:
+        raise UsageError("--force, --accept-loss and --file-max are for --apply: add it")
     return _tell(options, output)
 
 
@@ -127,6 +130,7 @@ def _apply(options: Options) -> int:
                 file_max=options["file_max"],
                 to_lsn=chosen_end(environment, scanner, options),
                 force=options["force"],
+                accept_loss=options["accept_loss"],
             )
 
             def tell(snapshot: Snapshot) -> None:
@@ -149,6 +153,7 @@ def _apply(options: Options) -> int:
 
 def _tell(options: Options, output: Path | None) -> int:
     from je_tools.output.files.outputs import check_output
+    from je_tools.recovery.findings import missing_findings
 
     with open_snapshot(options, "recover") as snapshot:
         if output is not None:
@@ -156,7 +161,8 @@ def _tell(options: Options, output: Path | None) -> int:
         with open_results(output, snapshot) as out:
             _write_plan(snapshot, options["format_"], out, terminal_width(output))
         _say_what_stands_against(snapshot, options)
-    return report(snapshot, options)
+        missing = missing_findings(snapshot)
+    return report(snapshot, options, *missing)
 
 
 def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:

@@ -14,6 +14,7 @@ from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import lsn_text
 from je_tools.recovery.end import MENDED_REFUSALS
+from je_tools.recovery.utilization import missing_in_use
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
@@ -38,12 +39,13 @@ def check_openable(snapshot: Snapshot) -> None:
         )
 
 
-def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
+def check_writable(snapshot: Snapshot, *, cuts: bool, accept_loss: bool = False) -> None:
     """Check that a checkpoint can be written.
 
     Args:
         snapshot: the log as recovery leaves it.
         cuts: True if everything after the end of the log is cut off first.
+        accept_loss: True to write although files are missing that are in use.
 
     Raises:
         RefusedError: it cannot; the message says why and what to do.
@@ -73,6 +75,8 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
             f"tells what is lost, `je-tools salvage {quoted(name)} --output DIR` gets the records "
             "out."
         )
+    if not accept_loss:
+        _check_files(snapshot)
     for database in snapshot.databases.values():
         if database.comparators and snapshot.is_changed(database.db_id):
             raise RefusedError(
@@ -90,3 +94,20 @@ def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
         raise RefusedError(f"{name}: a rollback has begun and not ended. {recover} finishes it.")
     if is_outdated(snapshot):
         check_index(snapshot, track_utilization(snapshot, frozenset()).stream)
+
+
+def _check_files(snapshot: Snapshot) -> None:
+    """Check that no file is missing that the engine counts as in use.
+
+    Upper nodes may all be there and lead to BINs and records that are not: these are not read.
+    """
+    used = missing_in_use(snapshot)
+    if used:
+        name = snapshot.environment.name
+        listed = ", ".join(f"{file_no:08x}.jdb" for file_no in used[:5])
+        more = f" and {len(used) - 5} more" if len(used) > 5 else ""
+        raise RefusedError(
+            f"{name}: {listed}{more} is missing and in use, so records are lost. "
+            f"`je-tools missing {quoted(name)}` shows which. Look for the file in a backup first; "
+            "--accept-loss writes without it."
+        )

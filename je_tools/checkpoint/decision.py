@@ -67,7 +67,7 @@ def has_work(snapshot: Snapshot, options: CheckpointOptions) -> bool:
         refusal = group_refusal(snapshot)
         if refusal is not None:
             raise RefusedError(refusal)
-    check_writable(snapshot, cuts=options.cuts)
+    check_writable(snapshot, cuts=options.cuts, accept_loss=options.accept_loss)
     return True
 
 

@@ -19,12 +19,14 @@ class CheckpointOptions(Struct, frozen=True):
         file_max: maximum size of a file in bytes; None for the environment's setting.
         to_lsn: LSN of the last entry to keep; None for the end of the log.
         force: True to cut off even what a replication group has committed.
+        accept_loss: True to write although files are missing that are in use.
     """
 
     cuts: bool = False
     file_max: int | None = None
     to_lsn: int | None = None
     force: bool = False
+    accept_loss: bool = False
 
 
 class CheckpointResult(Struct, frozen=True):

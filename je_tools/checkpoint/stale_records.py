@@ -20,6 +20,7 @@ from je_tools.formats.je.tuples import TupleError
 from je_tools.recovery.utilization import (
     expirations,
     internal_records,
+    missing_in_use,
     record_places,
     reserved_files,
 )
@@ -56,8 +57,11 @@ def _summary_keys(snapshot: Snapshot) -> Iterator[tuple[int, bytes]]:
 
 
 def gone_summaries(snapshot: Snapshot) -> RecordChanges:
-    """Return the summaries of files that are missing or reserved."""
-    there = files_in_use(snapshot)
+    """Return the summaries of files that are missing or reserved.
+
+    Those of missing files that are in use stay, so that commands go on reporting the loss.
+    """
+    there = files_in_use(snapshot) | set(missing_in_use(snapshot))
     return {key: None for file_no, key in _summary_keys(snapshot) if file_no not in there}
 
 

@@ -95,15 +95,8 @@ def missing_findings(snapshot: Snapshot) -> list[Finding]:
     """
     if not snapshot.environment.missing:
         return []
-    from je_tools.recovery.utilization import file_summaries, reserved_files
+    from je_tools.recovery.utilization import missing_in_use
 
-    there = {file.file_no for file in snapshot.environment.files}
-    gone = there | reserved_files(snapshot).keys()
-    used = [
-        file_no
-        for file_no, summary in sorted(file_summaries(snapshot).items())
-        if file_no not in gone and summary.obsolete_size < summary.total_size
-    ]
     code = CODES["missing-file"]
     return [
         Finding(
@@ -115,7 +108,7 @@ def missing_findings(snapshot: Snapshot) -> list[Finding]:
             found="none; records in it count where their keys are known",
             hint=f"`je-tools missing` tells what is lost with it. {code.hint}",
         )
-        for file_no in used
+        for file_no in missing_in_use(snapshot)
     ]
 
 
