@@ -160,8 +160,8 @@ def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, L
     """Write all files of the directory, and return the summary and the losses."""
     from je_tools.core.masking import Masking
     from je_tools.output.files.outputs import PartPath, open_part
+    from je_tools.salvage.output import REPORT, SUMMARY, write
     from je_tools.salvage.report import losses_of, summary_text, write_report
-    from je_tools.salvage.run import REPORT, SUMMARY, write
 
     masking = Masking(DataMode(options["data_mode"]))
     databases = salvaged.databases(internal=options["internal"])
@@ -177,7 +177,7 @@ def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, L
 
 def _sink(salvaged: Salvage, masking: Masking, options: Options) -> RecordSink:
     from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
-    from je_tools.salvage.run import confidence_marks
+    from je_tools.salvage.output import confidence_marks
 
     return open_record_sink(
         RecordFormat(options["format_"]),

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from je_tools.checkpoint.decision import check_version, has_work, without_second_cut
-from je_tools.checkpoint.log_end import is_to_cut
+from je_tools.checkpoint.decision import check_version, has_work, is_at_rest, without_second_cut
 from je_tools.checkpoint.options import NOTHING, CheckpointOptions, CheckpointResult
-from je_tools.checkpoint.pending_work import is_needed
 from je_tools.checkpoint.steps import cut_and_write
 from je_tools.checkpoint.verification import check_written
 from je_tools.log.environment import Environment, open_environment
@@ -191,7 +189,7 @@ def _at_rest(
     with held_snapshot(
         environment, scanner, now_ms=now_ms, to_lsn=options.to_lsn, as_member=True
     ) as snapshot:
-        if snapshot.refusals or is_to_cut(snapshot) or is_needed(snapshot):
+        if not is_at_rest(snapshot):
             return None
         if on_plan is not None:
             on_plan(snapshot)

@@ -30,6 +30,11 @@ def is_written_in_place(snapshot: Snapshot) -> bool:
     return snapshot.end.files[-1].version in NATIVE_VERSIONS
 
 
+def is_at_rest(snapshot: Snapshot) -> bool:
+    """Return True if the engine would open the log and leave it as it is."""
+    return not (snapshot.refusals or is_to_cut(snapshot) or is_needed(snapshot))
+
+
 def without_second_cut(
     environment: Environment, scanner: Scanner, options: CheckpointOptions
 ) -> CheckpointOptions:

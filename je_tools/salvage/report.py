@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from je_tools.formats.spans import Spans
     from je_tools.log.environment import Environment, LogFile, Misnamed
     from je_tools.salvage.batches import Graded
-    from je_tools.salvage.run import Described, Output, Salvage
+    from je_tools.salvage.output import Output
+    from je_tools.salvage.run import Described, Salvage
 
 _UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
 

@@ -1,12 +1,10 @@
-"""Salvage runs: read the log, choose records, write a file for each database and a report."""
+"""Salvage runs: read the log, and choose the records that come back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -15,11 +13,9 @@ from je_tools.core.memory import give_back_memory
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.log.environment import Environment, check_numbers
-from je_tools.log.images import check_image, map_files, unchanged
+from je_tools.log.images import check_image, map_files
 from je_tools.log.names import FIXED_NAMES
-from je_tools.output.encoders.record_files import stems_of, write_files
-from je_tools.output.encoders.record_lines import Marks, Named, Typed
-from je_tools.output.encoders.record_sources import RecordSink, Source, Written
+from je_tools.output.encoders.record_lines import Named, Typed
 from je_tools.salvage.batches import Graded, LnReader, graded
 from je_tools.salvage.choice import Confidence, Mode, RecordChoice, choose, grade
 from je_tools.salvage.content import Content, read_content
@@ -31,11 +27,6 @@ if TYPE_CHECKING:
     from je_tools.log.records import Coming
     from je_tools.log.scan import FileState, Scanner
 
-APART = ".unfinished"
-"""Part of the names of files with records of unfinished transactions, before the suffix."""
-
-REPORT, SUMMARY = "ledger.jsonl", "summary.txt"
-"""Names of the files next to those of the databases."""
 
 LOOKED_AT = 1000
 """Largest number of records examined to infer the kind of a database whose descriptor is lost."""
@@ -267,61 +258,3 @@ def _where_ends_may_be(environment: Environment, content: Content) -> Ints:
     closed = np.array([file.file_no for file in environment.unreadable], np.uint64)
     starts = (closed << np.uint64(32)).view(np.int64)
     return np.sort(np.concatenate((content.readable.ends, starts)))
-
-
-class Output(Struct, frozen=True):
-    """Files of a salvage.
-
-    Attributes:
-        records: one for each database, in the order of `Salvage.databases`.
-        apart: records of unfinished transactions, one for each database that has any.
-    """
-
-    records: list[Written]
-    apart: list[Written]
-
-
-def write(
-    salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
-) -> Output:
-    """Write the records of databases, each database to its own file.
-
-    Args:
-        salvaged: the salvage.
-        databases: databases from `Salvage.databases`.
-        sink: output format.
-        directory: existing directory to write to.
-        known: path that the directory will have when all files are written.
-
-    Raises:
-        RefusedError: a file cannot be written.
-        StoppedError: a file of the log has changed.
-    """
-    with unchanged(salvaged.check_files):
-        return _write(salvaged, databases, sink, directory, known)
-
-
-def _write(
-    salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
-) -> Output:
-    marks = ["", APART] if any(one.apart for one in databases) else [""]
-    stems = stems_of(sink, (one.database for one in databases), marks, (REPORT, SUMMARY))
-    choice = salvaged.choice
-    sources = (
-        Source(
-            one.database,
-            chain(salvaged.batches(one, choice.taken), salvaged.dangling_batches(one)),
-        )
-        for one in databases
-    )
-    records = write_files(sink, sources, stems, directory, known)
-    unfinished = (
-        Source(one.database, salvaged.batches(one, choice.apart)) for one in databases if one.apart
-    )
-    return Output(records, write_files(sink, unfinished, stems, directory, known, APART))
-
-
-def confidence_marks() -> Marks:
-    """Return the column with the confidence of each record."""
-    labels = tuple(grade.label for grade in Confidence)
-    return Marks("confidence", labels, lambda records: cast(Graded, records).confidence)

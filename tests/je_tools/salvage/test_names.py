@@ -11,7 +11,7 @@ from je_tools.core.masking import DataMode, Masking
 from je_tools.log.names import Database
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.salvage.choice import Mode
-from je_tools.salvage.run import REPORT, SUMMARY, confidence_marks, write
+from je_tools.salvage.output import REPORT, SUMMARY, confidence_marks, write
 from tests.corpus import FIXTURES
 from tests.je_tools.salvaging import salvaged
 

@@ -1,0 +1,84 @@
+"""Output of a salvage: a file of records for each database, and one for unfinished transactions."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
+
+from je_tools.log.images import unchanged
+from je_tools.output.encoders.record_files import stems_of, write_files
+from je_tools.output.encoders.record_lines import Marks
+from je_tools.output.encoders.record_sources import RecordSink, Source, Written
+from je_tools.salvage.batches import Graded
+from je_tools.salvage.choice import Confidence
+
+if TYPE_CHECKING:
+    from je_tools.salvage.run import Described, Salvage
+
+
+APART = ".unfinished"
+"""Part of the names of files with records of unfinished transactions, before the suffix."""
+
+REPORT, SUMMARY = "ledger.jsonl", "summary.txt"
+"""Names of the files next to those of the databases."""
+
+
+class Output(Struct, frozen=True):
+    """Files of a salvage.
+
+    Attributes:
+        records: one for each database, in the order of `Salvage.databases`.
+        apart: records of unfinished transactions, one for each database that has any.
+    """
+
+    records: list[Written]
+    apart: list[Written]
+
+
+def write(
+    salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
+) -> Output:
+    """Write the records of databases, each database to its own file.
+
+    Args:
+        salvaged: the salvage.
+        databases: databases from `Salvage.databases`.
+        sink: output format.
+        directory: existing directory to write to.
+        known: path that the directory will have when all files are written.
+
+    Raises:
+        RefusedError: a file cannot be written.
+        StoppedError: a file of the log has changed.
+    """
+    with unchanged(salvaged.check_files):
+        return _write(salvaged, databases, sink, directory, known)
+
+
+def _write(
+    salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
+) -> Output:
+    marks = ["", APART] if any(one.apart for one in databases) else [""]
+    stems = stems_of(sink, (one.database for one in databases), marks, (REPORT, SUMMARY))
+    choice = salvaged.choice
+    sources = (
+        Source(
+            one.database,
+            chain(salvaged.batches(one, choice.taken), salvaged.dangling_batches(one)),
+        )
+        for one in databases
+    )
+    records = write_files(sink, sources, stems, directory, known)
+    unfinished = (
+        Source(one.database, salvaged.batches(one, choice.apart)) for one in databases if one.apart
+    )
+    return Output(records, write_files(sink, unfinished, stems, directory, known, APART))
+
+
+def confidence_marks() -> Marks:
+    """Return the column with the confidence of each record."""
+    labels = tuple(grade.label for grade in Confidence)
+    return Marks("confidence", labels, lambda records: cast(Graded, records).confidence)
