@@ -117,7 +117,7 @@ def command(**options: Unpack[Options]) -> int:
     environment = open_environment(options["paths"])
     _check_tree_options(environment, options)
     _check_outputs(environment, options)
-    totals = Totals(environment.name)
+    totals = Totals(environment.name, has_trees=options["tree"])
     with ExitStack() as stack:
         out = stack.enter_context(open_output(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "verify"))
@@ -179,7 +179,10 @@ def _with_trees(
     # Opening is mostly Python, as are the imports; the scan is mostly native code beside it.
     opened = in_background(open_all) if scanner.threads_for(environment.size) > 1 else open_all
     prints = Fingerprints(Printing.at_random())
-    yield from verify(environment, scanner, totals, everything=options["everything"], prints=prints)
+    everything = options["everything"]
+    yield from verify(
+        environment, scanner, totals, everything=everything, prints=prints, trees_follow=True
+    )
     from je_tools.btree.check.findings import tree_findings
 
     masking = chosen_masking(options["data_mode"])

@@ -234,3 +234,14 @@ def record_places(snapshot: Snapshot, name: str) -> Iterator[tuple[bytes, int]]:
             for batch in snapshot.records(database, with_data=False):
                 for row, lsn in enumerate(batch.lsn.tolist()):
                     yield batch.key[row] or b"", lsn
+
+
+def missing_in_use(snapshot: Snapshot) -> list[int]:
+    """Return the numbers of files that do not exist, or are empty, and count as in use."""
+    there = {file.file_no for file in snapshot.environment.files if file.is_begun}
+    gone = there | reserved_files(snapshot).keys()
+    return [
+        file_no
+        for file_no, summary in sorted(file_summaries(snapshot).items())
+        if file_no not in gone and summary.obsolete_size < summary.total_size
+    ]
