@@ -321,6 +321,7 @@ class Judge:
     def pass_over(self) -> None:
         """Go on after a file of which nothing, or not all, could be read."""
         self._stream.is_broken = True
+        self._opening.pass_over()
         self._begin_next()
 
     def _begin_next(self) -> None:

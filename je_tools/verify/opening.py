@@ -52,6 +52,7 @@ class Opening:
         self._marks: list[Mark] = []
         self._state: FileState | None = None
         self._is_damaged = False
+        self._is_unread = bool(environment.unreadable)
         self._marked: set[int] = set()
 
     def merge(self, file_no: int, marks: Sequence[Mark], *, is_marked: bool, bad: bool) -> None:
@@ -74,14 +75,18 @@ class Opening:
         if state.file.file_no == self.last_no:
             self._state = state
 
+    def pass_over(self) -> None:
+        """Note that a file could not be read: it may have held what recovery needs."""
+        self._is_unread = True
+
     @cached_property
     def _found(self) -> tuple[Checkpoint, Refusal | None] | None:
         """The checkpoint, and the reason for a refusal.
 
-        None if the engine would not look for a checkpoint, or the log was not read to its end.
+        None if the engine would not look for a checkpoint, or not all of the log was read.
         """
         environment, state = self.environment, self._state
-        if state is None or not environment.is_directory:
+        if state is None or self._is_unread or not environment.is_directory:
             return None
         scanner = Scanner(threads=1)
         if self._is_damaged or state.gaps or state.last == NO_OFFSET:
@@ -102,7 +107,7 @@ class Opening:
     def needed_from(self) -> tuple[int, str] | None:
         """Return the number of the first file that recovery reads, and the reason in words.
 
-        None if the engine would not look for a checkpoint.
+        None if that is not known.
         """
         if self._found is None:
             return None

@@ -14,7 +14,7 @@ LONGEST = 400
 """Size of the largest item used, in bytes: the logs are read thousands of times."""
 
 LEFT_OUT = {25, CKPT_END, ERASED, RESTORE_REQUIRED, ROLLBACK_START}
-"""File headers, ends of checkpoints elsewhere, and types that have findings of their own or change the meaning of the rest."""
+"""File headers, and types that have findings of their own or change the meaning of the rest."""
 
 
 class Vector(NamedTuple):
