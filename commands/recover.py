@@ -149,6 +149,7 @@ def _apply(options: Options) -> int:
 
 def _tell(options: Options, output: Path | None) -> int:
     from je_tools.output.files.outputs import check_output
+    from je_tools.recovery.findings import missing_findings
 
     with open_snapshot(options, "recover") as snapshot:
         if output is not None:
@@ -156,7 +157,8 @@ def _tell(options: Options, output: Path | None) -> int:
         with open_results(output, snapshot) as out:
             _write_plan(snapshot, options["format_"], out, terminal_width(output))
         _say_what_stands_against(snapshot, options)
-    return report(snapshot, options)
+        missing = missing_findings(snapshot)
+    return report(snapshot, options, *missing)
 
 
 def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:

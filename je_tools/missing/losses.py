@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from je_tools.btree.old_duplicates import expanded
 from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Leaves, Tree, bound
 from je_tools.errors import InputError
+from je_tools.findings import CODES
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
@@ -35,7 +36,7 @@ from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.images import unchanged
 from je_tools.log.names import FIXED_NAMES, INTERNAL_PREFIX
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
-from je_tools.recovery.findings import log_findings
+from je_tools.recovery.findings import log_findings, missing_findings
 from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.overlay import Overlay, match
 from je_tools.recovery.reading import Reading
@@ -238,8 +239,11 @@ def report_missing(environment: Environment, scanner: Scanner, wanted: Wanted) -
             return Report(files, (), findings, str(error))
         search = _Search(snapshot, wanted)
         losses = tuple(search.losses())
-        files = tuple(_files(environment, wanted.without, search.places(losses)))
-        return Report(files, losses, tuple(log_findings(snapshot)))
+        places = search.places(losses)
+        files = tuple(_files(environment, wanted.without, places))
+        hint = CODES["missing-file"].hint
+        unseen = [replace(each, hint=hint) for each in missing_findings(snapshot, places)]
+        return Report(files, losses, (*log_findings(snapshot), *unseen))
 
 
 def _files(

@@ -5,7 +5,7 @@ Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,10 +73,14 @@ def log_findings(snapshot: Snapshot) -> list[Finding]:
     return [*_of_log(snapshot), *_of_creations(snapshot), *_of_databases(snapshot)]
 
 
-def missing_findings(snapshot: Snapshot) -> list[Finding]:
+def missing_findings(snapshot: Snapshot, known: Collection[int] = ()) -> list[Finding]:
     """Return findings of missing files that the engine's own counts show as in use.
 
     For callers that read no data of records, and so would not notice.
+
+    Args:
+        snapshot: the snapshot.
+        known: numbers of files to leave out.
     """
     if not snapshot.environment.missing:
         return []
@@ -94,6 +98,7 @@ def missing_findings(snapshot: Snapshot) -> list[Finding]:
             hint=f"`je-tools missing` tells what is lost with it. {code.hint}",
         )
         for file_no in missing_in_use(snapshot)
+        if file_no not in known
     ]
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from je_tools.verify.opening import Opening
 
 _MARKER_SIZE_MAX = 1 << 16
+_NEVER = 1 << 32
+"""A number above those of all files."""
 
 
 class Files:
@@ -162,18 +164,17 @@ class Files:
         is_asked = bool(absent) or bool(hollow)
         needed_from = opening.needed_from() if is_asked else None
         in_use = opening.missing_in_use() if is_asked else []
+        start, why = needed_from if needed_from is not None else (_NEVER, "")
         for file in hollow:
-            needed = needed_from is not None and file.file_no >= needed_from[0]
-            is_used = in_use is None or file.file_no in in_use or needed
+            is_used = in_use is None or file.file_no in in_use or file.file_no >= start
             yield self._bad_header(file, Severity.ERROR if is_used else Severity.WARNING)
         for first, last in absent:
-            used = [file_no for file_no in in_use or () if first <= file_no <= last]
+            used = [no for no in in_use or () if first <= no <= last and no < start]
             for file_no in used:
                 found = "a utilization record that counts the file as in use"
                 yield self._missing(file_no, file_no, Severity.ERROR, found)
-            if needed_from is not None and last >= needed_from[0]:
-                start, found = needed_from
-                yield self._missing(max(first, start), last, Severity.ERROR, found)
+            if last >= start:
+                yield self._missing(max(first, start), last, Severity.ERROR, why)
             elif in_use is None:
                 found = "no tree that tells whether they are in use"
                 yield self._missing(first, last, Severity.WARNING, found)
