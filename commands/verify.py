@@ -92,8 +92,9 @@ def command(**options: Unpack[Options]) -> int:
 
     Every entry is summed, whole files are compared with what the next ones say of them, and the
     VLSNs of replicated entries must ascend. What a writer that died leaves at the end of the last
-    file is a note and no damage. Nothing is printed for an intact log; the verdict goes to
-    standard error. The exit code is 3 when there are errors.
+    file is a note and no damage. A directory must also have what the engine needs to open it: a
+    root, and each file that recovery reads or that is in use. Without findings only the verdict is
+    told, on standard error. The exit code is 3 when there are errors.
 
     With --tree the B-trees are checked too, as recovery would leave them: every node, slot and
     record, with the place of each fault in its tree and the keys that it costs. --to-lsn, --to-vlsn

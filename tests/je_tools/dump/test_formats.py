@@ -27,8 +27,8 @@ from je_tools.log import scan
 from je_tools.output.encoders import entry_jsonl as jsonl
 from je_tools.output.encoders.entry_sinks import ParquetSink
 from tests.builders.logs import LogFile, packed, write_log
-from tests.builders.trees import rooted
 from tests.builders.planted import VERSIONS, planted_log
+from tests.builders.trees import rooted
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import Row, dump, dump_rows, je_tools, rows_of, strict_json
 
