@@ -130,6 +130,8 @@ def _verdict(environment: Environment, report: Report) -> str:
         return report.refused
     if report.losses:
         return f"{environment.name}: {_of_losses(report.losses)}"
+    if any(finding.code == "missing-file" for finding in report.findings):
+        return f"{environment.name}: no lost record is known, but a file that is in use is missing"
     told = "nothing that is in use is missing"
     return f"{environment.name}: {told}{', but see above' if _has_loss(report) else ''}"
 

@@ -89,8 +89,9 @@ def command(**options: Unpack[Options]) -> int:
 
     Every entry is summed, whole files are compared with what the next ones say of them, and the
     VLSNs of replicated entries must ascend. What a writer that died leaves at the end of the last
-    file is a note and no damage. Nothing is printed for an intact log; the verdict goes to
-    standard error. The exit code is 3 when there are errors.
+    file is a note and no damage. A directory must also have what the engine needs to open it: a
+    root, and each file that recovery reads or that is in use. Without findings only the verdict is
+    told, on standard error. The exit code is 3 when there are errors.
 
     With --tree the B-trees are checked too, as recovery would leave them: every node, slot and
     record, with the place of each fault in its tree and the keys that it costs. --to-lsn, --to-vlsn
@@ -114,7 +115,7 @@ def command(**options: Unpack[Options]) -> int:
     environment = open_environment(options["paths"])
     _tree_check(options).check(environment, tree=options["tree"])
     _check_outputs(environment, options)
-    totals = Totals(environment.name)
+    totals = Totals(environment.name, has_trees=options["tree"])
     with ExitStack() as stack:
         out = stack.enter_context(open_output(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "verify"))

@@ -54,8 +54,10 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "torn-tail",
         Severity.NOTE,
         "The last file ends inside an entry: the writer died, or is writing at this moment. What "
-        "is behind the last whole entry was never complete.",
-        "Nothing: the engine cuts the tail off when it opens the log.",
+        "is behind the last whole entry was never complete. It is an error where the file ends "
+        "inside its header: engines write headers whole, so the rest of the file was cut off.",
+        "Nothing, where it is a note: the engine cuts the tail off when it opens the log. Where it "
+        "is an error, look for a copy of the file.",
     ),
     (
         "truncated-file",
@@ -100,9 +102,10 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "The first entry of a file is not a file header with a right checksum. Its log version is "
         "the one that its entries fit, or that of the files around it. A last file that ends "
         "inside its header is a torn tail, but not where no file has a whole one: the engine finds "
-        "no log then.",
-        "The engine refuses to open the log. Look for a copy of the file. Where nothing was ever "
-        "written but this file, move it aside, and the engine makes a new log.",
+        "no log then. An empty file of which nothing is in use is a warning: the engine passes it "
+        "over.",
+        "Look for a copy of the file: an error keeps the engine from opening the log. Where "
+        "nothing was ever written but this file, move it aside, and the engine makes a new log.",
     ),
     (
         "unsupported-version",
@@ -132,7 +135,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "missing-file",
         Severity.NOTE,
         "The numbers of the files have a gap. The cleaner leaves such gaps; it is an error where "
-        "the log still accounts for the file as in use, or where recovery would have to read it.",
+        "the log still accounts for the file as in use, or where recovery would have to read it, "
+        "and a warning where there is no tree that tells.",
         "Where it is an error, look for the file in a backup or under the names .del and .bad.",
     ),
     (

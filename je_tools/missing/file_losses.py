@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
+from je_tools.findings import CODES
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.missing.losses import FileLoss, Loss, LossReason
+from je_tools.recovery.findings import missing_findings
 
 if TYPE_CHECKING:
+    from je_tools.findings import Finding
     from je_tools.formats.image import Image
     from je_tools.log.environment import Environment
-
-    pass
-
+    from je_tools.recovery.snapshot import Snapshot
 
 _BY_FOUND = {
     Found.NO_FILE: LossReason.TOO_SHORT,
@@ -59,3 +61,15 @@ def file_losses(
         elif number in there:
             state = _BY_FOUND[min(found)]
         yield FileLoss(number, state, len(found), reasons.get(number))
+
+
+def unnamed_files(snapshot: Snapshot, named: Collection[int]) -> list[Finding]:
+    """Return findings of missing files that are in use although no lost place names them.
+
+    Args:
+        snapshot: the log.
+        named: numbers of the files that lost places name.
+    """
+    # The usual hint of these findings is to run this search.
+    hint = CODES["missing-file"].hint
+    return [replace(each, hint=hint) for each in missing_findings(snapshot, named)]

@@ -19,7 +19,7 @@ from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.images import unchanged
 from je_tools.log.names import FIXED_NAMES
-from je_tools.missing.file_losses import file_losses, found_at
+from je_tools.missing.file_losses import file_losses, found_at, unnamed_files
 from je_tools.missing.losses import Loss, LossOptions, Report
 from je_tools.missing.lost_keys import LossIndex
 from je_tools.missing.survivor_counts import SurvivorCounts
@@ -57,8 +57,10 @@ def report_missing(environment: Environment, scanner: Scanner, options: LossOpti
             return Report(files, (), findings, str(error))
         search = _LossSearch(snapshot, options)
         losses = tuple(search.losses())
-        files = tuple(file_losses(environment, options.without, found_at(snapshot.image, losses)))
-        return Report(files, losses, tuple(log_findings(snapshot)))
+        places = found_at(snapshot.image, losses)
+        files = tuple(file_losses(environment, options.without, places))
+        findings = (*log_findings(snapshot), *unnamed_files(snapshot, places))
+        return Report(files, losses, findings)
 
 
 class _LossSearch(Struct, frozen=True, dict=True):

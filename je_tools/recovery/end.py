@@ -9,7 +9,7 @@ LastFileReader, RecoveryManager.findEndOfLog, findLastCheckpoint, JE 7.5.11 and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 DB_TREE_NO, IMMUTABLE_NO = BY_NAME["DbTree"].no, BY_NAME["ImmutableFile"].no
 
-_MARKS = mask_of((DB_TREE_NO, CKPT_START_NO, CKPT_END_NO, IMMUTABLE_NO, RESTORE_REQUIRED_NO))
+MARK_TYPES = mask_of((DB_TREE_NO, CKPT_START_NO, CKPT_END_NO, IMMUTABLE_NO, RESTORE_REQUIRED_NO))
+"""Types of the entries that guide recovery."""
+
 _KNOWN = mask_of(ENTRY_TYPES)
 _NO_END = 1 << 62
 _PIECE_SIZE = 1 << 20
@@ -179,7 +181,7 @@ def collect_marks(rows: Rows, limit: int = _NO_END, *, past_damage: bool = False
     at = int(np.argmax(ends)) if ends.any() else len(rows)
     stop = int(offsets[at]) if at < len(rows) else _NO_END
     counting = rows.good if past_damage else np.arange(len(rows)) < at
-    marked = np.flatnonzero(_MARKS[rows.type] & counting).tolist()
+    marked = np.flatnonzero(MARK_TYPES[rows.type] & counting).tolist()
     marks = [Mark(int(rows.lsn[i]), int(rows.type[i]), rows.fields(i)) for i in marked]
     commits = rows.lsn[(rows.type == COMMIT_NO) & rows.good]
     last = (int(offsets[at - 1]), int(offsets[at - 1]) + rows.size_of(at - 1)) if at else ()
@@ -194,6 +196,23 @@ def find_end(environment: Environment, scanner: Scanner, limit_lsn: int | None =
         scanner: settings for reading it.
         limit_lsn: end the log with the entry at this LSN, or else with the last one before it.
     """
+    files, skipped = last_files(environment, limit_lsn)
+    refusal = _refusal_of(files)
+    if refusal is not None:
+        nothing = np.empty(0, np.int64)
+        return LogEnd(files, skipped, NULL_LSN, 0, EndReason.DAMAGED, nothing, (), refusal)
+    return _end_in(environment, files, skipped, scanner, limit_lsn)
+
+
+def last_files(
+    environment: Environment, limit_lsn: int | None = None
+) -> tuple[tuple[LogFile, ...], tuple[Skipped, ...]]:
+    """Return the files up to the one in which the log ends, and those that the engine passes over.
+
+    Args:
+        environment: the log.
+        limit_lsn: LSN after which no entry of the log begins; None for no limit.
+    """
     files = list(environment.files)
     if limit_lsn is not None:
         files = [file for file in files if file.file_no <= limit_lsn >> 32]
@@ -201,13 +220,43 @@ def find_end(environment: Environment, scanner: Scanner, limit_lsn: int | None =
     while files and files[-1].size <= FILE_HEADER_SIZE:
         last = files.pop()
         skipped.append(Skipped(last, last.size > 0 and not last.header.good))
-    nothing = np.empty(0, np.int64)
-    if not files or not files[-1].header.good or files[-1].header.file_no != files[-1].file_no:
-        refusal = Refusal.BAD_FILE_HEADER if files else Refusal.NO_FILES
-        return LogEnd(
-            tuple(files), tuple(skipped), NULL_LSN, 0, EndReason.DAMAGED, nothing, (), refusal
-        )
-    return _end_in(environment, files, tuple(skipped), scanner, limit_lsn)
+    return tuple(files), tuple(skipped)
+
+
+def _refusal_of(files: Sequence[LogFile]) -> Refusal | None:
+    """Return the reason why the engine does not find the end of the log in the last of `files`."""
+    if not files:
+        return Refusal.NO_FILES
+    is_named = files[-1].header.good and files[-1].header.file_no == files[-1].file_no
+    return None if is_named else Refusal.BAD_FILE_HEADER
+
+
+def end_of_whole(
+    environment: Environment, marks: Sequence[Mark], last_offset: int, next_offset: int
+) -> LogEnd:
+    """Return the end of a log whose last file has been read, and is not damaged.
+
+    Args:
+        environment: the log.
+        marks: marks of the last of its `last_files`, in order.
+        last_offset, next_offset: offset of the last entry of that file, and of the byte after it.
+    """
+    files, skipped = last_files(environment)
+    return LogEnd(
+        files,
+        skipped,
+        lsn_of(files[-1].file_no, last_offset),
+        next_offset,
+        EndReason.CLEAN if next_offset == files[-1].size else EndReason.TORN,
+        np.empty(0, np.int64),
+        tuple(marks),
+        _refusal_of(files) or _restore(environment, marks),
+    )
+
+
+def _restore(environment: Environment, marks: Iterable[Mark]) -> Refusal | None:
+    is_asked = any(mark.type_no == RESTORE_REQUIRED_NO for mark in marks) or environment.marker
+    return Refusal.RESTORE_REQUIRED if is_asked else None
 
 
 def _end_in(
@@ -234,9 +283,6 @@ def _end_in(
     reason = _reason(last, stop, min(limit, gap_at), next_offset, tail)
     if reason is not EndReason.DAMAGED and environment.files[-1].file_no > _last_no(files, skipped):
         reason = EndReason.CHOSEN
-    refusal = None
-    if any(mark.type_no == RESTORE_REQUIRED_NO for mark in marks) or environment.marker:
-        refusal = Refusal.RESTORE_REQUIRED
     return LogEnd(
         tuple(files),
         skipped,
@@ -245,7 +291,7 @@ def _end_in(
         reason,
         commits[commits & 0xFFFFFFFF >= next_offset],
         marks,
-        refusal,
+        _restore(environment, marks),
     )
 
 
@@ -289,6 +335,12 @@ def _read_file(
     return found, gap_at, tail
 
 
+def _marks_of(environment: Environment, file: LogFile, scanner: Scanner) -> list[Mark]:
+    """Return the marks of a file before the last, including those after damage."""
+    parts, _, _ = _read_file(environment, file, scanner, _NO_END, past_damage=True)
+    return [mark for part in parts for mark in part.marks]
+
+
 class _Collect(Struct, frozen=True):
     """`collect_marks` as work for a scan."""
 
@@ -300,11 +352,20 @@ class _Collect(Struct, frozen=True):
 
 
 def find_checkpoint(
-    environment: Environment, end: LogEnd, scanner: Scanner
+    environment: Environment,
+    end: LogEnd,
+    scanner: Scanner,
+    has_marks: Callable[[LogFile], bool] = lambda _: True,
 ) -> tuple[Checkpoint, Refusal | None]:
     """Find the checkpoint from which the engine recovers a log with this end.
 
     Files before the last are read, last first, only until one holds a CkptEnd.
+
+    Args:
+        environment: the log.
+        end: its end.
+        scanner: settings for reading it.
+        has_marks: returns False for a file that is known to have no marks, and need not be read.
 
     Returns:
         The checkpoint, and the reason why the engine refuses the log, or None.
@@ -322,8 +383,7 @@ def find_checkpoint(
         if file.file_no != expected:
             refusal, expected = Refusal.MISSING_FILE, file.file_no
         # The engine reads these files backward, so it also sees entries after damage.
-        parts, _, _ = _read_file(environment, file, scanner, _NO_END, past_damage=True)
-        marks = _usable([mark for part in parts for mark in part.marks])
+        marks = _usable(_marks_of(environment, file, scanner)) if has_marks(file) else []
     at = max((i for i, m in enumerate(marks) if m.type_no == CKPT_END_NO), default=-1)
     later = marks[at + 1 :] + behind
     if at < 0:
@@ -344,6 +404,15 @@ def find_checkpoint(
     if root == NULL_LSN and refusal is None:
         refusal = Refusal.NO_ROOT
     return checkpoint, refusal
+
+
+def is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
+    """Return whether no file is missing between the first active entry and the log's end."""
+    if checkpoint.end_lsn == NULL_LSN:
+        return True
+    first = min(checkpoint.start_lsn, checkpoint.first_active_lsn) >> 32
+    there = [file.file_no for file in end.files if file.file_no >= first]
+    return there[:1] == [first] and len(there) == end.files[-1].file_no - first + 1
 
 
 def _usable(marks: Sequence[Mark]) -> list[Mark]:

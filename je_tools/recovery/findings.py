@@ -5,7 +5,7 @@ Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.layout import NAME_CREATE
 from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.names import INTERNAL_PREFIX
-from je_tools.recovery.end import EndReason, Refusal
-from je_tools.recovery.refusals import REFUSALS
+from je_tools.recovery.end import EndReason
+from je_tools.recovery.refusals import REFUSALS, WHY
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
@@ -28,21 +28,6 @@ if TYPE_CHECKING:
 _NAME_DB = 1
 _WAITS_SINCE = 19
 """Log version of the first engine that can wait for itself when it creates a database."""
-
-_WHY = {
-    Refusal.NO_FILES: "no file holds an entry",
-    Refusal.BAD_FILE_HEADER: "the header of the last file is no good",
-    Refusal.NO_ROOT: "no root of the databases",
-    Refusal.MISSING_FILE: "a file is missing between the last checkpoint and the end of the log",
-    Refusal.RESTORE_REQUIRED: "an entry says that the log must be restored first",
-    Refusal.DAMAGED_INTERVAL: "damage in a file that recovery reads",
-    Refusal.COMMIT_ROLLED_BACK: "a Commit of the group lies in what a rollback takes back",
-    Refusal.OWN_DATABASE_LOST: "name, descriptor or a record of one of its own databases is lost",
-    Refusal.BROKEN_CHAIN: "an entry does not name the one before it",
-    Refusal.NAMELESS_TEMPORARY: "a temporary database has a descriptor and no name",
-    Refusal.UNLOGGED_ROOT: "the descriptor of a database does not say where its root is",
-    Refusal.HALT_CHOSEN: "Commits lie behind damage, and je.properties asks it to halt then",
-}
 
 _WHAT = {
     FaultKind.MISSING: "nothing: no such file, or it ends before that",
@@ -88,10 +73,14 @@ def log_findings(snapshot: Snapshot) -> list[Finding]:
     return [*_of_log(snapshot), *_of_creations(snapshot), *_of_databases(snapshot)]
 
 
-def missing_findings(snapshot: Snapshot) -> list[Finding]:
+def missing_findings(snapshot: Snapshot, known: Collection[int] = ()) -> list[Finding]:
     """Return findings of missing files that the engine's own counts show as in use.
 
     For callers that read no data of records, and so would not notice.
+
+    Args:
+        snapshot: the snapshot.
+        known: numbers of files to leave out.
     """
     if not snapshot.environment.missing:
         return []
@@ -109,6 +98,7 @@ def missing_findings(snapshot: Snapshot) -> list[Finding]:
             hint=f"`je-tools missing` tells what is lost with it. {code.hint}",
         )
         for file_no in missing_in_use(snapshot)
+        if file_no not in known
     ]
 
 
@@ -130,7 +120,7 @@ def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Fi
 def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
     yield from unreadable_findings(snapshot.environment)
     for refusal in snapshot.refusals:
-        refused = _make(snapshot, "recovery-refused", found=_WHY[refusal])
+        refused = _make(snapshot, "recovery-refused", found=WHY[refusal])
         yield replace(refused, hint=REFUSALS[refusal].hint)
     end = snapshot.end
     if end.reason is EndReason.DAMAGED:

@@ -26,6 +26,7 @@ from je_tools.recovery.end import (
     Refusal,
     find_checkpoint,
     find_end,
+    is_gapless,
 )
 from je_tools.recovery.interval import COMMITTED, Interval, read_interval
 from je_tools.recovery.overlay import Rules
@@ -134,7 +135,7 @@ def _snapshot_of(
     refusals = {
         end.refusal: True,
         refusal: True,
-        Refusal.MISSING_FILE: not _is_gapless(end, checkpoint),
+        Refusal.MISSING_FILE: not is_gapless(end, checkpoint),
         Refusal.DAMAGED_INTERVAL: len(interval.damaged) > 0,
         Refusal.COMMIT_ROLLED_BACK: rules.takes_back_commits(interval.ends),
         Refusal.HALT_CHOSEN: _is_to_halt(environment, end),
@@ -176,15 +177,6 @@ def _check_highest(environment: Environment) -> None:
             f"{path}: the number of the file is above {_FILE_NO_MAX:08x}, and no log has come so "
             "far. If it is not of this log, look at a copy without it; `je-tools dump` reads it."
         )
-
-
-def _is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
-    """Return whether no file is missing between the first active entry and the log's end."""
-    if checkpoint.end_lsn == NULL_LSN:
-        return True
-    first = min(checkpoint.start_lsn, checkpoint.first_active_lsn) >> 32
-    there = [file.file_no for file in end.files if file.file_no >= first]
-    return there[:1] == [first] and len(there) == end.files[-1].file_no - first + 1
 
 
 def _is_chain_fatal(end: LogEnd, interval: Interval) -> bool:

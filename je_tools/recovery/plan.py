@@ -29,6 +29,7 @@ from je_tools.recovery.interval import (
     read_interval,
 )
 from je_tools.recovery.outcomes import Outcome
+from je_tools.recovery.utilization import missing_in_use
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment, LogFile
@@ -165,6 +166,7 @@ class Plan(Struct, frozen=True):
         files_needed: first and last number of the files that recovery reads.
         lost: content after the end.
         is_clean: True if the log ends with its checkpoint, so that nothing is written.
+        missing: numbers of missing files that are in use.
     """
 
     snapshot: Snapshot
@@ -177,6 +179,7 @@ class Plan(Struct, frozen=True):
     files_needed: tuple[int, int]
     lost: Lost
     is_clean: bool
+    missing: tuple[int, ...] = ()
 
     @property
     def end(self) -> LogEnd:
@@ -221,6 +224,7 @@ def plan_recovery(snapshot: Snapshot) -> Plan:
         (first, snapshot.end.files[-1].file_no),
         lost_behind(snapshot.environment, snapshot.end, snapshot.scanner, _names(snapshot)),
         checkpoint.end_lsn != NULL_LSN and checkpoint.end_lsn == snapshot.end.last_lsn,
+        tuple(missing_in_use(snapshot)) if snapshot.environment.missing else (),
     )
 
 

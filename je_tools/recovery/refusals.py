@@ -83,3 +83,19 @@ REFUSALS: Mapping[str, Code] = {
     str(refusal): Code(str(refusal), Severity.ERROR, *texts) for refusal, texts in _TEXTS.items()
 }
 """Description of each refusal, by its name."""
+
+WHY: Mapping[Refusal, str] = {
+    Refusal.NO_FILES: "no file holds an entry",
+    Refusal.BAD_FILE_HEADER: "the header of the last file is no good",
+    Refusal.NO_ROOT: "no root of the databases",
+    Refusal.MISSING_FILE: "a file is missing between the last checkpoint and the end of the log",
+    Refusal.RESTORE_REQUIRED: "an entry says that the log must be restored first",
+    Refusal.DAMAGED_INTERVAL: "damage in a file that recovery reads",
+    Refusal.COMMIT_ROLLED_BACK: "a Commit of the group lies in what a rollback takes back",
+    Refusal.OWN_DATABASE_LOST: "name, descriptor or a record of one of its own databases is lost",
+    Refusal.BROKEN_CHAIN: "an entry does not name the one before it",
+    Refusal.NAMELESS_TEMPORARY: "a temporary database has a descriptor and no name",
+    Refusal.UNLOGGED_ROOT: "the descriptor of a database does not say where its root is",
+    Refusal.HALT_CHOSEN: "Commits lie behind damage, and je.properties asks it to halt then",
+}
+"""Reason of each refusal in a few words."""

@@ -237,11 +237,20 @@ def record_places(snapshot: Snapshot, name: str) -> Iterator[tuple[bytes, int]]:
 
 
 def missing_in_use(snapshot: Snapshot) -> list[int]:
-    """Return the numbers of files that do not exist, or are empty, and count as in use."""
+    """Return the numbers of files that do not exist, or are empty, and are in use.
+
+    The engine's counts say that they are, or a place that has been read leads into them.
+    """
     there = {file.file_no for file in snapshot.environment.files if file.is_begun}
     gone = there | reserved_files(snapshot).keys()
-    return [
+    stored = stored_summaries(snapshot)
+    counted = {
         file_no
-        for file_no, summary in sorted(file_summaries(snapshot).items())
-        if file_no not in gone and summary.obsolete_size < summary.total_size
-    ]
+        for file_no, _, summary in stored.newest()
+        if summary.obsolete_size < summary.total_size
+    }
+    # The counts themselves may lie in a missing file, and the nodes on the way to them.
+    lsns = [*stored.lsn.tolist(), *(fault.lsn for fault in snapshot.faults.damage)]
+    last_no = snapshot.end.files[-1].file_no
+    places = {lsn >> 32 for lsn in lsns if 0 <= lsn >> 32 < last_no}
+    return sorted(counted - gone | places - there)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.entries import EntryError, entry_checksum, read_header
@@ -417,6 +418,8 @@ class FileDamage:
         if blank:
             severity = Severity.NOTE if self.is_last else Severity.ERROR
             return self._of_spot("zero-tail", spot, severity)
+        if self.is_last and 0 < state.size < FILE_HEADER_SIZE:
+            return self._of_torn_header(spot)
         if self.is_last:
             return self._of_spot("torn-tail", spot)
         if is_whole and (named_last is None or named_last <= start):
@@ -425,6 +428,16 @@ class FileDamage:
             expected = "the end of the file, as the next file's header says"
             return self._of_spot("damaged-gap", Spot(spot.offset, spot.length, expected, words))
         return self._of_spot("truncated-file", spot)
+
+    def _of_torn_header(self, spot: Spot) -> Finding:
+        """Return the finding of a last file that ends inside its header.
+
+        An engine writes a header in one piece, so the file was longer once.
+        Source: FileManager.writeFileHeader, JE 18.3.12.
+        """
+        found = f"{spot.found}; engines write headers whole, so the rest of the file was cut off"
+        torn = self._of_spot("torn-tail", replace(spot, found=found), Severity.ERROR)
+        return replace(torn, hint="Look for a copy of the file: what it held is lost.")
 
     def _words(self, source: Source, gap: Gap) -> str:
         if gap.inserted:

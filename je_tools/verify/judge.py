@@ -24,13 +24,9 @@ from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import REPLICATED
 from je_tools.formats.je.reader import Asked, Rows
 from je_tools.log.file_findings import finding
+from je_tools.recovery.end import MARK_TYPES, Mark, collect_marks
 from je_tools.verify.consistency import (
-    EVIDENCE_TYPES,
-    Evidence,
     Files,
-    Ranges,
-    evidence,
-    is_evidence,
 )
 from je_tools.verify.damage import (
     LISTED,
@@ -42,6 +38,7 @@ from je_tools.verify.damage import (
     row_damage,
     types_to_look_at,
 )
+from je_tools.verify.opening import Opening
 from je_tools.verify.upgrade import OldForm, Upgrade, collect_old_form
 from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, Stream, runs_of
 
@@ -94,6 +91,7 @@ class Totals(Struct):
         codes: number of findings of each code.
         damage: errors by code.
         first: the first FIRST errors.
+        has_trees: True if the B-trees were checked too.
     """
 
     env: str
@@ -105,6 +103,7 @@ class Totals(Struct):
     codes: Counter[str] = field(default_factory=Counter)
     damage: Damage = field(default_factory=Damage)
     first: list[Finding] = field(default_factory=list)
+    has_trees: bool = False
 
     @property
     def errors(self) -> int:
@@ -142,7 +141,7 @@ class Totals(Struct):
         }
 
     def verdict(self) -> str:
-        """Return the outcome in one line."""
+        """Return the outcome in one line, which says so if the B-trees were not checked."""
         read = ", ".join(
             (
                 counted(self.files, "file"),
@@ -155,8 +154,11 @@ class Totals(Struct):
             for severity in reversed(Severity)
             if self.findings[severity]
         ]
-        verdict = "DAMAGED" if self.errors else "intact"
-        return f"{self.env}: {verdict}{': ' * bool(kinds)}{', '.join(kinds)} ({read})"
+        verdict = "intact" if self.has_trees else "no damage found"
+        if self.errors:
+            verdict = "DAMAGED"
+        unread = "" if self.has_trees else "; B-trees not checked"
+        return f"{self.env}: {verdict}{': ' * bool(kinds)}{', '.join(kinds)} ({read}{unread})"
 
 
 class Seen(Struct, frozen=True):
@@ -166,6 +168,8 @@ class Seen(Struct, frozen=True):
         entries: number of good entries.
         old_deltas: old BIN-deltas at which modern engines truncate the file.
         old_form: entries that JE 5.0 and later cannot replay.
+        marks: entries that guide recovery, if the file is the last.
+        is_marked: True if there are such entries in any file.
         prints: fingerprints of records; None if not requested.
     """
 
@@ -173,8 +177,9 @@ class Seen(Struct, frozen=True):
     damage: RowDamage | None
     old_deltas: OldDeltas | None
     runs: Runs | None
-    evidence: Evidence | None
     old_form: OldForm | None
+    marks: Sequence[Mark] = ()
+    is_marked: bool = False
     prints: Prints | None = None
 
 
@@ -185,6 +190,7 @@ def verify(
     *,
     everything: bool = False,
     prints: Fingerprints | None = None,
+    trees_follow: bool = False,
 ) -> Iterator[Finding]:
     """Read a whole log and yield its findings in log order, those of the directory last.
 
@@ -197,13 +203,14 @@ def verify(
         totals: filled during the scan.
         everything: also yield `clean-end` for ends without damage.
         prints: filled during the scan.
+        trees_follow: True if the caller reports why the engine would refuse the log.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
     judge = Judge(environment, totals)
-    judge.everything = everything
+    judge.everything, judge.trees_follow = everything, trees_follow
     look = replace(judge.look, printing=prints.printing if prints is not None else None)
     scanner = replace(scanner, asked=look.asked)
     size = 0
@@ -223,27 +230,27 @@ class Look(Struct, frozen=True):
     """Inspector of the rows of a range, in any thread or process; keeps no view of them.
 
     Attributes:
-        missing: ranges of missing files, for which to look for evidence.
         is_upgrade_asked: True if old-form entries matter.
+        last_no: number of the file in which the log ends.
         printing: makes fingerprints of records; None for none.
     """
 
-    missing: Ranges
     is_upgrade_asked: bool
+    last_no: int
     printing: Printing | None = None
 
     @classmethod
     def of(cls, environment: Environment) -> Look:
         """Return the inspector for an environment."""
-        return cls(environment.missing, Upgrade(environment).is_asked)
+        return cls(Upgrade(environment).is_asked, Opening(environment).last_no)
 
     def asked(self, file: LogFile) -> Asked | None:
         """Return the entries of a file to read as rows, or None for all; most are surveyed only."""
         if self.is_upgrade_asked or self.printing is not None:
             return None
         types = types_to_look_at(file.version) | STREAM_TYPES
-        if is_evidence(file.file_no, self.missing):
-            types = types | EVIDENCE_TYPES
+        if file.file_no == self.last_no:
+            types = types | MARK_TYPES
         return Asked(types, REPLICATED)
 
     def __call__(self, rows: Rows) -> Seen:
@@ -253,8 +260,9 @@ class Look(Struct, frozen=True):
             row_damage(rows),
             old_deltas(rows),
             runs_of(rows),
-            evidence(rows, self.missing),
             collect_old_form(rows) if self.is_upgrade_asked else None,
+            collect_marks(rows).marks if rows.file_no == self.last_no else (),
+            bool(rows.survey.counts[MARK_TYPES].any()),
             self.printing.of_rows(rows) if self.printing is not None else None,
         )
 
@@ -265,6 +273,7 @@ class Judge:
     Attributes:
         totals: counts so far.
         everything: also report `clean-end` for ends without damage.
+        trees_follow: the caller reports why the engine would refuse the log.
         upgrade: check for JE 5.0 and later, complete when all parts are merged.
         look: work for the scan, with results for `take`.
     """
@@ -273,8 +282,10 @@ class Judge:
         self.environment = environment
         self.totals = totals
         self.everything = False
+        self.trees_follow = False
         self._files = Files(environment)
         self._stream = Stream(environment)
+        self._opening = Opening(environment)
         self.upgrade = Upgrade(environment)
         self.look = Look.of(environment)
         self._index = 0
@@ -310,6 +321,7 @@ class Judge:
     def pass_over(self) -> None:
         """Go on after a file of which nothing, or not all, could be read."""
         self._stream.is_broken = True
+        self._opening.pass_over()
         self._begin_next()
 
     def _begin_next(self) -> None:
@@ -318,8 +330,15 @@ class Judge:
 
     def finish(self) -> list[Finding]:
         """Return the findings of the directory, after all parts are merged."""
-        files = self._files
-        return self._counted([*files.of_missing(), *files.of_marker(), *self.upgrade.findings()])
+        files, opening = self._files, self._opening
+        return self._counted(
+            [
+                *files.of_missing(opening),
+                *files.of_marker(),
+                *(() if self.trees_follow else opening.findings()),
+                *self.upgrade.findings(),
+            ]
+        )
 
     def _counted(self, found: Iterable[Finding]) -> list[Finding]:
         told = [each for each in found if self.everything or each.code != "clean-end"]
@@ -335,7 +354,7 @@ class Judge:
         return FileDamage(self.environment, file, is_last=self._index in self.environment.ends)
 
     def _of_part(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
-        room = LISTED - self._listed
+        room, file_no = LISTED - self._listed, part.file.file_no
         damaged = [each.damage for each in seen if each.damage is not None]
         told = self._damage(part.file).of_part(part, damaged, room)
         gaps = part.gaps.numbers
@@ -343,10 +362,10 @@ class Judge:
         self.totals.damaged_size += sum(damage.lost_size for damage in damaged)
         for each in seen:
             self.totals.entries += each.entries
-            if each.evidence is not None:
-                self._files.take(each.evidence)
             if each.old_form is not None:
                 self.upgrade.take(each.old_form)
+            bad = each.damage is not None
+            self._opening.merge(file_no, each.marks, is_marked=each.is_marked, bad=bad)
             if each.old_deltas is not None:
                 self._old_deltas = each.old_deltas.behind(self._old_deltas)
         lost = np.concatenate([gaps[:, 0], *(damage.lost for damage in damaged)])
@@ -366,6 +385,7 @@ class Judge:
     def _of_end(self, state: FileState) -> list[Finding]:
         follower = self._files.follower(self._index)
         named_last = follower.header.last_entry_in_prev_file_offset if follower else None
+        self._opening.merge_end(state)
         link = list(self._files.of_link(self._index, state))
         # A missing end of a file takes VLSNs with it.
         self._stream.is_broken |= state.tail < state.size or bool(link)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from je_tools.formats.je.entries import Entry, Header, encode_entry
-from je_tools.formats.je.types import BY_NAME
+from je_tools.formats.je.types import BY_NAME, PAYLOAD_VERSION_MIN
 from tests.builders.logs import CREATED_MS, LogFile, write_log
 
 VERSION = 17
@@ -69,6 +69,8 @@ class TreeLog:
         header = Header(0, BY_NAME[name].no, flags, 0, 0, None)
         # Before log version 8 records have ids like nodes.
         fields = {"node_id": 0, **fields}
+        if self.file.version < PAYLOAD_VERSION_MIN:
+            fields = {"item": b"fields of that version are not known"}
         item = encode_entry(Entry(header, self.file.version, fields))[14:]
         self.file.add(header.type_no, item, flags=flags, vlsn=vlsn)
         return lsn
@@ -279,6 +281,12 @@ class OldDuplicates(TreeLog):
         fields |= {"level": level, "max_entries": 128, "compact_lsns": 0, "slots": list(slots)}
         fields |= {"dup_key": key, "dup_count_exists": 0}
         return self.put("DBIN" if level == 1 else "DIN", fields | more)
+
+
+def rooted(file: LogFile) -> LogFile:
+    """Append the root of a log without databases, with which a new log begins; return the file."""
+    TreeLog([file]).db_tree(NULL, NULL)
+    return file
 
 
 def simple(records: Mapping[bytes, bytes]) -> TreeLog:

@@ -11,6 +11,7 @@ import pytest
 
 from je_tools.commands.main import COMMANDS
 from tests.builders.logs import LogFile, packed, write_log
+from tests.builders.trees import rooted
 
 TOOLS = Path(sys.executable).parent
 NAME_LN, INS_LN = 6, 34
@@ -32,7 +33,7 @@ def home(tmp_path: Path) -> Path:
     key = packed(len(NAME.encode())) + NAME.encode()
     file.add(INS_LN, bytes(2) + packed(100) + key)
     file.add(NAME_LN, bytes(2) + packed(1) + packed(0) + packed(100) + b"\0" + key + b"\0")
-    return write_log(tmp_path / NAME, [file])
+    return write_log(tmp_path / NAME, [rooted(file)])
 
 
 def run(environment: dict[str, str], *words: str | Path) -> tuple[int, bytes, bytes]:

@@ -7,6 +7,12 @@ import struct
 from collections.abc import Callable
 
 from tests.builders.logs import ERASED, TRACE, LogFile, entry
+from tests.builders.trees import rooted
+
+_BEGINNING = rooted(LogFile())
+"""A good header and the root of a log, in front of each pattern."""
+
+_START = len(_BEGINNING.data)
 
 
 def zeros(size: int) -> bytes:
@@ -19,16 +25,18 @@ def ones(size: int) -> bytes:
 
 
 def _fill(size: int, piece: Callable[[int], bytes]) -> bytes:
-    """Repeat pieces up to a size; `piece` gets its offset in a file, after the file header."""
+    """Repeat pieces up to a size; `piece` gets its offset in a file, after the beginning."""
     data = bytearray()
     while len(data) < size:
-        data += piece(38 + len(data))
+        data += piece(_START + len(data))
     return bytes(data)
 
 
 def wild_sizes(size: int) -> bytes:
     """Return headers in a row that all claim the rest of the file for their entry."""
-    return _fill(size, lambda at: struct.pack("<IBBIi", 1, TRACE, 0, at - 14, size + 38 - at - 14))
+    return _fill(
+        size, lambda at: struct.pack("<IBBIi", 1, TRACE, 0, at - 14, size + _START - at - 14)
+    )
 
 
 def erased_chains(size: int) -> bytes:
@@ -95,7 +103,7 @@ def claims_of_all_sizes(size: int) -> bytes:
 
 def bad_sums(size: int) -> bytes:
     """Return entries with wrong checksums, each named by the entry after it."""
-    last = 0
+    last = _BEGINNING.last
 
     def bad(at: int) -> bytes:
         nonlocal last
@@ -107,7 +115,7 @@ def bad_sums(size: int) -> bytes:
 
 def unknown_types(size: int) -> bytes:
     """Return good entries of a type that no version has."""
-    last = 0
+    last = _BEGINNING.last
 
     def unknown(at: int) -> bytes:
         nonlocal last
@@ -137,7 +145,7 @@ PATTERNS: dict[str, Callable[[int], bytes]] = {
 
 
 def hostile_file(pattern: str, size: int) -> LogFile:
-    """Return a log file with this pattern after a good header."""
-    file = LogFile()
+    """Return a log file with this pattern after a good header and a root."""
+    file = rooted(LogFile())
     file.data += PATTERNS[pattern](size)
     return file

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.builders.logs import OLD_DELTA, LogFile, write_log
+from tests.builders.trees import rooted
 from tests.damage.planted_findings import log
 
 UNKNOWN_VERSION = 27
@@ -39,8 +40,8 @@ def begun_files_alone(folder: Path) -> Paths:
 
 
 def begun_file_behind_a_header(folder: Path) -> Paths:
-    """Return the log of a writer that died after it had begun its second file."""
-    file = LogFile(0, 17)
+    """Return a log whose second file is cut inside its header, which engines write in one piece."""
+    file = rooted(LogFile(0, 17))
     home = write_log(folder, [file])
     (home / "00000001.jdb").write_bytes(file.follower().data[:10])
     return [home]
@@ -102,7 +103,7 @@ def loose_files_that_do_not_touch(folder: Path) -> Paths:
 
 
 def old_deltas(folder: Path) -> Paths:
-    file = LogFile(0, 8)
+    file = rooted(LogFile(0, 8))
     file.add(OLD_DELTA, bytes(5))
     return [write_log(folder, [file])]
 
@@ -124,7 +125,7 @@ CASES: dict[str, tuple[Callable[[Path], Paths], int]] = {
         (torn_last_file_then_an_empty_one, 0),
         (empty_file_alone, 3),
         (begun_files_alone, 3),
-        (begun_file_behind_a_header, 0),
+        (begun_file_behind_a_header, 3),
         (empty_file_in_front, 3),
         (empty_loose_file, 0),
         (later_version, 3),

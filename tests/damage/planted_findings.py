@@ -22,6 +22,7 @@ from tests.builders.logs import (
     text,
     write_log,
 )
+from tests.builders.trees import TreeLog, lsn_of, rooted, slot
 
 MARKER_NO = 0x7FFFFFFF
 UNKNOWN_TYPE = 99
@@ -43,8 +44,8 @@ Planted = tuple[Path, list[Told]]
 
 
 def log(count: int = 6, no: int = 0, version: int = 17) -> LogFile:
-    """Return a file of good entries."""
-    file = LogFile(no, version)
+    """Return a file of good entries, the first of them a root."""
+    file = rooted(LogFile(no, version))
     for size in range(20, 20 + count):
         file.trace(size)
     return file
@@ -162,10 +163,13 @@ def missing_file(folder: Path) -> Planted:
     """Omit file 1, which is not needed, file 3, counted as in use, and 5, needed by recovery."""
     first = log()
     last = LogFile(6, 17, 100)
-    key = struct.pack(">II", 3, 1)
-    last.add(FILE_SUMMARY, _file_summary(key))
-    last.add(CKPT_END, _ckpt_end(5 << 32 | 77))
     others = [LogFile(no, 17, 100) for no in (2, 4)]
+    tree = TreeLog([first, *others, last])
+    key = struct.pack(">II", 3, 1)
+    summaries = [slot(key, tree.here)]
+    last.add(FILE_SUMMARY, _file_summary(key))
+    tree.database(b"_jeUtilization", tree.tree(summaries, db=2), db=2)
+    tree.checkpoint(first_active_lsn=lsn_of(5, 77))
     for other in others:
         other.trace(20)
     told = [
@@ -173,7 +177,7 @@ def missing_file(folder: Path) -> Planted:
         Told("missing-file", "error", 3),
         Told("missing-file", "error", 5),
     ]
-    return write_log(folder, [first, *others, last]), told
+    return tree.write(folder), told
 
 
 def _file_summary(key: bytes) -> bytes:
@@ -238,7 +242,7 @@ def erased_not_zero(folder: Path) -> Planted:
 
 def _with_vlsns(folder: Path, vlsns: list[int], code: str, severity: str) -> Planted:
     """Return a log with these VLSNs, the last of which has the finding."""
-    file = LogFile(0, 17)
+    file = rooted(LogFile(0, 17))
     places = [file.trace(20, vlsn=vlsn) for vlsn in vlsns]
     return write_log(folder, [file]), [Told(code, severity, 0, places[-1].start)]
 
@@ -266,7 +270,7 @@ def prev_offset_mismatch(folder: Path) -> Planted:
 
 def old_form_to_replay(folder: Path) -> Planted:
     """Add a BIN-delta after the last checkpoint, and one before it, which is not replayed."""
-    file = LogFile(0, 7)
+    file = rooted(LogFile(0, 7))
     file.add(OLD_DELTA, bytes(5))
     begin = file.add(CKPT_START, _ckpt_start()).start
     file.add(CKPT_END, _ckpt_end(begin))

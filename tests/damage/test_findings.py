@@ -14,6 +14,7 @@ import pytest
 from je_tools.findings import CODES
 from je_tools.formats.source import Source
 from tests.builders.logs import OLD_DELTA, LogFile, write_log
+from tests.builders.trees import rooted
 from tests.damage.planted_findings import PLANTED, Told, log
 from tests.damage.running import Outcome, je_tools
 
@@ -112,7 +113,7 @@ def test_bytes_that_the_device_does_not_deliver(
 
 def test_old_deltas_in_a_file_that_new_engines_cut_off(tmp_path: Path) -> None:
     """`files` reports them, since nothing is wrong with the file."""
-    file = LogFile(0, 8)
+    file = rooted(LogFile(0, 8))
     file.trace(20)
     file.add(OLD_DELTA, bytes(5))
     second = file.add(OLD_DELTA, bytes(5))

@@ -13,6 +13,7 @@ from je_tools.log.environment import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.verify.judge import Judge, Totals
 from tests.builders.logs import INVISIBLE, REPLICATED, LogFile, Placed, write_log
+from tests.corpus import log_files
 from tests.damage.expected import Damaged, Said, said
 from tests.damage.reading import Seen, Spans, spans_of, take
 from tests.damage.small import small_log
@@ -34,8 +35,11 @@ def header_bytes(file: LogFile) -> list[tuple[Placed, int]]:
 
 
 def judged(home: Path) -> tuple[list[Said], list[Seen]]:
-    """Return the findings of `verify` and the entries, by one scan: a million logs are read."""
-    environment = open_environment([home])
+    """Return the findings of `verify` and the entries, by one scan: a million logs are read.
+
+    The files are named one by one: such a log need not have a root.
+    """
+    environment = open_environment(log_files(home))
     judge = Judge(environment, Totals(""))
 
     def work(rows: Rows) -> tuple[Any, Spans]:

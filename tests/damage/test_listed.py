@@ -16,6 +16,7 @@ from je_tools.verify import damage
 from je_tools.verify import judge as verify
 from je_tools.verify.judge import Totals
 from tests.builders.logs import ERASED, RESTORE_REQUIRED, TRACE, LogFile, entry, write_log
+from tests.builders.trees import rooted
 from tests.damage.running import je_tools
 
 KINDS = ("gap", "single", "break", "sum", "type", "erased", "restore", "vlsn")
@@ -104,7 +105,7 @@ def test_damage_that_is_told_whole_has_no_such_finding(
 def test_it_is_a_warning_where_the_rest_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = LogFile()
+    file = rooted(LogFile())
     for _ in range(9):
         file.add(ERASED, b"left over")
         file.trace(10)

@@ -32,6 +32,8 @@ def torn(file: LogFile, size: int) -> list[Said]:
     """Return the findings expected of a last file cut to `size` bytes."""
     if size == 0:
         return [Said("torn-tail", "note", 0, 0, None)]
+    if size < FILE_HEADER_SIZE:
+        return [Said("torn-tail", "error", 0, size, None)]
     start = max(place.start for place in file.placed if place.start < size)
     if any(place.stop == size for place in file.placed):
         return []
@@ -40,14 +42,18 @@ def torn(file: LogFile, size: int) -> list[Said]:
 
 
 def test_each_length_of_a_last_file(tmp_path: Path) -> None:
-    """Anything that a dying writer leaves is a note, in a directory and as a single file."""
+    """Anything that a dying writer leaves is a note, in a directory and as a single file.
+
+    It does not leave a part of a file's header.
+    """
     files = small_log(17)
     home = write_log(tmp_path / "env", files)
     last = files[-1]
     path = home / last.name
     for size in range(len(last.data)):
         path.write_bytes(last.data[:size])
-        assert verified(home, size) == (0, torn(last, size)), size
+        code = 3 if 0 < size < FILE_HEADER_SIZE else 0
+        assert verified(home, size) == (code, torn(last, size)), size
         first, second = read_log(home)
         second.assert_covers_every_byte()
         assert first.good == files[0].placed

@@ -23,6 +23,7 @@ from tests.builders.logs import (
     write_log,
 )
 from tests.builders.planted import planted_file
+from tests.builders.trees import rooted
 from tests.damage.running import je_tools
 from tests.damage.small import vectors
 from tests.formats.logs import log_rows
@@ -31,7 +32,7 @@ MAP_LN, NAME_LN, BIN, ABORT, INS_LN, EXTINCT_SCAN_LN = 4, 6, 13, 18, 34, 41
 
 
 def test_a_log_without_transactions_has_none(tmp_path: Path) -> None:
-    file = LogFile(0, 17)
+    file = rooted(LogFile(0, 17))
     file.trace(30)
     home = write_log(tmp_path / "env", [file])
     assert je_tools("summary", home, "--txns", "--format", "jsonl").code == 0
@@ -63,7 +64,7 @@ def test_a_base_file_number_that_no_lsn_holds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file_no", [0x80000000, 0xFFFFFFFF])
 def test_a_file_number_with_its_highest_bit_set(file_no: int, tmp_path: Path) -> None:
-    file = LogFile(file_no, 17)
+    file = rooted(LogFile(file_no, 17))
     file.trace(30, vlsn=1)
     home = write_log(tmp_path / "env", [file])
     dumped = je_tools("dump", home, "--format", "jsonl")
@@ -105,7 +106,7 @@ def test_a_slot_cut_short_leaves_the_lines_of_others_json(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("version", range(1, 6))
 def test_databases_of_old_logs_have_no_names(version: int, tmp_path: Path) -> None:
-    file = LogFile(0, version)
+    file = rooted(LogFile(0, version))
     for type_no in (MAP_LN, NAME_LN, ABORT):
         file.add(type_no, b"some bytes")
     home = write_log(tmp_path / "env", [file])
@@ -125,7 +126,7 @@ def test_a_type_of_later_versions_beside_those_of_its_family(tmp_path: Path) -> 
 
 
 def test_a_restore_marker_in_a_log_that_is_too_old_for_it(tmp_path: Path) -> None:
-    file = LogFile(0, 3)
+    file = rooted(LogFile(0, 3))
     file.add(RESTORE_REQUIRED, b"some bytes")
     outcome = je_tools("verify", write_log(tmp_path / "env", [file]), "--format", "jsonl")
     assert outcome.code == 3

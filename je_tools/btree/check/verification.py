@@ -97,7 +97,10 @@ def verify_with_trees(
     # Opening is mostly Python, as are the imports; the scan is mostly native code beside it.
     opened = in_background(open_all) if scanner.threads_for(environment.size) > 1 else open_all
     prints = Fingerprints(Printing.at_random())
-    yield from verify(environment, scanner, totals, everything=everything, prints=prints)
+    totals.has_trees = True
+    yield from verify(
+        environment, scanner, totals, everything=everything, prints=prints, trees_follow=True
+    )
     from je_tools.btree.check.findings import tree_findings
 
     utilization = check.utilization

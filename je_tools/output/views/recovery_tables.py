@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from je_tools.findings import Severity
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 from je_tools.recovery.end import EndReason
+from je_tools.recovery.findings import snapshot_findings
 
 if TYPE_CHECKING:
     from je_tools.recovery.plan import Plan
@@ -148,6 +150,12 @@ def _versions(plan: Plan) -> str:
 def _verdict(plan: Plan, refusals: str) -> str:
     if refusals:
         return f"would refuse to open it: {refusals}"
+    if plan.missing:
+        names = ", ".join(f"{file_no:08x}.jdb" for file_no in plan.missing)
+        return f"lacks files that are in use: {names}"
+    found = snapshot_findings(plan.snapshot)
+    if any(each.code.startswith("tree-") and each.severity is Severity.ERROR for each in found):
+        return "may fail to open it: its trees are damaged"
     if plan.is_clean and not plan.unfinished_removals and not plan.snapshot.temporary:
         return "opens it, and has nothing to write"
     return "opens it, and writes a checkpoint"
@@ -177,6 +185,7 @@ def recovery_rows(plan: Plan) -> Iterator[dict[str, Any]]:
         "unfinished_removals": list(plan.unfinished_removals),
         "refusals": [refusal.value for refusal in snapshot.refusals],
         "is_clean": plan.is_clean,
+        "missing": list(plan.missing),
     }
 
 

@@ -415,5 +415,5 @@ def test_what_changes_meanwhile_costs_a_finding(audit_session: Any, tmp_path: Pa
         "untouched": "ok",
     }
     entries = {Path(row["env"]).name: row["entry_count"] for row in tables["environments"]}
-    assert entries["untouched"] == entries["grown"] == 7 + 11 + 21
-    assert entries["vanished"] == 7 + 21
+    assert entries["untouched"] == entries["grown"] == 8 + 11 + 21
+    assert entries["vanished"] == 8 + 21

@@ -28,6 +28,7 @@ from je_tools.output.encoders import entry_jsonl as jsonl
 from je_tools.output.encoders.entry_sinks import ParquetSink
 from tests.builders.logs import LogFile, packed, write_log
 from tests.builders.planted import VERSIONS, planted_log
+from tests.builders.trees import rooted
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import Row, dump, dump_rows, je_tools, rows_of, strict_json
 
@@ -203,7 +204,7 @@ def hostile_log(folder: Path) -> Path:
         name_ln = bytes(2) + packed(1) + packed(0) + db_id + b"\0" + sized + b"\0"
         file.add(6, name_ln)
         file.add(24, b"\x7d" + b"\x01\x02\x03\x04\x05\x06" + sized)
-    return write_log(folder, [file])
+    return write_log(folder, [rooted(file)])
 
 
 def test_hostile_keys_values_and_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,7 +427,7 @@ def test_pieces_that_fail_stop_a_parquet_file(capfd: pytest.CaptureFixture[str])
 def test_a_table_spells_keys_as_they_are_asked_for(tmp_path: Path, key: bytes, shown: str) -> None:
     file = LogFile(0, 17)
     file.add(34, bytes(2) + packed(77) + packed(1) + b"v" + key)
-    home = write_log(tmp_path / "env", [file])
+    home = write_log(tmp_path / "env", [rooted(file)])
     text = dump(home, "--type", "INS_LN").decode()
     assert f" {shown} " in text
     assert dump(home, "--type", "INS_LN", "--key", shown).decode() == text

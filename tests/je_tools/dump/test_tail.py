@@ -21,6 +21,7 @@ from je_tools.log.selection import Selection, parse_types
 from je_tools.log.time_filter import Window
 from je_tools.verify.judge import FIRST, Totals
 from tests.builders.logs import CREATED_MS, LogFile, packed, random_log, write_log
+from tests.builders.trees import rooted
 from tests.je_tools.dumped import dump_rows, je_tools, rows_of
 
 LSNS = list[int]
@@ -223,6 +224,7 @@ def follow_by_command(
 
 def test_interrupted_it_has_shown_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = random_log(random.Random(2), 3, 30)
+    rooted(files[-1])
     home = tmp_path / "env"
     done = follow_by_command(home, files, monkeypatch, "--format", "jsonl")
     assert (done.code, done.err.strip()) == (130, "interrupted")

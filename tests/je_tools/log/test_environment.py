@@ -10,13 +10,14 @@ from je_tools.errors import UsageError
 from je_tools.log import environment
 from je_tools.log.environment import Environment, open_environment
 from tests.builders.logs import LogFile, write_log
+from tests.builders.trees import rooted
 from tests.damage.planted_cases import CASES
 from tests.damage.running import Outcome, je_tools
 
 
 def log_of(count: int) -> list[LogFile]:
-    """Build `count` files with an entry each."""
-    files = [LogFile(0)]
+    """Build `count` files with an entry each, the first of them with a root."""
+    files = [rooted(LogFile(0))]
     files[0].trace(20)
     for _ in range(count - 1):
         files.append(files[-1].follower())

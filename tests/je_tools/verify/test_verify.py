@@ -25,6 +25,7 @@ from je_tools.verify import damage
 from je_tools.verify import judge as verify
 from je_tools.verify.judge import UNKNOWN_PROCESS, Totals, lock_holder
 from tests.builders.logs import ERASED, OLD_DELTA, LogFile, random_log, write_log
+from tests.builders.trees import rooted
 from tests.damage.planted_cases import CASES
 from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import je_tools
@@ -79,7 +80,7 @@ def test_old_deltas_are_counted_over_ranges(
 ) -> None:
     """Each file has one finding, at its first old delta; a file of another version has none."""
     monkeypatch.setattr("je_tools.formats.je.reader.RANGE_SIZE", 64)
-    files = [LogFile(0, 7)]
+    files = [rooted(LogFile(0, 7))]
     files[0].add(OLD_DELTA, bytes(5))
     files.append(LogFile(1, 8, files[0].last))
     files[1].trace(300)
@@ -302,6 +303,7 @@ def test_many_files_do_not_cost_more_each(tmp_path: Path) -> None:
 def test_totals_keep_the_first_findings(threads: int, tmp_path: Path) -> None:
     """Of a log full of damage a few findings are kept, and all are counted."""
     files = random_log(random.Random(threads), 2, 100)
+    rooted(files[-1])
     for place in files[0].placed[1:-1:2]:
         files[0].data[place.stop - 1] ^= 1
     home = write_log(tmp_path / "env", files)
