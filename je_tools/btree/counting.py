@@ -24,7 +24,8 @@ from je_tools.formats.je.nodes import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.btree.tree import Children, Tree
+    from je_tools.btree.children import Children
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.spans import Spans
 

@@ -15,7 +15,9 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from je_tools.btree.tree import LEVELS_MAX, Fault, FaultKind, Known, Tree
+from je_tools.btree.children import LEVELS_MAX
+from je_tools.btree.fault_kinds import Fault, FaultKind
+from je_tools.btree.number_set import NumberSet
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys
@@ -23,6 +25,7 @@ from je_tools.formats.je.types import BY_NAME, Family, mask_of
 from je_tools.formats.spans import Spans
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.nodes import Nodes, Slots
 
@@ -65,7 +68,7 @@ class _Way(Struct):
 
     tree: Tree
     faults: list[Fault] = field(default_factory=list)
-    read: Known = field(default_factory=Known)
+    read: NumberSet = field(default_factory=NumberSet)
 
     def one_level_down(self, slots: Slots, rows: Ints) -> Slots:
         """Replace the slots at `rows`, which name nodes, by the slots of these nodes."""

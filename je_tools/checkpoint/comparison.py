@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Tree, joined_children
+from je_tools.btree.children import NODES_AT_ONCE, Children, joined_children
 from je_tools.core.escaping import printable
 from je_tools.formats.je.keysort import equal_keys
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Mask
     from je_tools.log.records import Records
     from je_tools.recovery.snapshot import Snapshot

@@ -36,7 +36,8 @@ from je_tools.formats.je.nodes import (
 from je_tools.recovery.overlay import match
 
 if TYPE_CHECKING:
-    from je_tools.btree.tree import Leaves, Tree
+    from je_tools.btree.children import Leaves
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.spans import Spans
 

@@ -24,7 +24,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from je_tools.btree.tree import BINS_AT_ONCE, Tree
+from je_tools.btree.children import BINS_AT_ONCE
 from je_tools.formats.arrays import Ints, Mask, rows_by
 from je_tools.formats.je import header as h
 from je_tools.formats.je.columns import decode
@@ -47,6 +47,7 @@ from je_tools.recovery.utilization import FileSummary
 from je_tools.space.recount import Live, of_live
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.formats.je.reader import Rows
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.btree.tree import FaultKind
+from je_tools.btree.fault_kinds import FaultKind
 from je_tools.checkpoint.changes import Changes, Written
 from je_tools.checkpoint.directories import check_layout
 from je_tools.checkpoint.internal_records import (

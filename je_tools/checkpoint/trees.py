@@ -16,14 +16,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.tree import (
-    NODES_AT_ONCE,
-    Children,
-    FaultKind,
-    Leaves,
-    Tree,
-    at_once_below,
-)
+from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves, at_once_below
+from je_tools.btree.fault_kinds import FaultKind
 from je_tools.checkpoint.deltas import Deltas, Given, find_deltas, is_dead
 from je_tools.checkpoint.slot_repair import mended
 from je_tools.errors import RefusedError
@@ -44,6 +38,7 @@ from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import match
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.checkpoint.changes import Changes
     from je_tools.checkpoint.log import CheckpointLog
     from je_tools.formats.arrays import Ints, Mask

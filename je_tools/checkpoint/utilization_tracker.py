@@ -17,7 +17,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.btree.tree import NODES_AT_ONCE
+from je_tools.btree.children import NODES_AT_ONCE
 from je_tools.checkpoint.obsolete import (
     Counting,
     Gone,

@@ -20,8 +20,9 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves, bound
+from je_tools.btree.number_set import NumberSet
 from je_tools.btree.old_duplicates import expanded
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Leaves, Tree, bound
 from je_tools.errors import InputError
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.fetch import Found, fetch
@@ -42,6 +43,7 @@ from je_tools.salvage.survivors import Kept, find_kept, whole_keys
 from je_tools.verify.consistency import unreadable_findings
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.findings import Finding
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.log.scan import Scanner
@@ -365,7 +367,7 @@ class _Search(Struct, frozen=True, dict=True):
         overlay = self.snapshot.overlay(database.db_id)
         pieces = [
             self._records(tree, leaves, overlay)
-            for leaves in self._leaves(tree, tree.root(), loss, Known())
+            for leaves in self._leaves(tree, tree.root(), loss, NumberSet())
         ]
         pieces.append(self._changed(tree, overlay, loss))
         loss.keys = joined_spans([keys for keys, _ in pieces])
@@ -373,7 +375,9 @@ class _Search(Struct, frozen=True, dict=True):
         loss.kept = np.zeros(len(loss.keys), np.bool_)
         return loss
 
-    def _leaves(self, tree: Tree, children: Children, loss: Loss, known: Known) -> Iterator[Leaves]:
+    def _leaves(
+        self, tree: Tree, children: Children, loss: Loss, known: NumberSet
+    ) -> Iterator[Leaves]:
         """Yield the bottom nodes that exist; add the ranges of lost nodes to the loss."""
         leaves = self._without_lost(tree.read(children), loss)
         if leaves.children.level <= 1:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.btree.tree import BINS_AT_ONCE, Children, Leaves
+from je_tools.btree.children import BINS_AT_ONCE, Children, Leaves
 from je_tools.formats.java import class_name
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from je_tools.btree.tree import Fault, FaultKind
+from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.errors import InputError
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN, lsn_text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from je_tools.btree.tree import Fault, FaultKind
+from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.core.escaping import printable
 from je_tools.core.masking import SHOWN, Masking
 from je_tools.findings import CODES, Finding, Severity

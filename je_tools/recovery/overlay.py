@@ -45,7 +45,9 @@ from je_tools.recovery.interval import (
 from je_tools.recovery.rollbacks import Periods
 
 if TYPE_CHECKING:
-    from je_tools.btree.tree import Children, Fault, Tree
+    from je_tools.btree.children import Children
+    from je_tools.btree.fault_kinds import Fault
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.nodes import Slots
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves
 from je_tools.btree.counting import count_slots
+from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.btree.faults import LACKING, Faults, Lacking
 from je_tools.btree.old_duplicates import expanded
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, FaultKind, Leaves, Tree
 from je_tools.formats.arrays import Ints, Mask, run_of
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch
@@ -31,6 +32,7 @@ from je_tools.recovery.overlay import Outcome, Overlay, match
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange
+    from je_tools.btree.tree import Tree
     from je_tools.formats.je.columns import Columns
     from je_tools.formats.source import Bytes
 

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from je_tools.btree.children import BINS_AT_ONCE, Children
 from je_tools.btree.faults import Faults
 from je_tools.btree.replay import KeyOrder, Replayed, nothing_replayed
-from je_tools.btree.tree import BINS_AT_ONCE, Children, Tree
+from je_tools.btree.tree import Tree
 from je_tools.core.ordered import map_in_order
 from je_tools.formats.arrays import rows_by
 from je_tools.formats.je.fetch import fetch, fetch_entry
@@ -133,9 +134,9 @@ class Snapshot(Struct, dict=True):
         return Tree(
             self.image,
             database.db_id,
-            database.root_lsn,
             self._replayed(database.db_id, order),
             order,
+            database.root_lsn,
             old_duplicates=database.old_duplicates,
         )
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.btree.tree import BINS_AT_ONCE, Children, Fault, Leaves, Tree
+from je_tools.btree.children import BINS_AT_ONCE, Children, Leaves
 from je_tools.core.memory import keep_freed_memory
 from je_tools.core.ordered import in_background
 from je_tools.formats.je import header as h
@@ -28,6 +28,8 @@ from je_tools.formats.je.types import FILE_HEADER_NO, Family
 from je_tools.recovery.overlay import Outcome
 
 if TYPE_CHECKING:
+    from je_tools.btree.fault_kinds import Fault
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.reader import Rows
     from je_tools.recovery.database import Database

@@ -256,10 +256,10 @@ def test_entries_that_do_not_decode(tmp_path: Path, name: str) -> None:
 
 def test_numbers_that_came_before_are_known() -> None:
     """Compared with a set, over batches of many sizes."""
-    from je_tools.btree.tree import Known
+    from je_tools.btree.number_set import NumberSet
 
     chance = np.random.default_rng(5)
-    known, expected = Known(), set()
+    known, expected = NumberSet(), set()
     for size in (0, 1, 5, 300, 2, 0, 1000, 7, 7, 64):
         batch = chance.integers(0, 900, size)
         found = []

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from je_tools.btree.fault_kinds import FaultKind
 from je_tools.btree.faults import FORETOLD
-from je_tools.btree.tree import FaultKind
 from je_tools.checkpoint.slot_repair import FAR_MS
 from je_tools.errors import InputError
 from je_tools.formats.je.expirations import expiration_ms

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.btree.check.problems import Problem, Problems
-from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
+from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.formats.je.expirations import DAYS_MAX
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
@@ -31,6 +31,8 @@ from je_tools.formats.je.nodes import (
 )
 
 if TYPE_CHECKING:
+    from je_tools.btree.children import Children, Leaves
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
 
 MAIN_LEVELS, ID_DB_LEVELS = 0x10000, 0x20000

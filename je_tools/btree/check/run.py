@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from je_tools.btree.check.node_problems import Part, Rules, node_problems, part_of
 from je_tools.btree.check.problems import Problem, Problems
 from je_tools.btree.check.record_problems import Expected, noted_nodes, record_problems
-from je_tools.btree.tree import BINS_AT_ONCE, Children, Known, Tree, at_once_below
+from je_tools.btree.children import BINS_AT_ONCE, Children, at_once_below
+from je_tools.btree.number_set import NumberSet
 from je_tools.core.ordered import map_in_order
 from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.header import NULL_LSN, lsn_text
@@ -32,6 +33,7 @@ from je_tools.recovery.reading import Reading
 if TYPE_CHECKING:
     from je_tools.btree.check.cleaner_metadata import CleanerNotes
     from je_tools.btree.faults import Lacking
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
 
@@ -118,7 +120,7 @@ class _Check:
         self.notes = notes
         self.ids = ids
         self.tree: Tree = snapshot.tree(database)
-        self._read = Known()
+        self._read = NumberSet()
         family = _family(database)
         # Slot checks know only LNs of this family, and old duplicates are in separate trees.
         is_known = family is Family.LN and not self.tree.old_duplicates

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from je_tools.btree.children import Children, bound
 from je_tools.btree.replay import KeyOrder
-from je_tools.btree.tree import Children, Tree, bound
+from je_tools.btree.tree import Tree
 from je_tools.core.masking import Masking
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keys import join_two_part, order_of
