@@ -41,7 +41,8 @@ from je_tools.verify.judge import Look, of_writer
 from je_tools.verify.vlsn_sequence import ROLLBACK
 
 if TYPE_CHECKING:
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.transactions import Rollback
 
 T = TypeVar("T")

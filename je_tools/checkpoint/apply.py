@@ -39,7 +39,7 @@ from je_tools.core.properties import BIN_DELTA, FILE_MAX, NUMBERS, read_settings
 from je_tools.core.properties import Settings as Properties
 from je_tools.errors import InputError, RefusedError
 from je_tools.formats.je.header import lsn_text
-from je_tools.log.environment import Environment, LogFile, open_environment
+from je_tools.log.opening import open_environment
 from je_tools.output.files.outputs import check_output
 from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.snapshot import Snapshot
@@ -48,6 +48,8 @@ from je_tools.writing.lock import EnvironmentLock, Holder
 from je_tools.writing.session import Session, check_whole, look_at
 
 if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
     from je_tools.writing.disk import Disk
 

@@ -39,7 +39,8 @@ from je_tools.log.selection import parse_lsn
 if TYPE_CHECKING:
     from je_tools.formats.je.places import Gap
     from je_tools.formats.je.reader import Rows
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
 
 _ALL_ZERO = "nothing but zeros: room that was never written, or lost"
 

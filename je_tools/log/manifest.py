@@ -16,7 +16,8 @@ from je_tools.errors import InputError, StoppedError
 from je_tools.formats.source import Source, SourceChangedError
 
 if TYPE_CHECKING:
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
 
 _PIECE = 1 << 20
 

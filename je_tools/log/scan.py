@@ -36,7 +36,8 @@ from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.formats.source import Source, SourceChangedError, SourceError
 
 if TYPE_CHECKING:
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
 
 ONE_THREAD_MAX = 1 << 20
 """Largest log that one thread reads, in bytes: to start more threads takes longer."""

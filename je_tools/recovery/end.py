@@ -27,11 +27,13 @@ from je_tools.formats.je.types import (
     RESTORE_REQUIRED_NO,
     mask_of,
 )
-from je_tools.log.environment import Environment, LogFile, reopened
+from je_tools.log.sources import reopened
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
 
 DB_TREE_NO, IMMUTABLE_NO = BY_NAME["DbTree"].no, BY_NAME["ImmutableFile"].no

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.image import Image
     from je_tools.formats.je.reader import Rows
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
 
 DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED, SKIPPED = 1, 2, 4, 8, 16, 32

@@ -31,7 +31,8 @@ from je_tools.recovery.interval import (
 from je_tools.recovery.overlay import Outcome, Rules
 
 if TYPE_CHECKING:
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
     from je_tools.formats.source import Bytes
     from je_tools.formats.spans import Spans
-    from je_tools.log.environment import Environment, LogFile, Misnamed
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile, Misnamed
     from je_tools.salvage.batches import Graded
     from je_tools.salvage.run import Described, Output, Salvage
 

@@ -39,7 +39,7 @@ from je_tools.recovery.utilization import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.log.environment import LogFile
+    from je_tools.log.log_files import LogFile
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.space.recount import Recount
 

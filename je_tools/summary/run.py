@@ -34,7 +34,8 @@ from je_tools.verify.judge import Damage, Judge, Seen, Totals
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.reader import Asked, Rows
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Part, Scanner
 
 ENTRIES, BYTES, LNS, LN_BYTES, INS, IN_BYTES, KEY_BYTES, DATA_BYTES = range(8)

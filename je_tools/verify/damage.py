@@ -25,12 +25,14 @@ from je_tools.formats.je.types import (
     type_name,
 )
 from je_tools.formats.je.walk import NEVER_ERASED, NO_OFFSET, erased_no
-from je_tools.log.environment import Environment, LogFile, reopened
+from je_tools.log.sources import reopened
 from je_tools.verify.consistency import finding, restore_reason
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.source import Source
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import FileState, Part
 
 LISTED = 50_000

@@ -48,7 +48,8 @@ from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, Stream, runs_of
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import FileState, Part, Scanner
 
 LOCK_NAME = "je.lck"

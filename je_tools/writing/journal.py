@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from je_tools.core.escaping import counted
 from je_tools.errors import RefusedError
-from je_tools.log.environment import is_data_directory_name
+from je_tools.log.file_names import is_data_directory_name
 from je_tools.writing.disk import SECTOR, Disk
 from je_tools.writing.frames import (
     FOLDER,

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISLNK, S_ISREG
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from crc32c import crc32c
 from msgspec import Struct
@@ -26,7 +27,7 @@ from je_tools.core.escaping import quoted
 from je_tools.core.properties import DATA_DIRECTORIES, read_settings
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import FILE_HEADER_SIZE
-from je_tools.log.environment import Environment, is_jdb_name
+from je_tools.log.file_names import is_jdb_name
 from je_tools.writing.disk import Disk
 from je_tools.writing.journal import (
     BLOB_MAX,
@@ -40,6 +41,9 @@ from je_tools.writing.journal import (
 )
 from je_tools.writing.lock import EnvironmentLock, check_new_files
 from je_tools.writing.parts import PART, part_sums
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
 
 PENDING_MAX = 8 << 20
 """Largest number of bytes to hold until they are journaled; each time costs a wait for the disk."""

@@ -25,7 +25,7 @@ from je_tools.formats.je.tally import tally_rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 from je_tools.formats.je.walk import COLUMN_NAMES
 from je_tools.log import scan
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.output.views.recovery_tables import recovery_lists, recovery_rows
 from je_tools.recovery.findings import snapshot_findings

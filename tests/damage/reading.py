@@ -10,7 +10,7 @@ from typing import Any
 from je_tools.formats.je.places import ChainBreak, Gap
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.walk import Checksum
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Part, Scanner
 
 Spans = tuple[list[tuple[int, int]], list[tuple[int, int]]]

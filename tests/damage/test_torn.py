@@ -13,8 +13,8 @@ import pytest
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import InputError, StoppedError, UsageError
 from je_tools.formats.image import Image, Part
-from je_tools.log.environment import open_environment
 from je_tools.log.images import map_files
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.recovery.end import _read_file, find_end

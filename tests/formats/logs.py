@@ -11,7 +11,7 @@ from je_tools.formats.je.reader import Place, RangeReader, Rows
 from je_tools.formats.je.types import LOG_VERSION_MAX
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.source import Source
-from je_tools.log.environment import log_file_no
+from je_tools.log.file_names import log_file_no
 
 _VERSION_AT = 34
 

@@ -11,7 +11,7 @@ import numpy as np
 from je_tools.formats.je.columns import MAX_ROWS
 from je_tools.formats.je.reader import Rows
 from je_tools.log.entry_table import NO_TIME, build_table
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.records import Records
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import Database

@@ -18,7 +18,7 @@ from je_tools.checkpoint.truncation import group_refusal
 from je_tools.errors import InputError, RefusedError
 from je_tools.findings import Severity
 from je_tools.formats.je.header import REPLICATED, VLSN_PRESENT
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.findings import snapshot_findings
 from je_tools.recovery.opening import take_snapshot

@@ -18,7 +18,7 @@ from je_tools.checkpoint.apply import Orders, apply_to_copy
 from je_tools.checkpoint.run import Checkpoint
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot

@@ -9,7 +9,7 @@ import pytest
 from je_tools.checkpoint.apply import Orders, apply_checkpoint
 from je_tools.checkpoint.truncation import acknowledged_behind
 from je_tools.errors import RefusedError
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot

@@ -14,7 +14,6 @@ from je_tools.formats.je import reader
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import BY_NAME
 from je_tools.log import names
-from je_tools.log.environment import open_environment
 from je_tools.log.names import (
     Database,
     Event,
@@ -25,6 +24,7 @@ from je_tools.log.names import (
     resolve,
     resolve_databases,
 )
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from tests.builders.logs import LogFile, packed, text, write_log
 from tests.corpus import Environment, environment, environments

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from je_tools.formats.je.reader import RangeReader, Rows
 from je_tools.formats.je.walk import COLUMN_NAMES
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from tests.builders.logs import random_log, write_log
 from tests.corpus import Environment, environments

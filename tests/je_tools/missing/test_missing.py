@@ -20,7 +20,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keys import join_two_part, order_of
 from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.nodes import joined_spans
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import parse_key
 from je_tools.missing.losses import Loss, LostRange, Report, Wanted, places, report_missing

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from je_tools.formats.je.keys import split_two_part
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import KeyPattern
 from je_tools.records.history import State, Version, _Ends, _with_states, history_of_key

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from je_tools.errors import InputError, UsageError
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import TEMPORARY
 from je_tools.recovery.earlier_ends import lsn_of_time, lsn_of_vlsn

@@ -19,7 +19,7 @@ from je_tools.errors import InputError, StoppedError
 from je_tools.files.listing import list_files
 from je_tools.formats import _native
 from je_tools.formats.je import reader
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import FileState, Scanner
 from je_tools.verify import damage
 from je_tools.verify import judge as verify

@@ -16,7 +16,7 @@ from je_tools.findings import Finding
 from je_tools.formats.je.fingerprints import RECORDS_MAX, Fingerprints, Printing
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.nodes import KNOWN_DELETED
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import NAME_DB
 from je_tools.recovery.opening import take_snapshot
