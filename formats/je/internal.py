@@ -240,16 +240,16 @@ def decode_extinction(key: bytes, data: bytes) -> DatabaseExtinction | RecordExt
         scan = DatabaseExtinction(scan_id, version, reader.packed())
     elif kind == _RECORD_EXTINCTION:
         scan = RecordExtinction(
-            scan_id,
-            version,
-            reader.boolean(),
-            _ascending(reader),
-            reader.take(reader.packed()),
-            reader.take(reader.packed()),
-            reader.take(reader.packed()),
-            reader.string(),
-            reader.packed(),
-            reader.take(reader.packed()),
+            scan_id=scan_id,
+            version=version,
+            count_complete=reader.boolean(),
+            db_ids=_ascending(reader),
+            begin_key=reader.take(reader.packed()),
+            end_key=reader.take(reader.packed()),
+            scan_filter=reader.take(reader.packed()),
+            label=reader.string(),
+            flushed_db_id=reader.packed(),
+            flushed_key=reader.take(reader.packed()),
         )
     else:
         raise TupleError(f"{kind} is no kind of extinction", 0)
@@ -324,18 +324,18 @@ class RepNode(Struct, frozen=True):
         name, node_id, number = reader.string(), reader.i32(), reader.byte()
         is_old = number <= _LAST_TYPE_WITHOUT_FORMAT
         node = cls(
-            name,
-            node_id,
-            None if is_old else number,
-            number if is_old else reader.byte(),
-            reader.boolean(),
-            reader.boolean(),
-            reader.string(),
-            reader.i32(),
-            reader.i64(),
-            reader.i64(),
-            reader.i32(),
-            None if is_old else reader.string(),
+            name=name,
+            node_id=node_id,
+            format_version=None if is_old else number,
+            node_type=number if is_old else reader.byte(),
+            quorum_ack=reader.boolean(),
+            is_removed=reader.boolean(),
+            host=reader.string(),
+            port=reader.i32(),
+            barrier_vlsn=reader.i64(),
+            barrier_ms=reader.i64(),
+            change_version=reader.i32(),
+            je_version=None if is_old else reader.string(),
         )
         _end(reader)
         return node

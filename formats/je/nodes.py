@@ -321,17 +321,17 @@ def read_states(entries: Entries) -> States | None:
     no_prefix = np.zeros(len(entries), np.int64), np.full(len(entries), -1, np.int64)
     has_prefix = head.has("key_prefix") and not head.is_empty("key_prefix")
     return States(
-        head.number("db_id"),
-        head.number("node_id"),
-        head.number("level"),
-        head.number("booleans"),
-        Spans(slots.data, *head.span("identifier_key")),
-        first,
-        slots.number("state") & (KNOWN_DELETED | PENDING_DELETED) != 0,
-        expiration_ms(offsets),
-        Spans(slots.data, *(head.span("key_prefix") if has_prefix else no_prefix)),
-        Spans(slots.data, starts, sizes),
-        _whole_keys(head, filled, slots, of_ends, starts[places], sizes[places]),
+        db_id=head.number("db_id"),
+        node_id=head.number("node_id"),
+        level=head.number("level"),
+        booleans=head.number("booleans"),
+        identifier_key=Spans(slots.data, *head.span("identifier_key")),
+        first=first,
+        deleted=slots.number("state") & (KNOWN_DELETED | PENDING_DELETED) != 0,
+        expires_ms=expiration_ms(offsets),
+        prefix=Spans(slots.data, *(head.span("key_prefix") if has_prefix else no_prefix)),
+        rest=Spans(slots.data, starts, sizes),
+        ends=_whole_keys(head, filled, slots, of_ends, starts[places], sizes[places]),
     )
 
 

@@ -336,7 +336,17 @@ class RangeReader:
         # Set before the window shrinks: `asked` must not change where a search gives up.
         budget = _BUDGET_WINDOWS * window + size
         window = window if asked is None else min(window, SURVEY_WINDOW)
-        options = ReadOptions(start, stop, size, place, check, window, budget, _SLACK, asked)
+        options = ReadOptions(
+            start=start,
+            stop=stop,
+            size=size,
+            place=place,
+            check=check,
+            window=window,
+            budget=budget,
+            slack=_SLACK,
+            asked=asked,
+        )
         rules = w.HeaderRules.of(version, size)
         self.file_no = file_no
         self.version = version

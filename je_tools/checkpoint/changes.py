@@ -26,7 +26,7 @@ from je_tools.formats.je.layout import (
 from je_tools.formats.je.nodes import PENDING_DELETED, TOMBSTONE, Slots, joined_spans
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
-from je_tools.recovery.interval import DELETED, INVISIBLE
+from je_tools.recovery.interval_tables import DELETED, INVISIBLE
 from je_tools.recovery.overlay import Outcome, Overlay, is_open
 from je_tools.recovery.reading import ABORT_FIELDS
 

@@ -36,12 +36,7 @@ from je_tools.formats.je.layout import ABORT_DATA, ABORT_KNOWN_DELETED, LN_EMBED
 from je_tools.formats.je.nodes import DELTA_NO, OLD_DELTA_NOS
 from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
-from je_tools.recovery.interval import (
-    DELETED,
-    INVISIBLE,
-    Lns,
-    Table,
-)
+from je_tools.recovery.interval_tables import DELETED, INVISIBLE, Lns, RowTable
 from je_tools.recovery.overlay import is_open
 from je_tools.recovery.utilization import FileSummary
 from je_tools.space.recount import Live, of_live
@@ -69,7 +64,7 @@ _NONE = np.empty(0, np.int64)
 _NEVER_COUNTED = np.iinfo(np.int64).max
 
 
-class Gone(Table, frozen=True):
+class Gone(RowTable, frozen=True):
     """Obsolete entries, in no order.
 
     Attributes:
@@ -156,7 +151,7 @@ def _all_of(_: Tree, live: Live) -> dict[int, tuple[FileSummary, tuple[int, ...]
     )
 
 
-class Versions(Table, frozen=True):
+class Versions(RowTable, frozen=True):
     """Versions of nodes in log order.
 
     Attributes:

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.formats.je.header import NULL_LSN, invisible_mask
-from je_tools.recovery.interval import INVISIBLE, TRANSACTIONAL
+from je_tools.recovery.interval_tables import INVISIBLE, TRANSACTIONAL
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot

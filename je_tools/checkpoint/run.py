@@ -58,7 +58,7 @@ from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Emit, Tail
 from je_tools.recovery.database import DUPLICATES, ID_DB, NAME_DB, PREFIXING, Database
 from je_tools.recovery.end import IMMUTABLE_NO, MENDED_REFUSALS, EndReason
-from je_tools.recovery.interval import DELETED
+from je_tools.recovery.interval_tables import DELETED
 from je_tools.recovery.utilization import record_places
 
 if TYPE_CHECKING:

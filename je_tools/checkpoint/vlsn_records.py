@@ -36,7 +36,7 @@ from je_tools.formats.je.internal import GhostBucket, Unreadable, VlsnBucket, Vl
 from je_tools.formats.je.internal_names import VLSN_MAP_DB
 from je_tools.formats.je.layout import ABORT_LSN, CREATED_IN_INSERT, PRIOR_FILE, PRIOR_SIZE
 from je_tools.recovery.database import CONVERTED, REPLICATED_ENV
-from je_tools.recovery.interval import INVISIBLE, REPLICATED
+from je_tools.recovery.interval_tables import INVISIBLE, REPLICATED
 from je_tools.recovery.utilization import internal_records, record_places, reserved_files
 
 if TYPE_CHECKING:

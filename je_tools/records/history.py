@@ -21,7 +21,7 @@ from je_tools.formats.je.types import ABORT_NO, COMMIT_NO, ENTRY_TYPES, Family, 
 from je_tools.formats.spans import Spans, starts_with
 from je_tools.log import entry_table as entries
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
-from je_tools.recovery.interval import Writes
+from je_tools.recovery.interval_tables import Writes
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask

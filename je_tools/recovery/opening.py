@@ -27,7 +27,8 @@ from je_tools.recovery.end import (
     find_checkpoint,
     find_end,
 )
-from je_tools.recovery.interval import COMMITTED, Interval, read_interval
+from je_tools.recovery.interval import Interval, read_interval
+from je_tools.recovery.interval_tables import COMMITTED
 from je_tools.recovery.overlay import Rules
 from je_tools.recovery.snapshot import Snapshot, first_lsn_of
 
@@ -141,15 +142,15 @@ def _snapshot_of(
         Refusal.BROKEN_CHAIN: _is_chain_fatal(end, interval),
     }
     snapshot = Snapshot(
-        environment,
-        end,
-        checkpoint,
-        tuple(each for each, applies in refusals.items() if applies and each is not None),
-        image,
-        interval,
-        rules,
-        now_ms,
-        scanner,
+        environment=environment,
+        end=end,
+        checkpoint=checkpoint,
+        refusals=tuple(each for each, applies in refusals.items() if applies and each is not None),
+        image=image,
+        interval=interval,
+        rules=rules,
+        now_ms=now_ms,
+        scanner=scanner,
         kept_txns=_keep_open(interval, rules) if as_member else frozenset(),
     )
     find_databases(snapshot)

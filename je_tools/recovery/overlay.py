@@ -31,7 +31,7 @@ from je_tools.formats.je.keysort import (
 from je_tools.formats.je.layout import ABORT_KNOWN_DELETED, BLIND_DELETION
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
-from je_tools.recovery.interval import (
+from je_tools.recovery.interval_tables import (
     COMMITTED,
     DELETED,
     INVISIBLE,

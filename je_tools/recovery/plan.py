@@ -21,13 +21,8 @@ from je_tools.formats.spans import Spans
 from je_tools.log.images import mapped
 from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.end import EndReason, LogEnd
-from je_tools.recovery.interval import (
-    REPLICATED,
-    TRANSACTIONAL,
-    Interval,
-    RollbackPeriod,
-    read_interval,
-)
+from je_tools.recovery.interval import Interval, read_interval
+from je_tools.recovery.interval_tables import REPLICATED, TRANSACTIONAL, RollbackPeriod
 from je_tools.recovery.overlay import Outcome, Rules
 
 if TYPE_CHECKING:
@@ -191,20 +186,20 @@ def plan_recovery(snapshot: Snapshot) -> Plan:
     ends = interval.ends
     first = snapshot.first_lsn >> 32
     return Plan(
-        snapshot,
-        _passes(snapshot),
-        int(np.count_nonzero(ends.is_commit)),
-        int(np.count_nonzero(~ends.is_commit)),
-        _open_transactions(interval, snapshot.rules),
-        _database_changes(snapshot),
-        tuple(
+        snapshot=snapshot,
+        passes=_passes(snapshot),
+        committed_count=int(np.count_nonzero(ends.is_commit)),
+        aborted_count=int(np.count_nonzero(~ends.is_commit)),
+        open_transactions=_open_transactions(interval, snapshot.rules),
+        database_changes=_database_changes(snapshot),
+        unfinished_removals=tuple(
             db_id
             for db_id, each in snapshot.databases.items()
             if each.name is None and db_id not in snapshot.temporary
         ),
-        (first, snapshot.end.files[-1].file_no),
-        lost_behind(snapshot.environment, snapshot.end, snapshot.scanner, _names(snapshot)),
-        checkpoint.end_lsn != NULL_LSN and checkpoint.end_lsn == snapshot.end.last_lsn,
+        files_needed=(first, snapshot.end.files[-1].file_no),
+        lost=lost_behind(snapshot.environment, snapshot.end, snapshot.scanner, _names(snapshot)),
+        is_clean=checkpoint.end_lsn != NULL_LSN and checkpoint.end_lsn == snapshot.end.last_lsn,
     )
 
 

@@ -77,15 +77,15 @@ class _Values(Struct):
     def empty(cls, n: int, data: Bytes) -> _Values:
         """Return columns of `n` records whose values are all unknown."""
         return cls(
-            data,
-            np.zeros(n, np.int64),
-            np.full(n, -1, np.int64),
-            np.full(n, NULL_LSN, np.int64),
-            np.full(n, NO_VLSN, np.int64),
-            np.full(n, NO_TIME, np.int64),
-            np.full(n, NO_TIME, np.int64),
-            np.full(n, NO_TIME, np.int64),
-            np.zeros(n, np.bool_),
+            data=data,
+            data_start=np.zeros(n, np.int64),
+            data_size=np.full(n, -1, np.int64),
+            lsn=np.full(n, NULL_LSN, np.int64),
+            vlsn=np.full(n, NO_VLSN, np.int64),
+            modified_ms=np.full(n, NO_TIME, np.int64),
+            created_ms=np.full(n, NO_TIME, np.int64),
+            expires_ms=np.full(n, NO_TIME, np.int64),
+            tombstone=np.zeros(n, np.bool_),
         )
 
 

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
         LogEnd,
         Refusal,
     )
-    from je_tools.recovery.interval import Interval, LoggedNodes
+    from je_tools.recovery.interval import Interval
+    from je_tools.recovery.interval_tables import LoggedNodes
 
 _REPLAYED_TWICE = 8
 """Newest log version whose engine replays nodes twice; JE 7.5 (version 15) does not."""

@@ -110,16 +110,16 @@ class Part(Struct, frozen=True):
     def of_node(self, code: str, row: int, expected: str, found: str, *, loses: bool) -> Problem:
         """Return a problem of a node, placed by its parent's slot."""
         return Problem(
-            code,
-            self.tree.db_id,
-            int(self.nodes.lsn[row]),
-            int(self.children.parent_lsn[row]),
-            int(self.slot[row]),
-            expected,
-            found,
-            self.children.low[row],
-            self.children.high[row],
-            loses,
+            code=code,
+            db_id=self.tree.db_id,
+            lsn=int(self.nodes.lsn[row]),
+            parent_lsn=int(self.children.parent_lsn[row]),
+            slot=int(self.slot[row]),
+            expected=expected,
+            found=found,
+            low=self.children.low[row],
+            high=self.children.high[row],
+            loses=loses,
         )
 
     def of_slot(self, code: str, row: int, expected: str, found: str, *, loses: bool) -> Problem:
@@ -128,7 +128,16 @@ class Part(Struct, frozen=True):
         key = self.nodes.slots.key[row]
         lsn = int(self.nodes.lsn[node])
         return Problem(
-            code, self.tree.db_id, lsn, lsn, slot, expected, found, key, key, loses=loses
+            code=code,
+            db_id=self.tree.db_id,
+            lsn=lsn,
+            parent_lsn=lsn,
+            slot=slot,
+            expected=expected,
+            found=found,
+            low=key,
+            high=key,
+            loses=loses,
         )
 
 
@@ -214,15 +223,15 @@ def _without_foreign(part: Part, problems: Problems) -> Part:
 def of_duplicates(fault: Fault) -> Problem:
     """Convert a fault in the tree of a key's duplicates into a problem."""
     return Problem(
-        _CODES.get(fault.kind, "tree-node"),
-        fault.db_id,
-        fault.lsn,
-        fault.parent_lsn,
-        -1,
-        "a node with the duplicates of the key",
-        _FOUND[fault.kind],
-        fault.low,
-        fault.high,
+        code=_CODES.get(fault.kind, "tree-node"),
+        db_id=fault.db_id,
+        lsn=fault.lsn,
+        parent_lsn=fault.parent_lsn,
+        slot=-1,
+        expected="a node with the duplicates of the key",
+        found=_FOUND[fault.kind],
+        low=fault.low,
+        high=fault.high,
     )
 
 
@@ -236,15 +245,15 @@ def _of_fault(part: Part, fault: Fault) -> Problem:
         full_lsn = int(part.nodes.last_full_lsn[rows[0]])
         expected = f"the full version of a delta at {lsn_text(full_lsn)}"
     return Problem(
-        _CODES.get(fault.kind, "tree-node"),
-        fault.db_id,
-        fault.lsn,
-        fault.parent_lsn,
-        slot,
-        expected,
-        _FOUND[fault.kind],
-        fault.low,
-        fault.high,
+        code=_CODES.get(fault.kind, "tree-node"),
+        db_id=fault.db_id,
+        lsn=fault.lsn,
+        parent_lsn=fault.parent_lsn,
+        slot=slot,
+        expected=expected,
+        found=_FOUND[fault.kind],
+        low=fault.low,
+        high=fault.high,
     )
 
 

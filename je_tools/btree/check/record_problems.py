@@ -217,7 +217,16 @@ def _problem(
     key = chosen.slots.key[row]
     lsn = int(chosen.slots.lsn[row])
     return Problem(
-        code, part.tree.db_id, lsn, parent_lsn, slot, expected, found, key, key, loses=loses
+        code=code,
+        db_id=part.tree.db_id,
+        lsn=lsn,
+        parent_lsn=parent_lsn,
+        slot=slot,
+        expected=expected,
+        found=found,
+        low=key,
+        high=key,
+        loses=loses,
     )
 
 

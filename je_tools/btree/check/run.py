@@ -188,15 +188,15 @@ class _Check:
 def _of_change(lacking: Lacking, row: int) -> Problem:
     fault = lacking.fault(row)
     return Problem(
-        "tree-record",
-        fault.db_id,
-        fault.lsn,
-        NULL_LSN,
-        -1,
-        "the record to which recovery goes back",
-        f"none: {fault.kind.value}",
-        fault.low,
-        fault.high,
+        code="tree-record",
+        db_id=fault.db_id,
+        lsn=fault.lsn,
+        parent_lsn=NULL_LSN,
+        slot=-1,
+        expected="the record to which recovery goes back",
+        found=f"none: {fault.kind.value}",
+        low=fault.low,
+        high=fault.high,
     )
 
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from je_tools.recovery.interval import RollbackPeriod, TxnEnds, Writes
+from je_tools.recovery.interval_tables import RollbackPeriod, TxnEnds, Writes
 from je_tools.recovery.overlay import Rules
 
 NO_END = -1

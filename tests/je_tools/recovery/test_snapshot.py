@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from je_tools.errors import StoppedError
 from je_tools.recovery.database import TEMPORARY
-from je_tools.recovery.interval import Lns, LoggedNodes
+from je_tools.recovery.interval_tables import Lns, LoggedNodes
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.plan import _lost_keys, plan_recovery
 from je_tools.recovery.snapshot import Snapshot
