@@ -28,7 +28,7 @@ from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval_tables import DELETED, INVISIBLE
 from je_tools.recovery.overlay import Outcome, Overlay, is_open
-from je_tools.recovery.reading import ABORT_FIELDS
+from je_tools.recovery.record_values import ABORT_FIELDS
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree

@@ -38,7 +38,7 @@ from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.findings import log_findings
 from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.overlay import Overlay, match
-from je_tools.recovery.reading import Reading
+from je_tools.recovery.reading import RecordReader
 from je_tools.salvage.survivors import Kept, find_kept, whole_keys
 from je_tools.verify.consistency import unreadable_findings
 
@@ -427,7 +427,7 @@ class _Search(Struct, frozen=True, dict=True):
 
     def _changed(self, tree: Tree, overlay: Overlay, loss: Loss) -> tuple[Spans, Ints]:
         """Return keys and LSNs of records that recovery restores and that are lost."""
-        reading = Reading(replace(tree, image=self.left), overlay, with_data=True, now_ms=None)
+        reading = RecordReader(replace(tree, image=self.left), overlay, with_data=True, now_ms=None)
         lacking = reading.lacking_changes(0, len(overlay))
         keys, lsns = lacking.key, lacking.lsn
         outside = np.ones(len(keys), np.bool_)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.nodes import Slots
     from je_tools.recovery.database import Database
-    from je_tools.recovery.reading import Reading
+    from je_tools.recovery.reading import RecordReader
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -172,13 +172,13 @@ def shape_of(snapshot: Snapshot, database: Database) -> Shape:
     return shape
 
 
-def _node_bytes(reading: Reading, leaves: Leaves) -> int:
+def _node_bytes(reading: RecordReader, leaves: Leaves) -> int:
     nodes = leaves.nodes
     total = _sizes(reading, nodes.lsn[nodes.good])
     return total + _sizes(reading, nodes.last_full_lsn[nodes.is_delta])
 
 
-def _record_bytes(reading: Reading, slots: Slots, lives: Mask) -> int:
+def _record_bytes(reading: RecordReader, slots: Slots, lives: Mask) -> int:
     """Return the log bytes of records outside of nodes; embedded and duplicate data is in nodes."""
     if reading.tree.two_part:
         return 0
@@ -188,7 +188,7 @@ def _record_bytes(reading: Reading, slots: Slots, lives: Mask) -> int:
     return total + _sizes(reading, slots.lsn[outside & ~known])
 
 
-def _sizes(reading: Reading, lsns: Ints) -> int:
+def _sizes(reading: RecordReader, lsns: Ints) -> int:
     """Return the total size of the entries at LSNs, in bytes."""
     found = fetch(reading.tree.image, lsns, check=False)
     return int(found.size[found.good].sum())

@@ -28,7 +28,7 @@ from je_tools.formats.spans import Spans
 from je_tools.log.images import check_image, map_files
 from je_tools.log.records import Batch, Coming, Note, Records
 from je_tools.recovery.overlay import Overlay, Rules, decide
-from je_tools.recovery.reading import Reading
+from je_tools.recovery.reading import RecordReader
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange
@@ -252,7 +252,7 @@ class Snapshot(Struct, dict=True):
         self._check_torn()
         self.faults.extend(reading.tree.faults)
 
-    def _read(self, reading: Reading, children: Children, note: Note) -> Records:
+    def _read(self, reading: RecordReader, children: Children, note: Note) -> Records:
         records, faults = reading.read(children)
         note(faults)
         self._check_torn()
@@ -290,12 +290,12 @@ class Snapshot(Struct, dict=True):
         with_data: bool,
         show_expired: bool,
         inside: KeyRange | None = None,
-    ) -> Reading:
+    ) -> RecordReader:
         """Return the reader of a database's records; see `records`."""
         tree = self.tree(database)
         if inside is not None and tree.two_part:
             inside = inside.of_two_parts()
-        return Reading(
+        return RecordReader(
             tree,
             self.overlay(database.db_id),
             with_data=with_data,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.reader import Rows
     from je_tools.recovery.database import Database
-    from je_tools.recovery.reading import Reading
+    from je_tools.recovery.reading import RecordReader
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -181,7 +181,7 @@ def _live(lsns: Ints, sizes: Ints, leaves: Leaves) -> Live:
     return Live(lsns, sizes, nodes.lsn[used & ~deltas], bases[bases != NULL_LSN], nodes.lsn[deltas])
 
 
-def _lns_of(reading: Reading, changes: Ints) -> Ints:
+def _lns_of(reading: RecordReader, changes: Ints) -> Ints:
     """Return the LSNs of the entries that hold the records of changes, outside of slots."""
     overlay = reading.overlay
     outcomes = overlay.outcome[changes]

@@ -28,7 +28,7 @@ from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal_names import UTILIZATION_DB
 from je_tools.formats.je.types import Family
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
-from je_tools.recovery.reading import Reading
+from je_tools.recovery.reading import RecordReader
 
 if TYPE_CHECKING:
     from je_tools.btree.check.cleaner_metadata import CleanerNotes
@@ -177,7 +177,7 @@ class _Check:
     def _changes(self) -> Problems:
         """Return problems of records that undo or redo restores but that cannot be read."""
         problems = Problems()
-        reading = Reading(self.tree, self.expected.overlay, with_data=True, now_ms=None)
+        reading = RecordReader(self.tree, self.expected.overlay, with_data=True, now_ms=None)
         for first in range(0, len(self.expected.overlay), _CHANGES_AT_ONCE):
             lacking = reading.lacking_changes(first, first + _CHANGES_AT_ONCE)
             rows = np.arange(len(lacking))

@@ -24,7 +24,7 @@ from je_tools.log.records import Coming, Note, Records
 from je_tools.output.encoders.record_files import write_stream
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.output.encoders.record_sources import Source
-from je_tools.recovery.reading import Reading
+from je_tools.recovery.reading import RecordReader
 from tests.builders.records import Row, records_of
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
@@ -47,7 +47,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(WorkerPool, "_by_threads", counted)
     monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 1)
-    monkeypatch.setattr(Reading.children, "__defaults__", (1,))
+    monkeypatch.setattr(RecordReader.children, "__defaults__", (1,))
     return counts
 
 
