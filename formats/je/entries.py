@@ -8,45 +8,19 @@ decoded entry encodes back to the same bytes.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.je import header as h
+from je_tools.formats.je.header import EntryError, Header, read_header, with_header
 from je_tools.formats.je.layout import Coding, Field, Op, Test, layout
-from je_tools.formats.je.types import ERASED_NO, FILE_HEADER_NO, type_name
+from je_tools.formats.je.types import type_name
 from je_tools.formats.packed import encode_packed, load_i32, load_i64, load_u32, read_packed
 
 Value = Any
 """int, bytes, str, None, a list of ints, or a dict or a list of dicts of these."""
-
-
-class EntryError(Exception):
-    """Bytes that are not the expected entry, with the reason and the offset in the entry."""
-
-    def __init__(self, reason: str, at: int) -> None:
-        super().__init__(f"{reason} at byte {at} of the entry")
-        self.reason = reason
-        self.at = at
-
-
-class Header(Struct, frozen=True):
-    """An entry's header as it is on disk; `vlsn` is None if none is stored."""
-
-    checksum: int
-    type_no: int
-    flags: int
-    prev_offset: int
-    item_size: int
-    vlsn: int | None
-
-    @property
-    def size(self) -> int:
-        """Size of the header in bytes: 14, or 22 with a VLSN."""
-        return h.MIN_HEADER_SIZE if self.vlsn is None else h.MAX_HEADER_SIZE
 
 
 class Span(Struct, frozen=True):
@@ -70,39 +44,6 @@ class Entry(Struct, frozen=True):
     def type_name(self) -> str:
         """The engine's name of the entry type."""
         return type_name(self.header.type_no)
-
-
-def read_header(data: bytes | memoryview, version: int) -> Header:
-    """Return the header at the start of `data`.
-
-    Raises:
-        EntryError: `data` is shorter than the header.
-    """
-    view = memoryview(data)
-    if len(view) < h.MIN_HEADER_SIZE:
-        raise EntryError("header is cut short", len(view))
-    checksum, type_no, flags, prev_offset, item_size = struct.unpack_from("<IBBIi", view)
-    vlsn = None
-    if flags & h.vlsn_mask(version) and _has_flags(type_no):
-        if len(view) < h.MAX_HEADER_SIZE:
-            raise EntryError("header is cut short", len(view))
-        vlsn = load_i64(view, h.MIN_HEADER_SIZE)
-    return Header(checksum, type_no, flags, prev_offset, item_size, vlsn)
-
-
-def _has_flags(type_no: int) -> bool:
-    """Return True if the flags of an entry have a meaning; those of a file header are ignored."""
-    return type_no != FILE_HEADER_NO
-
-
-def entry_checksum(data: bytes | memoryview, version: int) -> int:
-    """Return the engine's Adler-32 of a whole entry, computed with the invisible bit clear.
-
-    Source: ChecksumValidator, LogEntryHeader.turnOffInvisible, JE 25.3.17.
-    """
-    view = memoryview(data)
-    type_and_flags = bytes([view[4], view[5] & ~h.invisible_mask(version)])
-    return zlib.adler32(view[6:], zlib.adler32(type_and_flags))
 
 
 def decode_entry(data: bytes | memoryview, version: int, *, spans: bool = False) -> Entry:
@@ -162,19 +103,6 @@ def encode_item(type_no: int, version: int, fields: Mapping[str, Value]) -> byte
     item = bytearray()
     _write_fields(item, layout(type_no, version), fields, [])
     return bytes(item)
-
-
-def with_header(header: Header, version: int, item: bytes) -> bytes:
-    """Return a whole entry: `header`, with size and checksum computed for `item`, then `item`.
-
-    An erased entry keeps the checksum of `header`.
-    """
-    vlsn = b"" if header.vlsn is None else struct.pack("<q", header.vlsn)
-    fixed = struct.pack("<BBIi", header.type_no, header.flags, header.prev_offset, len(item))
-    behind = fixed + vlsn + item
-    if header.type_no == ERASED_NO:
-        return struct.pack("<I", header.checksum) + behind
-    return struct.pack("<I", entry_checksum(bytes(4) + behind, version)) + behind
 
 
 def holds(test: Test, scopes: Sequence[Mapping[str, Value]]) -> bool:

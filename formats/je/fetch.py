@@ -18,7 +18,8 @@ from msgspec.structs import asdict
 from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask, distinct, run_of
 from je_tools.formats.je.columns import MAX_ROWS, Decoded, Items, decode_items
-from je_tools.formats.je.entries import Entry, EntryError, decode_entry
+from je_tools.formats.je.entries import Entry, decode_entry
+from je_tools.formats.je.header import EntryError
 from je_tools.formats.je.types import ENTRY_TYPES, LOG_VERSION_MAX, Family
 from je_tools.formats.je.walk import HeaderRules
 

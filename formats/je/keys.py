@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
+from je_tools.formats.je.flags import SlotState
 from je_tools.formats.packed import encode_packed, read_packed
 
 _PACKED_MAX = 9
@@ -56,9 +56,9 @@ def slot_parts(slot: Mapping[str, Any]) -> tuple[bytes, bytes | None]:
     """
     key: bytes = slot["key"] or b""
     state = slot["state"]
-    if not state & SLOT_EMBEDDED:
+    if not state & SlotState.EMBEDDED:
         return key, None
-    if state & SLOT_NO_DATA:
+    if state & SlotState.NO_DATA:
         return key, b""
     try:
         suffix, data = split_two_part(key)

@@ -18,28 +18,10 @@ from msgspec import Struct
 from je_tools.formats import _native
 from je_tools.formats.je.column_writer import Part, encode_parts
 from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX, HOUR_MS
+from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.layout import (
-    COMPACT_NULL_OFFSET,
-    NODE_HAS_PREFIX,
-    NODE_HAS_SIZES,
-    NODE_HAS_VLSNS,
-    SLOT_EMBEDDED,
-    SLOT_NO_DATA,
-    SLOTS_MAX,
-)
-from je_tools.formats.je.nodes import (
-    BIN_NO,
-    DELTA_NO,
-    DIRTY,
-    IN_HOURS,
-    IN_NO,
-    IS_ROOT,
-    TRANSIENT,
-    Nodes,
-    Slots,
-    joined_spans,
-)
+from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOTS_MAX
+from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, TRANSIENT, Nodes, Slots, joined_spans
 from je_tools.formats.je.programs import program_of
 from je_tools.formats.je.types import LOG_VERSION_MAX, Family
 from je_tools.formats.spans import Spans
@@ -182,7 +164,7 @@ def _check(nodes: Nodes, version: int, types: Collection[int]) -> None:
         raise ValueError(f"only good nodes of the types {types} are written")
     if (np.diff(nodes.first) > SLOTS_MAX).any():
         raise ValueError(f"a node of more than {SLOTS_MAX} slots")
-    if ((slots.state & SLOT_EMBEDDED != 0) != (slots.data_size >= 0)).any():
+    if ((slots.state & SlotState.EMBEDDED != 0) != (slots.data_size >= 0)).any():
         raise ValueError("the state of a slot and what is embedded in it do not agree")
     if (slots.expires_ms % HOUR_MS).any():
         raise ValueError("an expiration within an hour")
@@ -228,7 +210,7 @@ class _Found(Struct, frozen=True):
     @classmethod
     def of(cls, nodes: Nodes) -> _Found:
         slots = nodes.slots
-        is_embedded = slots.state & SLOT_EMBEDDED != 0
+        is_embedded = slots.state & SlotState.EMBEDDED != 0
         in_hours = _in_hours(nodes)
         units = np.where(in_hours, HOUR_MS, DAY_MS)
         compact, base_file_no = _compact(nodes)
@@ -250,7 +232,7 @@ def _in_hours(nodes: Nodes) -> Mask:
     expires = nodes.slots.expires_ms
     needs_hours = (expires % DAY_MS != 0) | (expires > DAYS_MAX * DAY_MS)
     counts = _any(expires != 0, nodes) | (nodes.type == DELTA_NO)
-    kept: Mask = (nodes.booleans & IN_HOURS != 0) & counts
+    kept: Mask = (nodes.booleans & NodeFlag.IN_HOURS != 0) & counts
     return kept | _any(needs_hours, nodes)
 
 
@@ -288,18 +270,18 @@ def _any(mask: Mask, nodes: Nodes) -> Mask:
 def _booleans(nodes: Nodes, found: _Found, prefixes: Ints, version: int, *, two_part: bool) -> Ints:
     slots = nodes.slots
     is_bin = nodes.type != IN_NO
-    is_embedded = slots.state & SLOT_EMBEDDED != 0
+    is_embedded = slots.state & SlotState.EMBEDDED != 0
     # The LN of a duplicate is obsolete as soon as it is logged: nothing asks for its size.
     sized = _any(~is_embedded & (slots.logged_size != 0), nodes) | (not two_part)
     sized &= is_bin & (version >= _SIZES_OF_BINS_SINCE)
     sized |= ~is_bin & (version >= _SIZES_OF_INS_SINCE)
     has_vlsns = _any(is_embedded & (slots.vlsn != 0), nodes) & (version >= _VLSNS_SINCE)
     return (
-        nodes.booleans & IS_ROOT
-        | np.where(prefixes >= 0, NODE_HAS_PREFIX, 0)
-        | np.where(sized, NODE_HAS_SIZES, 0)
-        | np.where(has_vlsns, NODE_HAS_VLSNS, 0)
-        | np.where(found.in_hours, IN_HOURS, 0)
+        nodes.booleans & NodeFlag.ROOT
+        | np.where(prefixes >= 0, NodeFlag.HAS_PREFIX, 0)
+        | np.where(sized, NodeFlag.HAS_SIZES, 0)
+        | np.where(has_vlsns, NodeFlag.HAS_VLSNS, 0)
+        | np.where(found.in_hours, NodeFlag.IN_HOURS, 0)
     )
 
 
@@ -325,7 +307,8 @@ def _head(nodes: Nodes, found: _Found) -> dict[str, Ints | Spans]:
 def _slots(slots: Slots, found: _Found, *, is_delta: bool) -> dict[str, Ints | Spans]:
     return {
         "lsn": slots.lsn,
-        "state": slots.state & ~(DIRTY | TRANSIENT) | (DIRTY if is_delta else 0),
+        "state": slots.state & ~(SlotState.DIRTY.value | TRANSIENT)
+        | (SlotState.DIRTY if is_delta else 0),
         "logged_size": slots.logged_size,
         "vlsn": slots.vlsn,
         "expiration_offset": found.expirations.offset,
@@ -354,6 +337,6 @@ def _head_keys(nodes: Nodes, prefixes: Ints) -> tuple[Spans, Spans]:
 def _rests(nodes: Nodes, data: Bytes, prefixes: Ints) -> Spans:
     """Return the stored key of each slot: the key after the prefix, then embedded data."""
     slots = nodes.slots
-    is_two_part = slots.state & (SLOT_EMBEDDED | SLOT_NO_DATA) == SLOT_EMBEDDED
+    is_two_part = slots.state & (SlotState.EMBEDDED | SlotState.NO_DATA) == SlotState.EMBEDDED
     embedded = Spans(data, slots.data_start, np.where(is_two_part, slots.data_size, _NONE))
     return Spans(*_native.join_rests(slots.key, embedded, nodes.first, prefixes))

@@ -19,8 +19,8 @@ from msgspec.structs import asdict, astuple, replace
 
 from je_tools.formats import _native
 from je_tools.formats.je.expirations import DAYS_MAX, expiration_ms
+from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.types import BY_NAME, Family, mask_of
 from je_tools.formats.spans import Spans
@@ -31,21 +31,12 @@ if TYPE_CHECKING:
     from je_tools.formats.je.fetch import Entries
     from je_tools.formats.source import Bytes
 
-KNOWN_DELETED, DIRTY, PENDING_DELETED, TOMBSTONE = 0x01, 0x02, 0x08, 0x80
-"""Bits of a slot's state. Source: EntryStates, JE 25.3.17."""
-
-IS_ROOT, IN_HOURS = 0x01, 0x20
-"""Bits of a node's booleans. Source: IN.writeToLog, JE 25.3.17."""
-
-LEVEL_MASK = 0xFFFF
-"""Bits of a node's level that count from the bottom, which is 1."""
-
 IN_NO, BIN_NO, DELTA_NO = (BY_NAME[name].no for name in ("IN", "BIN", "NewBINDelta"))
 OLD_DELTA_NOS = (BY_NAME["BINDelta"].no, BY_NAME["DupBINDelta"].no)
 
 _IS_DELTA = mask_of([DELTA_NO, *OLD_DELTA_NOS])
 
-TRANSIENT = 0x44
+TRANSIENT = (SlotState.OLD_TRANSIENT | SlotState.TRANSIENT).value
 """Bits of a slot's state that engines clear when they log it, from log version 9 on."""
 
 KEYS_MAX = 1 << 29
@@ -99,7 +90,7 @@ class Slots(Struct, frozen=True):
     @property
     def deleted(self) -> Mask:
         """Mask of the slots that are known to be deleted or pending deletion."""
-        gone: Mask = self.state & (KNOWN_DELETED | PENDING_DELETED) != 0
+        gone: Mask = self.state & (SlotState.KNOWN_DELETED | SlotState.PENDING_DELETED) != 0
         return gone
 
 
@@ -159,7 +150,7 @@ class Nodes(Struct, frozen=True):
 
     def have_other_unit(self, booleans: Ints) -> Mask:
         """Return a mask of the nodes whose expirations are not in the unit of these booleans."""
-        differs = (self.expiration_base > DAYS_MAX) != (booleans & IN_HOURS != 0)
+        differs = (self.expiration_base > DAYS_MAX) != (booleans & NodeFlag.IN_HOURS != 0)
         wrong: Mask = self.good & (self.expiration_base > 0) & differs
         return wrong
 
@@ -327,7 +318,7 @@ def read_states(entries: Entries) -> States | None:
         booleans=head.number("booleans"),
         identifier_key=Spans(slots.data, *head.span("identifier_key")),
         first=first,
-        deleted=slots.number("state") & (KNOWN_DELETED | PENDING_DELETED) != 0,
+        deleted=slots.number("state") & (SlotState.KNOWN_DELETED | SlotState.PENDING_DELETED) != 0,
         expires_ms=expiration_ms(offsets),
         prefix=Spans(slots.data, *(head.span("key_prefix") if has_prefix else no_prefix)),
         rest=Spans(slots.data, starts, sizes),
@@ -360,7 +351,7 @@ def _slots(decoded: Decoded, usable: Mask, version: int) -> Slots:
     key = _whole_keys(head, usable, slots, decoded.slot_first, starts, suffixes)
     lsn, state = slots.number("lsn"), slots.number("state")
     if version < _STATES_SINCE:
-        state = state & ~TRANSIENT | np.where(lsn == NULL_LSN, KNOWN_DELETED, 0)
+        state = state & ~TRANSIENT | np.where(lsn == NULL_LSN, SlotState.KNOWN_DELETED, 0)
     return Slots(
         key=key,
         lsn=lsn,
@@ -368,7 +359,7 @@ def _slots(decoded: Decoded, usable: Mask, version: int) -> Slots:
         logged_size=slots.known("logged_size"),
         vlsn=slots.known("vlsn"),
         data_start=data_starts,
-        data_size=np.where(state & SLOT_EMBEDDED, data_sizes, -1),
+        data_size=np.where(state & SlotState.EMBEDDED, data_sizes, -1),
         expires_ms=expiration_ms(_based(head, slots, counts, "expiration_base", "expiration")),
         created_ms=_based(head, slots, counts, "created_base_ms", "created"),
         modified_ms=_based(head, slots, counts, "modified_base_ms", "modified"),

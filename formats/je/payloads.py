@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.je.entries import Entry, EntryError, decode_entry
+from je_tools.formats.je.entries import Entry, decode_entry
+from je_tools.formats.je.header import EntryError
 from je_tools.formats.je.types import Family
 
 if TYPE_CHECKING:

@@ -29,7 +29,9 @@ from msgspec.structs import asdict
 from je_tools.formats import _native
 from je_tools.formats.je import header as h
 from je_tools.formats.je import walk as w
-from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.flags import HeaderFlag
+from je_tools.formats.je.header import EntryError
 from je_tools.formats.je.places import ChainBreaks, Gaps
 from je_tools.formats.source import Bytes, Source, scratch
 
@@ -170,7 +172,7 @@ class Rows(Struct, frozen=True):
     @property
     def replicated(self) -> Mask:
         """Mask of the entries that are part of the replication stream."""
-        marked: Mask = (self.flags & h.REPLICATED) != 0
+        marked: Mask = (self.flags & HeaderFlag.REPLICATED.value) != 0
         return marked
 
     @property
@@ -182,8 +184,8 @@ class Rows(Struct, frozen=True):
     @property
     def provisional(self) -> npt.NDArray[np.uint8]:
         """Index into `header.PROVISIONAL_NAMES`, uint8."""
-        before_end = (self.flags & h.PROVISIONAL_BEFORE_CKPT_END) != 0
-        whole = (self.flags & h.PROVISIONAL_YES) != 0
+        before_end = (self.flags & HeaderFlag.PROVISIONAL_BEFORE_CKPT_END.value) != 0
+        whole = (self.flags & HeaderFlag.PROVISIONAL_YES.value) != 0
         return np.where(whole, 2, before_end).astype(np.uint8)
 
     def take(self, keep: npt.NDArray[Any]) -> Rows:

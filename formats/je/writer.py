@@ -20,7 +20,9 @@ from msgspec.structs import replace
 
 from je_tools.formats import _native
 from je_tools.formats.je import header as h
-from je_tools.formats.je.entries import Header, Value, encode_item, with_header
+from je_tools.formats.je.entries import Value, encode_item
+from je_tools.formats.je.flags import HeaderFlag
+from je_tools.formats.je.header import Header, with_header
 from je_tools.formats.je.types import BY_NAME, FILE_HEADER_NO, LOG_VERSION_MAX, type_name
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ Emit = Callable[[int, int, bytes], None]
 
 _MIN = h.MIN_HEADER_SIZE
 _FILE_HEADER_SIZE = h.FILE_HEADER_SIZE
-_SUM_MASK = 0xFF & ~h.INVISIBLE
+_SUM_MASK = 0xFF & ~HeaderFlag.INVISIBLE.value
 
 
 class Tail(Struct, frozen=True):

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.flags import LEVEL_MASK, NodeFlag
 from je_tools.formats.je.nodes import (
     BIN_NO,
     DELTA_NO,
-    IS_ROOT,
-    LEVEL_MASK,
     Nodes,
     States,
     count_replaced,
@@ -91,7 +90,7 @@ def _fulls(tree: Tree, entries: Entries, rows: Ints, deltas: Nodes) -> Entries |
 def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states: States) -> bool:
     """Return True if all nodes match their parents, are the newest and have no key out of range."""
     right = (states.db_id == tree.db_id) & (states.level & LEVEL_MASK == children.level)
-    right &= states.booleans & IS_ROOT == 0
+    right &= states.booleans & NodeFlag.ROOT == 0
     newest, _ = tree.replayed.place(states.node_id, children.slot)
     if not right.all() or not np.array_equal(newest, children.lsn):
         return False

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from je_tools.btree.children import LEVELS_MAX, Children, Leaves
 from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.je.flags import LEVEL_MASK, NodeFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.nodes import (
-    IS_ROOT,
-    LEVEL_MASK,
     OLD_DELTA_NOS,
     Nodes,
     Slots,
@@ -178,7 +177,7 @@ class NodeReader(Struct, frozen=True):
         only child of the new one. That is not wrong.
         """
         nodes, children = leaves.nodes, leaves.children
-        marked = nodes.booleans & IS_ROOT != 0
+        marked = nodes.booleans & NodeFlag.ROOT != 0
         is_root = children.parent_lsn == NULL_LSN
         wrong: Mask = nodes.good & np.where(is_root, ~marked, marked & ~children.is_lone)
         return wrong

@@ -14,16 +14,10 @@ from msgspec import Struct
 
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.flags import LnFlag, LnFlag2, SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys, group_keys, order_keys, search_sorted
-from je_tools.formats.je.layout import (
-    ABORT_TOMBSTONE,
-    LN_EMBEDDED,
-    LN_TOMBSTONE,
-    SLOT_EMBEDDED,
-    SLOT_NO_DATA,
-)
-from je_tools.formats.je.nodes import PENDING_DELETED, TOMBSTONE, Slots, joined_spans
+from je_tools.formats.je.nodes import Slots, joined_spans
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval_tables import DELETED, INVISIBLE
@@ -162,7 +156,7 @@ class Changes(Struct, frozen=True):
         # If the file of an abort version is gone, the copy in the LN that replaced it is used.
         good = np.flatnonzero(entries.good)
         _fill_from_lns(tree, entries.take(good), logged[good], slots)
-        slots.state[self.is_pending[rows]] |= PENDING_DELETED
+        slots.state[self.is_pending[rows]] |= SlotState.PENDING_DELETED
         return slots
 
 
@@ -194,10 +188,10 @@ def _fill_from_lns(tree: Tree, entries: Entries, rows: Ints, slots: Slots) -> No
             head, to = decoded.fields, rows[some]
             flags, flags2 = head.known("flags"), head.known("flags2")
             start, size = head.span("data")
-            embedded = flags & LN_EMBEDDED != 0
-            state = np.where(embedded, SLOT_EMBEDDED, 0)
-            state |= np.where(embedded & (size <= 0), SLOT_NO_DATA, 0)
-            state |= np.where(flags2 & LN_TOMBSTONE != 0, TOMBSTONE, 0)
+            embedded = flags & LnFlag.EMBEDDED != 0
+            state = np.where(embedded, SlotState.EMBEDDED, 0)
+            state |= np.where(embedded & (size <= 0), SlotState.NO_DATA, 0)
+            state |= np.where(flags2 & LnFlag2.TOMBSTONE != 0, SlotState.TOMBSTONE, 0)
             slots.state[to] = state
             slots.data_start[to] = start
             slots.data_size[to] = np.where(embedded, np.maximum(size, 0), -1)
@@ -220,10 +214,12 @@ def _fill_abort_versions(tree: Tree, rows: Ints, slots: Slots) -> None:
                 kept = head.is_present("abort_data")
                 slots.data_start[to] = np.where(kept, start, 0)
                 slots.data_size[to] = np.where(kept, np.maximum(size, 0), -1)
-                state = np.where(kept, SLOT_EMBEDDED, 0)
-                state |= np.where(kept & (size <= 0), SLOT_NO_DATA, 0)
+                state = np.where(kept, SlotState.EMBEDDED, 0)
+                state |= np.where(kept & (size <= 0), SlotState.NO_DATA, 0)
                 slots.state[to] = state
-            slots.state[to] |= np.where(head.known("flags2") & ABORT_TOMBSTONE != 0, TOMBSTONE, 0)
+            slots.state[to] |= np.where(
+                head.known("flags2") & LnFlag2.ABORT_TOMBSTONE != 0, SlotState.TOMBSTONE, 0
+            )
             slots.vlsn[to] = np.maximum(head.known("abort_vlsn"), 0)
             slots.expires_ms[to] = expiration_ms(head.known("abort_expiration"))
             slots.modified_ms[to] = head.known("abort_modified_ms")

@@ -21,18 +21,11 @@ from msgspec import Struct
 from je_tools.checkpoint.slot_repair import expire_far, lack_sizes, mended
 from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX
 from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import order_keys
 from je_tools.formats.je.node_writer import FullVersions
-from je_tools.formats.je.nodes import (
-    BIN_NO,
-    DELTA_NO,
-    IN_HOURS,
-    KNOWN_DELETED,
-    Nodes,
-    Slots,
-    joined,
-)
+from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes, Slots, joined
 from je_tools.recovery.overlay import match
 
 if TYPE_CHECKING:
@@ -110,7 +103,7 @@ class _Bases(Struct, frozen=True):
         ):
             there[rows], lsn[rows] = True, nodes.lsn[some]
             counted = nodes.expiration_base[some] > 0
-            in_hours = nodes.booleans[some] & IN_HOURS != 0
+            in_hours = nodes.booleans[some] & NodeFlag.IN_HOURS != 0
             hours[rows], days[rows] = counted & in_hours, counted & ~in_hours
             wrong[rows] = nodes.has_wrong_unit[some]
             row_of = np.full(len(nodes), -1, np.int64)
@@ -166,7 +159,7 @@ def is_dead(slots: Slots) -> Mask:
 def _deleted(key: Spans) -> Slots:
     """Return known-deleted slots for keys."""
     slots = Slots.of_keys(key)
-    slots.state[:] = KNOWN_DELETED
+    slots.state[:] = SlotState.KNOWN_DELETED
     return slots
 
 
@@ -201,7 +194,7 @@ def _chosen(
     in_full, alive_in_full = np.zeros((2, len(slots)), np.bool_)
     in_full[at[same]] = True
     alive_in_full[at[same & ~dead]] = True
-    gone = slots.state & KNOWN_DELETED != 0
+    gone = slots.state & SlotState.KNOWN_DELETED != 0
     needed = ~gone | alive_in_full
     own = np.bincount(node[needed], minlength=n)
     whole = np.bincount(bases.node, minlength=n) + own
@@ -227,7 +220,7 @@ def _chosen(
     columns = {name: getattr(nodes, name)[row] for name in ("lsn", "db_id", "node_id", "level")}
     made = Nodes(
         type=np.full(len(row), DELTA_NO, np.uint8),
-        booleans=np.where(bases.is_in_hours[row], IN_HOURS, 0),
+        booleans=np.where(bases.is_in_hours[row], NodeFlag.IN_HOURS, 0),
         max_entries=whole[row] * percent // 100,
         last_full_lsn=bases.lsn[row],
         expiration_base=np.full(len(row), -1, np.int64),

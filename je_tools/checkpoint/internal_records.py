@@ -26,6 +26,7 @@ from je_tools.checkpoint.obsolete import (
 )
 from je_tools.checkpoint.utilization_tracker import Survey, given_numbers
 from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.flags import DbTreeFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal import DatabaseExtinction, Expirations, FileSummaryKey
 from je_tools.formats.je.internal_names import (
@@ -38,7 +39,7 @@ from je_tools.formats.je.internal_names import (
 )
 from je_tools.formats.je.tuples import TupleError
 from je_tools.log.names import FIXED_NAMES
-from je_tools.recovery.database import REPLICATED_ENV, Database
+from je_tools.recovery.database import Database
 from je_tools.recovery.utilization import (
     FileSummary,
     expirations,
@@ -278,7 +279,7 @@ def with_own_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ..
     fields = root.fields if root is not None else {}
     names = []
     for name, since in _NEEDED_SINCE.items():
-        by_group = name in _BY_GROUP and fields.get("flags", 0) & REPLICATED_ENV
+        by_group = name in _BY_GROUP and fields.get("flags", 0) & DbTreeFlag.REPLICATED
         if version < since or by_group or own_database(snapshot, name) is not None:
             continue
         names.append(name)

@@ -26,13 +26,12 @@ from msgspec.structs import astuple
 
 from je_tools.btree.children import BINS_AT_ONCE
 from je_tools.formats.arrays import Ints, Mask, rows_by
-from je_tools.formats.je import header as h
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.flags import HeaderFlag, LnFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal_names import UTILIZATION_DB
 from je_tools.formats.je.keysort import group_keys
-from je_tools.formats.je.layout import ABORT_DATA, ABORT_KNOWN_DELETED, LN_EMBEDDED
 from je_tools.formats.je.nodes import DELTA_NO, OLD_DELTA_NOS
 from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
@@ -294,7 +293,7 @@ class Counting(Struct, frozen=True, dict=True):
         at = np.minimum(np.searchsorted(ids, lns.db_id), len(ids) - 1)
         unknown = ids[at] != lns.db_id
         duplicates = two_part[at] & ~unknown
-        at_once = (lns.flags & DELETED != 0) | duplicates | unknown | (flags & LN_EMBEDDED != 0)
+        at_once = (lns.flags & DELETED != 0) | duplicates | unknown | (flags & LnFlag.EMBEDDED != 0)
         taken_back = (lns.flags & INVISIBLE != 0) | self.snapshot.rules.is_rolled_back(lns)
         undone = is_open(lns.flags) & ~taken_back
         redone = ~taken_back & ~undone
@@ -320,7 +319,7 @@ class Counting(Struct, frozen=True, dict=True):
             committed &= prior & ~of_file
         else:
             size = np.zeros(len(rows), np.int64)
-            committed &= flags & (ABORT_KNOWN_DELETED | ABORT_DATA) == 0
+            committed &= flags & (LnFlag.ABORT_KNOWN_DELETED | LnFlag.ABORT_DATA) == 0
             committed &= abort != NULL_LSN
         yield self._replaced(abort[committed], size[committed], made_by[committed])
 
@@ -358,7 +357,7 @@ class Counting(Struct, frozen=True, dict=True):
         counts = entries.good
         rows = np.flatnonzero(entries.is_family(Family.LN))
         for some, decoded in entries.decode(Family.LN, rows, wanted=frozenset({"flags"})):
-            counts[some] &= decoded.fields.known("flags") & LN_EMBEDDED == 0
+            counts[some] &= decoded.fields.known("flags") & LnFlag.EMBEDDED == 0
         return self._replaced(lsns[counts], entries.size[counts], made_by[counts])
 
     def versions(self, rows: Rows) -> Versions | None:
@@ -382,7 +381,7 @@ class Counting(Struct, frozen=True, dict=True):
             head.number("last_full_lsn").copy(),
             head.number("last_delta_lsn").copy() if head.has("last_delta_lsn") else no_delta,
             rows.type == DELTA_NO,
-            rows.flags & h.PROVISIONAL_YES != 0,
+            rows.flags & HeaderFlag.PROVISIONAL_YES.value != 0,
         )
         return found.take(~decoded.bad)
 

@@ -44,6 +44,7 @@ from je_tools.checkpoint.vlsn_records import check_index, is_behind, write_index
 from je_tools.core.escaping import quoted
 from je_tools.core.properties import BIN_DELTA, FORCE_NEW_FILE, NUMBERS, read_settings
 from je_tools.errors import RefusedError
+from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal import database_key
 from je_tools.formats.je.internal_names import (
@@ -56,7 +57,7 @@ from je_tools.formats.je.internal_names import (
 from je_tools.formats.je.node_writer import DELTAS_MIN
 from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Emit, Tail
-from je_tools.recovery.database import DUPLICATES, ID_DB, NAME_DB, PREFIXING, Database
+from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.end import IMMUTABLE_NO, MENDED_REFUSALS, EndReason
 from je_tools.recovery.interval_tables import DELETED
 from je_tools.recovery.utilization import record_places
@@ -395,7 +396,7 @@ class _Checkpointer:
             tree,
             changes.with_written(records),
             self.log,
-            prefixing=bool(database.flags & (PREFIXING | DUPLICATES)),
+            prefixing=bool(database.flags & (DatabaseFlag.PREFIXING | DatabaseFlag.DUPLICATES)),
             max_entries=int(database.record["max_entries"]) or MAX_ENTRIES,
             delta_percent=self.settings.delta_percent if self.log.version >= DELTAS_MIN else 0,
             since_lsn=max(snapshot.checkpoint.start_lsn, 0),

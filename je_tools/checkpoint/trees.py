@@ -22,18 +22,10 @@ from je_tools.checkpoint.deltas import Deltas, Given, find_deltas, is_dead
 from je_tools.checkpoint.slot_repair import mended
 from je_tools.errors import RefusedError
 from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.flags import LEVEL_MASK, MAIN_LEVELS, NodeFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.keysort import equal_keys, order_keys
-from je_tools.formats.je.nodes import (
-    BIN_NO,
-    IN_NO,
-    IS_ROOT,
-    LEVEL_MASK,
-    Nodes,
-    Slots,
-    joined,
-    joined_spans,
-)
+from je_tools.formats.je.nodes import BIN_NO, IN_NO, Nodes, Slots, joined, joined_spans
 from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import match
 
@@ -47,7 +39,7 @@ _SLOTS_LEAST = 4
 """Lower bound for the number of slots that a damaged node claims."""
 
 
-_LEVELS_OF_MOST = 0x10000
+_LEVELS_OF_MOST = MAIN_LEVELS
 """Level bits of all nodes but those of the id database. Source: IN, JE 7.5.11."""
 
 _ONE, _ZERO = np.ones(1, np.bool_), np.zeros(1, np.int64)
@@ -307,7 +299,7 @@ class TreeWriter(Struct, frozen=True):
         node_id = pieces.nodes.node_id.copy()
         fresh = np.flatnonzero(~pieces.is_first)
         node_id[fresh] = self.log.sequences.node_ids(len(fresh))
-        booleans = np.full(len(node_id), IS_ROOT if is_root else 0, np.int64)
+        booleans = np.full(len(node_id), NodeFlag.ROOT if is_root else 0, np.int64)
         nodes = replace(pieces.nodes, node_id=node_id, booleans=booleans)
         return self.log.nodes(
             replace(nodes, identifier_key=_identifiers(nodes)),

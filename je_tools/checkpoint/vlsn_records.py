@@ -31,11 +31,10 @@ from je_tools.checkpoint.vlsn_index import (
 )
 from je_tools.errors import RefusedError
 from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.flags import DbTreeFlag, LnFlag, LnFlag2, LnFlag3
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal import GhostBucket, Unreadable, VlsnBucket, VlsnRange
 from je_tools.formats.je.internal_names import VLSN_MAP_DB
-from je_tools.formats.je.layout import ABORT_LSN, CREATED_IN_INSERT, PRIOR_FILE, PRIOR_SIZE
-from je_tools.recovery.database import CONVERTED, REPLICATED_ENV
 from je_tools.recovery.interval_tables import INVISIBLE, REPLICATED
 from je_tools.recovery.utilization import internal_records, record_places, reserved_files
 
@@ -51,7 +50,8 @@ _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
 def is_replicated(snapshot: Snapshot) -> bool:
     """Return True if the log is that of a replicated node."""
     return (
-        bool(_flags(snapshot) & REPLICATED_ENV) or own_database(snapshot, VLSN_MAP_DB) is not None
+        bool(_flags(snapshot) & DbTreeFlag.REPLICATED)
+        or own_database(snapshot, VLSN_MAP_DB) is not None
     )
 
 
@@ -140,7 +140,7 @@ def index_to_be(snapshot: Snapshot, stream: Stream) -> VlsnIndex:
         raise _refused(snapshot, "its database was not made yet")
     rules = BucketRules.of(Path(snapshot.environment.name))
     index, gone = read_index(snapshot), _gone(snapshot)
-    converted = bool(_flags(snapshot) & CONVERTED)
+    converted = bool(_flags(snapshot) & DbTreeFlag.CONVERTED)
     try:
         left = tracked(stream, rollbacks)
         index = merged(index, left, matchpoint, rules, converted=converted)
@@ -224,14 +224,17 @@ class _Transaction:
         fields |= {"modified_ms": self.now_ms, "created_ms": 0}
         if slot is None:
             name = "INS_LN_TX"
-            fields |= {"flags3": CREATED_IN_INSERT}
+            fields |= {"flags3": LnFlag3.CREATED_IN_INSERT}
         else:
             name = "DEL_LN_TX" if data is None else "UPD_LN_TX"
-            flags = ABORT_LSN if self.log.version >= _ABORT_LSN_FLAG_SINCE else 0
+            flags = LnFlag.ABORT_LSN if self.log.version >= _ABORT_LSN_FLAG_SINCE else 0
             fields |= {"flags": flags, "abort_lsn": slot}
-            fields |= {"flags2": PRIOR_SIZE, "prior_size": self.sizes[key]}
+            fields |= {"flags2": LnFlag2.PRIOR_SIZE, "prior_size": self.sizes[key]}
         if slot is not None and data is None:
-            fields |= {"flags2": PRIOR_SIZE | PRIOR_FILE, "prior_file_no": slot >> 32}
+            fields |= {
+                "flags2": LnFlag2.PRIOR_SIZE | LnFlag2.PRIOR_FILE,
+                "prior_file_no": slot >> 32,
+            }
         written = self.log.entry(name, fields)
         self.last_lsn = written.lsn
         return None if data is None else written

@@ -18,16 +18,16 @@ from msgspec.structs import replace
 
 from je_tools.core.masking import KEY_FIELDS, DataMode, Masking
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.je.entries import (
+from je_tools.formats.je.entries import Span, Value, decode_spans
+from je_tools.formats.je.header import (
     EntryError,
     Header,
-    Span,
-    Value,
-    decode_spans,
     entry_checksum,
+    lsn_of,
+    lsn_text,
     read_header,
+    type_no_of,
 )
-from je_tools.formats.je.header import lsn_of, lsn_text
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, type_name
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.source import Source, SourceChangedError
@@ -346,7 +346,7 @@ def _without_header(
     data: bytes, path: Path, version: int, lsn: int, masking: Masking, problem: str
 ) -> EntryExplanation:
     """Explain bytes that do not begin with a header."""
-    type_no = data[4] if len(data) > 4 else 0
+    type_no = type_no_of(data)
     pieces = _rest(data, 0, masking)
     return EntryExplanation(path, version, lsn, data, type_no, Checksum.BAD, pieces, (problem,))
 

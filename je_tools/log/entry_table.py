@@ -9,7 +9,8 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.formats.je.columns import COLUMN_FAMILIES, Decoded, decode
-from je_tools.formats.je.entries import EntryError, Span, decode_entry
+from je_tools.formats.je.entries import Span, decode_entry
+from je_tools.formats.je.header import EntryError
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.formats.je.entries import EntryError, decode_entry, entry_checksum
-from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.header import FILE_HEADER_SIZE, EntryError, entry_checksum, read_header
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
 from je_tools.formats.je.versions import stored_version
 
@@ -47,8 +47,9 @@ def read_file_header(source: Source) -> FileHeader:
     data = source.read_bytes(0, FILE_HEADER_SIZE)
     if len(data) < FILE_HEADER_SIZE:
         return FileHeader(good=False, problem=f"{len(data)} bytes, a header has {FILE_HEADER_SIZE}")
-    if data[4] != FILE_HEADER_NO:
-        found = f"entry type {data[4]} instead of {FILE_HEADER_NO}"
+    header = read_header(data, LOG_VERSION_MAX)
+    if header.type_no != FILE_HEADER_NO:
+        found = f"entry type {header.type_no} instead of {FILE_HEADER_NO}"
         return FileHeader(good=False, problem=found, claim=stored_version(data))
     try:
         fields = decode_entry(data, LOG_VERSION_MAX).fields
@@ -57,7 +58,7 @@ def read_file_header(source: Source) -> FileHeader:
     problem: str | None = None
     version = fields["log_version"]
     is_supported = 1 <= version <= LOG_VERSION_MAX
-    if entry_checksum(data, version) != int.from_bytes(data[:4], "little"):
+    if entry_checksum(data, version) != header.checksum:
         problem = _BAD_SUM
     elif not is_supported:
         problem = f"log version {version}, known are 1 to {LOG_VERSION_MAX}"

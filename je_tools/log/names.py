@@ -20,7 +20,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from je_tools.formats.je.columns import decode
-from je_tools.formats.je.entries import EntryError, decode_entry
+from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.header import EntryError
 from je_tools.formats.je.internal_names import BEFORE_IMAGES_DB
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, ENTRY_TYPES, Family, mask_of
 from je_tools.log.scan import Scanner

@@ -26,9 +26,9 @@ from je_tools.btree.old_duplicates import expanded
 from je_tools.errors import InputError
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
-from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.nodes import joined_spans
 from je_tools.formats.spans import Spans
 from je_tools.log.environment import Environment, check_numbers
@@ -417,7 +417,7 @@ class _Search(Struct, frozen=True, dict=True):
             slots, _ = expanded(replace(tree, image=self.left), slots)
         _, changed = match(tree, overlay.key, slots)
         now_ms = self.snapshot.now_ms
-        asked = ~slots.deleted & ~changed & (slots.state & SLOT_EMBEDDED == 0)
+        asked = ~slots.deleted & ~changed & (slots.state & SlotState.EMBEDDED == 0)
         asked &= (slots.expires_ms == 0) | (slots.expires_ms >= now_ms)
         if tree.two_part:
             asked[:] = False

@@ -16,7 +16,8 @@ from msgspec.structs import asdict
 from je_tools.core.memory import give_back_memory
 from je_tools.formats.je import header as h
 from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
-from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, IS_ROOT, LEVEL_MASK
+from je_tools.formats.je.flags import LEVEL_MASK, HeaderFlag, NodeFlag
+from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO
 from je_tools.formats.je.types import (
     ABORT_NO,
     BY_NAME,
@@ -146,8 +147,10 @@ class Collector(Struct, frozen=True):
 
     def _add_nodes(self, rows: Rows, found: FoundEntries) -> None:
         lsn = rows.lsn
-        unfinished = (rows.flags & h.PROVISIONAL_BEFORE_CKPT_END != 0) & (lsn < self.end_lsn)
-        provisional = (rows.flags & h.PROVISIONAL_YES != 0) | unfinished
+        unfinished = (rows.flags & HeaderFlag.PROVISIONAL_BEFORE_CKPT_END.value != 0) & (
+            lsn < self.end_lsn
+        )
+        provisional = (rows.flags & HeaderFlag.PROVISIONAL_YES.value != 0) | unfinished
         rows = rows.take(~provisional & (lsn >= self.nodes_from))
         for family, wanted in (
             (Family.NODE, _NODE_WANTED),
@@ -188,7 +191,7 @@ def _node_rows(rows: Rows, head: Columns, in_image: int) -> LoggedNodes:
         position + in_image,
         size.astype(np.int32),
         (head.number("level") & LEVEL_MASK).astype(np.int32),
-        (head.number("booleans") & IS_ROOT != 0) & _HAS_ROOT_MARK[rows.type],
+        (head.number("booleans") & NodeFlag.ROOT != 0) & _HAS_ROOT_MARK[rows.type],
         np.zeros(len(rows), np.bool_),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntFlag
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,11 +15,24 @@ from je_tools.core.memory import give_back_memory
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
 
-DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED, SKIPPED = 1, 2, 4, 8, 16, 32
-"""Bits of an LN's `flags`.
 
-COMMITTED: the backward passes read the Commit of its transaction. SKIPPED: they skip the LN.
-"""
+class LnMark(IntFlag):
+    """Bits of an LN's `flags`."""
+
+    DELETED = 1
+    """It deletes its record."""
+    TRANSACTIONAL = 2
+    INVISIBLE = 4
+    """A rollback has marked it in the log."""
+    REPLICATED = 8
+    COMMITTED = 16
+    """The backward passes read the Commit of its transaction."""
+    SKIPPED = 32
+    """The backward passes skip it."""
+
+
+DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED, SKIPPED = (mark.value for mark in LnMark)
+"""The bits as plain numbers: numpy would widen `flags` if it is combined with a `LnMark`."""
 
 
 class RowTable(Struct, frozen=True):
@@ -36,7 +50,7 @@ class Lns(RowTable, frozen=True):
         txn_id: int64; 0 outside transactions.
         key_position: int64; position of the key in the image.
         key_size: int32.
-        flags: uint8; bits from DELETED to SKIPPED.
+        flags: uint8; bits of `LnMark`.
     """
 
     lsn: Ints

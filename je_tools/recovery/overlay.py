@@ -22,13 +22,13 @@ from je_tools.btree.faults import Faults
 from je_tools.core.memory import give_back_memory
 from je_tools.core.ordered import map_in_order
 from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.flags import LnFlag, LnFlag2
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import (
     equal_keys,
     group_keys,
     search_sorted,
 )
-from je_tools.formats.je.layout import ABORT_KNOWN_DELETED, BLIND_DELETION
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval_tables import (
@@ -318,9 +318,9 @@ def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _State) ->
                 own = head.number("abort_lsn")
                 abort_lsn[some] = np.where(head.is_present("abort_lsn"), own, NULL_LSN)
             if head.has("flags"):
-                gone[some] = head.number("flags") & ABORT_KNOWN_DELETED != 0
+                gone[some] = head.number("flags") & LnFlag.ABORT_KNOWN_DELETED != 0
             if head.has("flags2"):
-                blind[some] = head.number("flags2") & BLIND_DELETION != 0
+                blind[some] = head.number("flags2") & LnFlag2.BLIND_DELETION != 0
     # A blind deletion does not know the LSN of the record that it deletes: its own LSN stays.
     abort_lsn[blind] = undone[blind]
     none = abort_lsn >> 32 & 0xFFFFFFFF == 0xFFFFFFFF

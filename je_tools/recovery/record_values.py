@@ -15,9 +15,8 @@ from je_tools.btree.faults import LACKING, Lacking
 from je_tools.formats.arrays import Ints, Mask, run_of
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch
+from je_tools.formats.je.flags import LnFlag2, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.layout import ABORT_TOMBSTONE, LN_TOMBSTONE
-from je_tools.formats.je.nodes import TOMBSTONE, Slots
 from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_spans
 from je_tools.formats.je.types import Family
 from je_tools.log.records import NO_TIME, NO_VLSN
@@ -26,6 +25,7 @@ from je_tools.recovery.overlay import Outcome, Overlay
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.je.columns import Columns
+    from je_tools.formats.je.nodes import Slots
     from je_tools.formats.source import Bytes
     from je_tools.formats.spans import Spans
 
@@ -104,7 +104,7 @@ def fill_from_slots(source: RecordSource, slots: Slots, values: Values) -> Lacki
     values.data_start[:n], values.data_size[:n] = slots.data_start, slots.data_size
     values.modified_ms[:n], values.created_ms[:n] = slots.modified_ms, slots.created_ms
     values.expires_ms[:n] = slots.expires_ms
-    values.tombstone[:n] = slots.state & TOMBSTONE != 0
+    values.tombstone[:n] = slots.state & SlotState.TOMBSTONE != 0
     rows = np.flatnonzero(slots.data_size < 0)
     if not source.with_data or source.tree.two_part:
         rows = rows[:0]
@@ -178,7 +178,7 @@ def _from_lns(source: RecordSource, entries: Entries, rows: Ints, values: Values
             values.expires_ms[to] = expiration_ms(head.known("expiration"))
             values.modified_ms[to] = head.known("modified_ms")
             values.created_ms[to] = head.known("created_ms")
-            values.tombstone[to] = head.known("flags2") & LN_TOMBSTONE != 0
+            values.tombstone[to] = head.known("flags2") & LnFlag2.TOMBSTONE != 0
             had[of] = ~decoded.bad & (size >= 0)
         if len(wanted) == len(entries):
             return ~had
@@ -201,7 +201,7 @@ def _fill_abort_version(head: Columns, rows: Ints, values: Values) -> None:
     values.expires_ms[rows] = expiration_ms(head.known("abort_expiration"))
     values.modified_ms[rows] = head.known("abort_modified_ms")
     values.created_ms[rows] = head.known("abort_created_ms")
-    values.tombstone[rows] = head.known("flags2") & ABORT_TOMBSTONE != 0
+    values.tombstone[rows] = head.known("flags2") & LnFlag2.ABORT_TOMBSTONE != 0
     vlsn = head.known("abort_vlsn")
     values.vlsn[rows] = np.where(vlsn > 0, vlsn, NO_VLSN)
 

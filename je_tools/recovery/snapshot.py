@@ -22,8 +22,9 @@ from je_tools.btree.tree import Tree
 from je_tools.core.ordered import map_in_order
 from je_tools.formats.arrays import rows_by
 from je_tools.formats.je.fetch import fetch, fetch_entry
+from je_tools.formats.je.flags import LEVEL_MASK
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.nodes import LEVEL_MASK, read_nodes
+from je_tools.formats.je.nodes import read_nodes
 from je_tools.formats.spans import Spans
 from je_tools.log.images import check_image, map_files
 from je_tools.log.records import Batch, Coming, Note, Records

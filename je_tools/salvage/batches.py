@@ -13,6 +13,7 @@ from msgspec import Struct
 from je_tools.errors import StoppedError
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.flags import LnFlag2
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.slots import split_two_part_keys
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from je_tools.formats.je.columns import Columns
     from je_tools.salvage.choice import Grades
 
-_TOMBSTONE = 0x04
 _FIELDS = frozenset({"key", "data", "expiration", "modified_ms", "created_ms", "flags2"})
 
 
@@ -139,7 +139,7 @@ class Reading(Struct, frozen=True):
             fields.known("modified_ms"),
             fields.known("created_ms"),
             expiration_ms(fields.known("expiration")),
-            (flags & _TOMBSTONE) != 0,
+            (flags & LnFlag2.TOMBSTONE) != 0,
         )
 
 

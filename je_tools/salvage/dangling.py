@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from je_tools.formats.je.columns import Columns, Decoded, decode
 from je_tools.formats.je.expirations import expiration_ms
+from je_tools.formats.je.flags import LnFlag, NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.identity import identities
 from je_tools.formats.je.keys import join_two_part
-from je_tools.formats.je.layout import NODE_HAS_PREFIX
 from je_tools.formats.je.slots import split_embedded, split_two_part_keys
 from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
 from je_tools.formats.rows import Cell, Form, lines_of, read_only
@@ -36,9 +36,7 @@ NODES_AT_ONCE = 512
 """Number of nodes decoded at once: each has up to some hundred slots."""
 
 _DBIN = BY_NAME["DBIN"].no
-_GONE = 0x01 | 0x08
-_TOMBSTONE = 0x80
-_ABORT_GONE = 0x01
+_GONE = SlotState.KNOWN_DELETED | SlotState.PENDING_DELETED
 
 
 class Named(Struct, frozen=True):
@@ -185,7 +183,9 @@ class FindNamed(Struct, frozen=True):
             _slot_time(slots, fields, "modified", index, node),
             _slot_time(slots, fields, "created", index, node),
             _slot_expiration(slots, fields, index, node),
-            (state & _TOMBSTONE) != 0 if rows.version >= 19 else np.zeros(len(index), np.bool_),
+            (state & SlotState.TOMBSTONE) != 0
+            if rows.version >= 19
+            else np.zeros(len(index), np.bool_),
         )
         by = rows.lsn[node]
         gone = (state & _GONE) != 0
@@ -197,7 +197,7 @@ class FindNamed(Struct, frozen=True):
         sizes = suffix.sizes
         if fields.has("key_prefix"):
             starts, lengths = fields.span("key_prefix")
-            has_prefix = fields.number("booleans") & NODE_HAS_PREFIX != 0
+            has_prefix = fields.number("booleans") & NodeFlag.HAS_PREFIX != 0
             lengths = np.where(has_prefix, np.maximum(lengths, 0), 0)
             prefix = Spans(fields.data, starts[node], lengths[node])
             columns.insert(0, prefix)
@@ -289,7 +289,7 @@ class FindNamed(Struct, frozen=True):
             expiration_ms(_column(fields, "abort_expiration", index, 0)),
             np.zeros(n, np.bool_),
         )
-        gone = fields.number("flags")[index] & _ABORT_GONE != 0
+        gone = fields.number("flags")[index] & LnFlag.ABORT_KNOWN_DELETED != 0
         by = rows.lsn[index]
         return Named(records, db_id, first, second, gone, by, np.zeros(n, np.bool_))
 

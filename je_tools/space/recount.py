@@ -22,8 +22,8 @@ from je_tools.core.memory import keep_freed_memory
 from je_tools.core.ordered import in_background
 from je_tools.formats.je import header as h
 from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.flags import LnFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.layout import ABORT_DATA, LN_EMBEDDED
 from je_tools.formats.je.types import FILE_HEADER_NO, Family
 from je_tools.recovery.overlay import Outcome
 
@@ -198,9 +198,9 @@ def _lns_of(reading: RecordReader, changes: Ints) -> Ints:
             flags = head.number("flags") if head.has("flags") else np.zeros(len(some), np.int64)
             back = outcomes[some] == Outcome.ABORT_VERSION
             if head.has("abort_lsn"):
-                known = back & head.is_present("abort_lsn") & (flags & ABORT_DATA == 0)
+                known = back & head.is_present("abort_lsn") & (flags & LnFlag.ABORT_DATA == 0)
                 holding[some[known]] = head.number("abort_lsn")[known]
-            holding[some[~back & (flags & LN_EMBEDDED != 0)]] = NULL_LSN
+            holding[some[~back & (flags & LnFlag.EMBEDDED != 0)]] = NULL_LSN
     outside: Ints = holding[holding != NULL_LSN]
     return outside
 

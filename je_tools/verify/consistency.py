@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from je_tools.errors import InputError
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.je.entries import EntryError, decode_entry
-from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_text
+from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.header import FILE_HEADER_SIZE, EntryError, lsn_text, type_no_of
 from je_tools.formats.je.types import (
     CKPT_END_NO,
     FILE_HEADER_NO,
@@ -240,7 +240,7 @@ def _why_restore(marker: LogFile) -> str:
             data = memoryview(source.read_bytes(0, _MARKER_SIZE_MAX))
     except InputError as error:
         return f"cannot be read: {reason_of(error)}"
-    whole = len(data) > FILE_HEADER_SIZE and data[4] == FILE_HEADER_NO
+    whole = len(data) > FILE_HEADER_SIZE and type_no_of(data) == FILE_HEADER_NO
     reason = restore_reason(data[FILE_HEADER_SIZE if whole else 0 :], marker.version)
     return reason or "no readable RestoreRequired entry"
 

@@ -12,8 +12,14 @@ import numpy as np
 from msgspec import Struct, field
 
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.je.entries import EntryError, entry_checksum, read_header
-from je_tools.formats.je.header import FILE_HEADER_SIZE, MAX_HEADER_SIZE, MIN_HEADER_SIZE
+from je_tools.formats.je.header import (
+    FILE_HEADER_SIZE,
+    MAX_HEADER_SIZE,
+    MIN_HEADER_SIZE,
+    EntryError,
+    entry_checksum,
+    read_header,
+)
 from je_tools.formats.je.places import SINGLE, ChainBreak, Gap
 from je_tools.formats.je.reader import FILE_SIZE_MAX, Rows
 from je_tools.formats.je.types import (

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import counted
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.je.header import REPLICATED
+from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.reader import Asked, Rows
 from je_tools.verify.consistency import (
     EVIDENCE_TYPES,
@@ -245,7 +245,7 @@ class Look(Struct, frozen=True):
         types = types_to_look_at(file.version) | STREAM_TYPES
         if is_evidence(file.file_no, self.missing):
             types = types | EVIDENCE_TYPES
-        return Asked(types, REPLICATED)
+        return Asked(types, HeaderFlag.REPLICATED)
 
     def __call__(self, rows: Rows) -> Seen:
         """Return a summary of the rows."""

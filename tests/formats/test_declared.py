@@ -12,14 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from je_tools.formats.je.columns import COLUMN_FAMILIES, decode
-from je_tools.formats.je.entries import (
-    Entry,
-    Header,
-    decode_entry,
-    encode_entry,
-    entry_checksum,
-    holds,
-)
+from je_tools.formats.je.entries import Entry, decode_entry, encode_entry, holds
+from je_tools.formats.je.header import Header, entry_checksum
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, Coding, Field, layout
 from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, LOG_VERSION_MAX

@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from je_tools.formats.je.entries import (
-    Entry,
-    EntryError,
-    Header,
-    decode_entry,
-    encode_entry,
-    entry_checksum,
-)
+from je_tools.formats.je.entries import Entry, decode_entry, encode_entry
+from je_tools.formats.je.header import EntryError, Header, entry_checksum
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 from tests.corpus import corpus, vector_files
 from tests.formats.vectors import as_vector

@@ -21,8 +21,8 @@ from je_tools.formats.je.fingerprints import (
     Printing,
     SlotChecks,
 )
+from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.nodes import Slots
 from je_tools.formats.je.types import BY_NAME, ENTRY_TYPES, Family
 from je_tools.formats.je.walk import Checksum
@@ -110,7 +110,7 @@ def test_what_was_noted_is_in_doubt(log: TreeLog, tmp_path: Path) -> None:
     told = checks.doubtful(slots, rows, FIRST_ID, asks_noted=True)
     assert np.flatnonzero(told).tolist() == list(range(0, len(slots), 3))
     assert not checks.doubtful(slots, rows, FIRST_ID, asks_noted=False).any()
-    slots.state[:] |= SLOT_EMBEDDED
+    slots.state[:] |= SlotState.EMBEDDED
     assert not checks.doubtful(slots, rows, FIRST_ID, asks_noted=True).any()
 
 

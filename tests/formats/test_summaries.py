@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from je_tools.formats.image import Image
-from je_tools.formats.je.entries import entry_checksum
 from je_tools.formats.je.fetch import fetch_entry
+from je_tools.formats.je.header import entry_checksum
 from je_tools.formats.je.layout import SUMMARY_TOTALS
 from je_tools.formats.je.summaries import read_summaries
 from je_tools.formats.je.types import FILE_SUMMARY_NO

@@ -15,30 +15,23 @@ from msgspec.structs import replace
 from je_tools.btree.check.problems import Problem, Problems
 from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.formats.je.expirations import DAYS_MAX
+from je_tools.formats.je.flags import ID_DB_LEVELS, LEVEL_MASK, MAIN_LEVELS, NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
 from je_tools.formats.je.node_checks import descents, holders
-from je_tools.formats.je.nodes import (
-    DELTA_NO,
-    DIRTY,
-    IN_HOURS,
-    KNOWN_DELETED,
-    LEVEL_MASK,
-    PENDING_DELETED,
-    TOMBSTONE,
-    Nodes,
-    within,
-)
+from je_tools.formats.je.nodes import DELTA_NO, Nodes, within
 
 if TYPE_CHECKING:
     from je_tools.btree.children import Children, Leaves
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
 
-MAIN_LEVELS, ID_DB_LEVELS = 0x10000, 0x20000
-"""Bits added to levels: the second in the tree of database descriptors, the first in all others."""
-
-_ONLY_IN_BINS = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED | SLOT_NO_DATA | TOMBSTONE
+_ONLY_IN_BINS = (
+    SlotState.KNOWN_DELETED
+    | SlotState.PENDING_DELETED
+    | SlotState.EMBEDDED
+    | SlotState.NO_DATA
+    | SlotState.TOMBSTONE
+)
 
 _CODES = {
     FaultKind.WRONG_LEVEL: "tree-level",
@@ -345,10 +338,13 @@ def _states(part: Part, problems: Problems) -> None:
             (slots.state & _ONLY_IN_BINS != 0, "a state of an upper node", "one of a BIN"),
         ]
     else:
-        embedded, no_data = slots.state & SLOT_EMBEDDED != 0, slots.state & SLOT_NO_DATA != 0
+        embedded, no_data = (
+            slots.state & SlotState.EMBEDDED != 0,
+            slots.state & SlotState.NO_DATA != 0,
+        )
         rules = [
             (
-                (slots.lsn == NULL_LSN) & (slots.state & KNOWN_DELETED == 0),
+                (slots.lsn == NULL_LSN) & (slots.state & SlotState.KNOWN_DELETED == 0),
                 "an LSN, or a slot that is known to be deleted",
                 "neither",
             ),
@@ -370,7 +366,7 @@ def _clean_slots_of_deltas(part: Part, problems: Problems) -> None:
     """Report deltas with slots that are not marked as changed."""
     logged = part.leaves.logged[0]
     owner = logged.slot_node
-    wrong = (logged.type == DELTA_NO)[owner] & (logged.slots.state & DIRTY == 0)
+    wrong = (logged.type == DELTA_NO)[owner] & (logged.slots.state & SlotState.DIRTY == 0)
     for node in np.unique(owner[wrong]).tolist():
         problems.listed.append(
             part.of_node("tree-state", node, "slots of a delta", "slots unchanged", loses=False)
@@ -381,7 +377,9 @@ def _expiration_units(part: Part, problems: Problems) -> None:
     """Report nodes whose expirations are hours by value but days by flag, or the reverse."""
     for nodes in part.leaves.logged:
         asked = nodes.good & (nodes.expiration_base > 0)
-        wrong = asked & ((nodes.expiration_base > DAYS_MAX) != (nodes.booleans & IN_HOURS != 0))
+        wrong = asked & (
+            (nodes.expiration_base > DAYS_MAX) != (nodes.booleans & NodeFlag.IN_HOURS != 0)
+        )
         for row in np.flatnonzero(wrong).tolist():
             hours = bool(nodes.expiration_base[row] > DAYS_MAX)
             lsn = int(nodes.lsn[row])

@@ -19,9 +19,9 @@ from je_tools.btree.old_duplicates import expanded
 from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
 from je_tools.formats.je.fingerprints import HOURS_MAX, SlotChecks
+from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys
-from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.types import Family, type_name
 from je_tools.formats.spans import Spans
 from je_tools.recovery.overlay import Overlay, match
@@ -130,7 +130,7 @@ def _chosen(part: Part, expected: Expected, problems: Problems) -> _Slots:
     if len(expected.overlay):
         live &= ~match(tree, expected.overlay.key, slots)[1]
     # The key is unknown if embedded key and data cannot be split.
-    live &= (slots.state & SLOT_EMBEDDED == 0) | (slots.data_size >= 0)
+    live &= (slots.state & SlotState.EMBEDDED == 0) | (slots.data_size >= 0)
     row = np.flatnonzero(live)
     if expected.checks is not None:
         checks, asks_noted = expected.checks, not tree.two_part
@@ -141,7 +141,7 @@ def _chosen(part: Part, expected: Expected, problems: Problems) -> _Slots:
         problems.listed += map(of_duplicates, faults)
         slots = slots.take(~slots.deleted & (slots.lsn != NULL_LSN))
         row = np.full(len(slots), -1, np.int64)
-    embedded = slots.state & SLOT_EMBEDDED != 0
+    embedded = slots.state & SlotState.EMBEDDED != 0
     is_read = ~embedded & np.full(len(slots), not tree.two_part)
     return _Slots(slots, row, is_read)
 

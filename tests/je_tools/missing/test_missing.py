@@ -16,9 +16,9 @@ from je_tools.btree.children import Children, bound
 from je_tools.btree.replay import KeyOrder
 from je_tools.btree.tree import Tree
 from je_tools.core.masking import Masking
+from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keys import join_two_part, order_of
-from je_tools.formats.je.layout import SLOT_EMBEDDED
 from je_tools.formats.je.nodes import joined_spans
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
@@ -64,7 +64,7 @@ def bins_of(tree: Tree, children: Children, above: frozenset[int]) -> Iterator[B
         slots, _ = tree.slots_in_range(leaves)
         own = {}
         for slot in range(len(slots)):
-            is_here = tree.two_part or bool(slots.state[slot] & SLOT_EMBEDDED)
+            is_here = tree.two_part or bool(slots.state[slot] & SlotState.EMBEDDED)
             own[slots.key[slot] or b""] = (int(slots.lsn[slot]), is_here)
         yield Bin(children.low[row], children.high[row], files, own)
 

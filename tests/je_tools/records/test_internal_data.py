@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from je_tools.core.masking import DataMode, Masking
-from je_tools.formats.je.entries import Entry, encode_entry, read_header
-from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.entries import Entry, encode_entry
+from je_tools.formats.je.header import lsn_text, read_header
 from je_tools.formats.je.internal import (
     DatabaseExtinction,
     Expirations,

@@ -14,7 +14,7 @@ pub const DECLARED: crate::Declared = &[
     ("je.fingerprints.HOURS_MAX", HOURS_MAX),
     ("je.fingerprints.KEY_SIZE_MAX", KEY_SIZE_MAX as i64),
     ("je.fingerprints.PAGE_SHIFT", fingerprints::PAGE_SHIFT as i64),
-    ("je.layout.SLOT_EMBEDDED", EMBEDDED),
+    ("je.flags.SlotState.EMBEDDED", EMBEDDED),
 ];
 
 /// Actions and roles of `steps.py`. No record with a fingerprint has actions 1 and 5.

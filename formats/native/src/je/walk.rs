@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 pub const DECLARED: crate::Declared = &[
     ("je.header.MIN_HEADER_SIZE", MIN_SIZE as i64),
     ("je.header.MAX_HEADER_SIZE", MAX_SIZE as i64),
-    ("je.header.PROVISIONAL_YES", PROVISIONAL_YES as i64),
+    ("je.flags.HeaderFlag.PROVISIONAL_YES", PROVISIONAL_YES as i64),
     ("je.types.TYPE_NO_MAX", TYPE_NO_MAX as i64),
     ("je.types.FILE_HEADER_NO", FILE_HEADER_TYPE as i64),
     ("je.walk.NO_OFFSET", NO_OFFSET),
