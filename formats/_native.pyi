@@ -16,9 +16,11 @@ import numpy.typing as npt
 from je_tools.formats.image import Image
 from je_tools.formats.je.column_writer import Part
 from je_tools.formats.je.columns import Items, ListPrograms
+from je_tools.formats.je.entry_rows import Rows
 from je_tools.formats.je.fingerprints import Known, Printing
-from je_tools.formats.je.nodes import Slots, States
-from je_tools.formats.je.reader import ReadOptions, Rows
+from je_tools.formats.je.node_states import States
+from je_tools.formats.je.reader import ReadOptions
+from je_tools.formats.je.slots import Slots
 from je_tools.formats.je.walk import HeaderColumns, HeaderRules
 from je_tools.formats.je.writer import Tail
 from je_tools.formats.rows import Table

@@ -20,7 +20,7 @@ from je_tools.formats.je.types import Family
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.formats.source import Bytes
 
 COLUMN_FAMILIES = (

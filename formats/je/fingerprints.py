@@ -28,8 +28,8 @@ from je_tools.formats.je.steps import of_family, programs
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.image import Image
-    from je_tools.formats.je.nodes import Slots
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.slots import Slots
 
 RECORDS_MAX = 1 << 24
 """Largest number of fingerprints that are kept; about 200 MB."""

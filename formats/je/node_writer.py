@@ -21,13 +21,14 @@ from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX, HOUR_MS
 from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOTS_MAX
-from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, TRANSIENT, Nodes, Slots, joined_spans
+from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, TRANSIENT, Nodes
 from je_tools.formats.je.programs import program_of
 from je_tools.formats.je.types import LOG_VERSION_MAX, Family
-from je_tools.formats.spans import Spans
+from je_tools.formats.spans import Spans, joined_spans
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.slots import Slots
     from je_tools.formats.source import Bytes
 
 WRITTEN_MIN, WRITTEN_MAX = 8, LOG_VERSION_MAX

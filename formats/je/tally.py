@@ -19,7 +19,7 @@ from je_tools.formats.je.steps import TYPES, Role, of_users, programs
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
 
 COUNT, TOTAL, MIN, MAX, PROVISIONAL = range(5)
 """Columns of a tally: count, total bytes, smallest, largest, and count of provisional entries."""

@@ -20,11 +20,12 @@ from je_tools.formats.je.header import (
     read_header,
     summed_header,
 )
-from je_tools.formats.je.reader import FILE_SIZE_MAX, RangeReader, Rows
+from je_tools.formats.je.reader import FILE_SIZE_MAX, RangeReader
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX, PAYLOAD_VERSION_MIN
 from je_tools.formats.packed import load_i32
 
 if TYPE_CHECKING:
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.formats.source import Source
 
 PLACES, PLACE_SIZE = 16, 1 << 20

@@ -27,7 +27,7 @@ from je_tools.log.transactions import Rollback, Segments, collect_marks
 if TYPE_CHECKING:
     from je_tools.audit.plan import Piece, Task
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.verify.judge import Look
 
 

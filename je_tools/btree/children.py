@@ -9,12 +9,12 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.btree.replay import Since, Slot
-from je_tools.formats.je.nodes import Nodes, joined_spans
-from je_tools.formats.spans import Spans
+from je_tools.formats.spans import Spans, joined_spans
 
 if TYPE_CHECKING:
     from je_tools.btree.fault_kinds import Fault
     from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.nodes import Nodes
 
 LEVELS_MAX = 64
 """Largest number of levels accepted in a tree; ten already hold more records than exist."""

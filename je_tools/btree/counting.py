@@ -11,16 +11,9 @@ import numpy as np
 
 from je_tools.formats.je.fetch import Entries, fetch
 from je_tools.formats.je.flags import LEVEL_MASK, NodeFlag
-from je_tools.formats.je.nodes import (
-    BIN_NO,
-    DELTA_NO,
-    Nodes,
-    States,
-    count_replaced,
-    read_nodes,
-    read_states,
-    within,
-)
+from je_tools.formats.je.node_merging import within
+from je_tools.formats.je.node_states import States, count_replaced, read_states
+from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes, read_nodes
 
 if TYPE_CHECKING:
     from je_tools.btree.children import Children

@@ -27,7 +27,8 @@ from je_tools.formats.spans import Spans
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Nodes, Slots
+    from je_tools.formats.je.nodes import Nodes
+    from je_tools.formats.je.slots import Slots
 
 _OF_DUPLICATES = mask_of(BY_NAME[name].no for name in ("DIN", "DBIN"))
 

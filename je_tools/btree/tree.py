@@ -20,8 +20,9 @@ from je_tools.btree.number_set import NumberSet
 from je_tools.btree.replay import Since
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.nodes import IN_NO, Nodes, joined_spans, read_nodes, within
-from je_tools.formats.spans import Spans
+from je_tools.formats.je.node_merging import within
+from je_tools.formats.je.nodes import IN_NO, Nodes, read_nodes
+from je_tools.formats.spans import Spans, joined_spans
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange

@@ -17,9 +17,9 @@ from je_tools.formats.je.fetch import Entries, fetch
 from je_tools.formats.je.flags import LnFlag, LnFlag2, SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys, group_keys, order_keys, search_sorted
-from je_tools.formats.je.nodes import Slots, joined_spans
+from je_tools.formats.je.slots import Slots
 from je_tools.formats.je.types import Family
-from je_tools.formats.spans import Spans
+from je_tools.formats.spans import Spans, joined_spans
 from je_tools.recovery.interval_tables import DELETED, INVISIBLE
 from je_tools.recovery.overlay import Outcome, Overlay, is_open
 from je_tools.recovery.record_values import ABORT_FIELDS

@@ -25,7 +25,8 @@ from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import order_keys
 from je_tools.formats.je.node_writer import FullVersions
-from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes, Slots, joined
+from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes
+from je_tools.formats.je.slots import Slots, joined_slots
 from je_tools.recovery.overlay import match
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class _Bases(Struct, frozen=True):
             owner = row_of[nodes.slot_node]
             parts.append(nodes.slots.take(owner >= 0))
             owners.append(owner[owner >= 0])
-        return cls(there, lsn, hours, days, wrong, joined(parts), np.concatenate(owners))
+        return cls(there, lsn, hours, days, wrong, joined_slots(parts), np.concatenate(owners))
 
 
 class _Differing(Struct, frozen=True):
@@ -136,7 +137,7 @@ class _Differing(Struct, frozen=True):
         dead = is_dead(before)
         coming = may_be[given.node[given.has_slot]]
         going = ~given.has_slot & may_be[given.node]
-        slots = joined(
+        slots = joined_slots(
             [
                 mended(tree, before.take(~dead)),
                 _deleted(before.key.take(dead)),

@@ -28,7 +28,7 @@ from je_tools.checkpoint.utilization_tracker import Survey, given_numbers
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import DbTreeFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal import DatabaseExtinction, Expirations, FileSummaryKey
+from je_tools.formats.je.internal_cleaner import DatabaseExtinction, Expirations, FileSummaryKey
 from je_tools.formats.je.internal_names import (
     BEFORE_IMAGES_DB,
     EXPIRATION_DB,

@@ -42,7 +42,7 @@ from je_tools.space.recount import Live, of_live
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 

@@ -20,7 +20,7 @@ from je_tools.formats.je.types import Family
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Mask
-    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.slots import Slots
 
 FAR_MS = 1_000_000 * HOUR_MS
 """Expirations after this time, in the year 2084, are looked up in the entry."""

@@ -25,8 +25,9 @@ from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import LEVEL_MASK, MAIN_LEVELS, NodeFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.keysort import equal_keys, order_keys
-from je_tools.formats.je.nodes import BIN_NO, IN_NO, Nodes, Slots, joined, joined_spans
-from je_tools.formats.spans import Spans
+from je_tools.formats.je.nodes import BIN_NO, IN_NO, Nodes
+from je_tools.formats.je.slots import Slots, joined_slots
+from je_tools.formats.spans import Spans, joined_spans
 from je_tools.recovery.overlay import match
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class TreeWriter(Struct, frozen=True):
         kept = whole[nodes.slot_node] & inside & ~same & ~is_dead(slots)
         of_new = given.node[given.has_slot]
         new = whole[of_new]
-        both = joined([mended(tree, slots.take(kept)), given.slots.take(new)])
+        both = joined_slots([mended(tree, slots.take(kept)), given.slots.take(new)])
         owner = np.concatenate((nodes.slot_node[kept], of_new[new]))
         order = order_keys(both.key, two_part=tree.by_parts)
         pieces = _cut(nodes, whole, both.take(order), owner[order], _most(nodes))
@@ -399,7 +400,7 @@ def _put(nodes: Nodes, named: _Named) -> tuple[Slots, Ints]:
     """Replace slots of upper nodes; return all their slots, and the node of each."""
     kept = np.ones(len(nodes.slots), np.bool_)
     kept[named.replaced] = False
-    both = joined([nodes.slots.take(kept), _slots_of(named.key, named.lsn, named.size)])
+    both = joined_slots([nodes.slots.take(kept), _slots_of(named.key, named.lsn, named.size)])
     place = np.concatenate((np.flatnonzero(kept), named.slot))
     order = np.argsort(place, kind="stable")
     return both.take(order), nodes.slot_node[place[order]]

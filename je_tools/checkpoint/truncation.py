@@ -21,7 +21,7 @@ from je_tools.recovery.end import EndReason, find_checkpoint, find_end
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner

@@ -30,7 +30,7 @@ from je_tools.core.memory import give_back_memory
 from je_tools.formats.je.columns import MAX_ROWS, decode
 from je_tools.formats.je.expirations import HOUR_MS, NEVER, expiration_ms
 from je_tools.formats.je.fetch import fetch
-from je_tools.formats.je.internal import DatabaseExtinction, RecordExtinction
+from je_tools.formats.je.internal_cleaner import DatabaseExtinction, RecordExtinction
 from je_tools.formats.je.internal_names import EXTINCT_SCANS_DB
 from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes, read_nodes
 from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, Family, Group, mask_of
@@ -38,7 +38,7 @@ from je_tools.recovery.utilization import FileSummary, internal_records
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
 
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)

@@ -23,7 +23,7 @@ from je_tools.log.scan import ENCODERS_MAX, FileState, Part, Progress, Scanner
 from je_tools.log.time_filter import TimeMarks, collect_times, time_index
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.selection import Selection
     from je_tools.verify.judge import Judge, Seen

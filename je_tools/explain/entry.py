@@ -37,8 +37,8 @@ from je_tools.log.scan import Scanner
 from je_tools.log.selection import parse_lsn
 
 if TYPE_CHECKING:
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.formats.je.places import Gap
-    from je_tools.formats.je.reader import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
 

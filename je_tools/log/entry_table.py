@@ -15,7 +15,7 @@ from je_tools.formats.je.types import ENTRY_TYPES, Family
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
 
 ROW_FIELDS = frozenset({"key", "data"})
 """Payload fields that are columns of the row itself, and are left out of `entry`."""

@@ -28,7 +28,7 @@ from je_tools.log.scan import Scanner
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.log.environment import Environment
 
 FIXED_NAMES: Mapping[int, str] = {0: "_jeIdMap", 1: "_jeNameMap", -1: BEFORE_IMAGES_DB}

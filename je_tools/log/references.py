@@ -18,7 +18,7 @@ from je_tools.formats.je.types import ENTRY_TYPES, Family
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
 
 _RECORDS = (Family.LN, Family.DEL_DUP_LN)
 _FAMILIES = tuple(Family)

@@ -29,8 +29,7 @@ from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
-from je_tools.formats.je.nodes import joined_spans
-from je_tools.formats.spans import Spans
+from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import unchanged
 from je_tools.log.names import FIXED_NAMES, INTERNAL_PREFIX

@@ -22,7 +22,7 @@ from je_tools.log.field_descriptions import bits_of
 if TYPE_CHECKING:
     from je_tools.btree.faults import Faults
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.slots import Slots
     from je_tools.recovery.database import Database
     from je_tools.recovery.reading import RecordReader
     from je_tools.recovery.snapshot import Snapshot

@@ -25,7 +25,7 @@ from je_tools.recovery.interval_tables import Writes
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.log.selection import KeyPattern
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot

@@ -18,7 +18,7 @@ from je_tools.log.field_texts import time_text
 from je_tools.recovery.rollbacks import Periods
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
 

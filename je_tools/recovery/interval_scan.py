@@ -41,7 +41,7 @@ from je_tools.recovery.interval_tables import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from je_tools.btree.fault_kinds import Fault
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.slots import Slots
 
 _NO_SLOT = -2
 

@@ -25,7 +25,7 @@ from je_tools.recovery.overlay import Outcome, Overlay
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.je.columns import Columns
-    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.slots import Slots
     from je_tools.formats.source import Bytes
     from je_tools.formats.spans import Spans
 

@@ -35,7 +35,7 @@ from je_tools.salvage.extents import Solid, SolidPart, solid_part
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.scan import FileState, Scanner
 

@@ -30,7 +30,7 @@ from je_tools.salvage.content import KEYED_VERSION, Content, leaves_of, pieces_o
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
 
 NODES_AT_ONCE = 512
 """Number of nodes decoded at once: each has up to some hundred slots."""

@@ -9,8 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.je.nodes import joined_spans
-from je_tools.formats.spans import Spans
+from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.names import FIXED_NAMES, Database
 from je_tools.log.scan import WIDE_RANGE, Scanner
 from je_tools.salvage.batches import Reading

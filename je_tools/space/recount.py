@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from je_tools.btree.fault_kinds import Fault
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.recovery.database import Database
     from je_tools.recovery.reading import RecordReader
     from je_tools.recovery.snapshot import Snapshot

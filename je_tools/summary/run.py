@@ -33,7 +33,7 @@ from je_tools.verify.judge import Damage, Judge, Seen, Totals
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Asked, Rows
+    from je_tools.formats.je.entry_rows import Rows, WantedEntries
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Part, Scanner
@@ -181,7 +181,7 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
     return summary
 
 
-def _asked(judge: Judge, file: LogFile) -> Asked | None:
+def _asked(judge: Judge, file: LogFile) -> WantedEntries | None:
     """Return the entries to read as rows if only types and files are wanted; None for all."""
     asked = judge.look.asked(file)
     return None if asked is None else replace(asked, programs=programs(file.version, of_users))

@@ -31,7 +31,7 @@ from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.log.sources import reason_of, reopened
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import FileState

@@ -21,7 +21,7 @@ from je_tools.formats.je.header import (
     read_header,
 )
 from je_tools.formats.je.places import SINGLE, ChainBreak, Gap
-from je_tools.formats.je.reader import FILE_SIZE_MAX, Rows
+from je_tools.formats.je.reader import FILE_SIZE_MAX
 from je_tools.formats.je.types import (
     ENTRY_TYPES,
     MODERN_READ_MIN,
@@ -36,6 +36,7 @@ from je_tools.verify.consistency import finding, restore_reason
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.formats.source import Source
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import counted
 from je_tools.findings import CODES, Finding, Severity
+from je_tools.formats.je.entry_rows import Rows, WantedEntries
 from je_tools.formats.je.flags import HeaderFlag
-from je_tools.formats.je.reader import Asked, Rows
 from je_tools.verify.consistency import (
     EVIDENCE_TYPES,
     Evidence,
@@ -238,14 +238,14 @@ class Look(Struct, frozen=True):
         """Return the inspector for an environment."""
         return cls(environment.missing, Upgrade(environment).is_asked)
 
-    def asked(self, file: LogFile) -> Asked | None:
+    def asked(self, file: LogFile) -> WantedEntries | None:
         """Return the entries of a file to read as rows, or None for all; most are surveyed only."""
         if self.is_upgrade_asked or self.printing is not None:
             return None
         types = types_to_look_at(file.version) | STREAM_TYPES
         if is_evidence(file.file_no, self.missing):
             types = types | EVIDENCE_TYPES
-        return Asked(types, HeaderFlag.REPLICATED)
+        return WantedEntries(types, HeaderFlag.REPLICATED)
 
     def __call__(self, rows: Rows) -> Seen:
         """Return a summary of the rows."""

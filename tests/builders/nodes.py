@@ -10,7 +10,8 @@ from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.keys import slot_parts
-from je_tools.formats.je.nodes import Nodes, Slots
+from je_tools.formats.je.nodes import Nodes
+from je_tools.formats.je.slots import Slots
 from je_tools.formats.packed import encode_packed
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans

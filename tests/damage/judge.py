@@ -19,8 +19,8 @@ from je_tools.findings import CODES
 from je_tools.formats.je import reader
 from je_tools.formats.je.columns import COLUMN_FAMILIES, Columns, Decoded, decode
 from je_tools.formats.je.entries import Entry, decode_entry, encode_entry
+from je_tools.formats.je.entry_rows import Rows
 from je_tools.formats.je.header import EntryError
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.tally import tally_rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family

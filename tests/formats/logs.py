@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from je_tools.formats.je.reader import Place, RangeReader, Rows
+from je_tools.formats.je.entry_rows import Rows
+from je_tools.formats.je.reader import Place, RangeReader
 from je_tools.formats.je.types import LOG_VERSION_MAX
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.source import Source

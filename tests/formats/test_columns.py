@@ -10,9 +10,9 @@ import numpy as np
 
 from je_tools.formats.je.columns import COLUMN_FAMILIES, Columns, Decoded, decode
 from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.entry_rows import Rows
 from je_tools.formats.je.keys import slot_parts
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.slots import split_embedded
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 from tests.corpus import Environment, log_files

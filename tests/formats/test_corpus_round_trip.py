@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.formats.je.entries import decode_entry, encode_entry
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.entry_rows import Rows
 from tests.corpus import Environment, log_files
 from tests.formats.logs import log_rows, sampled
 

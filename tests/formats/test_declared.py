@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from je_tools.formats.je.columns import COLUMN_FAMILIES, decode
 from je_tools.formats.je.entries import Entry, decode_entry, encode_entry, holds
+from je_tools.formats.je.entry_rows import Rows
 from je_tools.formats.je.header import Header, entry_checksum
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, Coding, Field, layout
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, LOG_VERSION_MAX
 from je_tools.formats.je.walk import COLUMN_NAMES, ROW_DTYPE
 from tests.damage.judge import row_of

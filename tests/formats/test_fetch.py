@@ -9,11 +9,11 @@ import numpy as np
 
 from je_tools.formats.image import Image, Part
 from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.entry_rows import Rows
 from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keys import slot_parts
 from je_tools.formats.je.nodes import read_nodes
-from je_tools.formats.je.reader import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, Family
 from tests.builders.logs import write_log
 from tests.builders.trees import simple

@@ -23,7 +23,7 @@ from je_tools.formats.je.fingerprints import (
 )
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.nodes import Slots
+from je_tools.formats.je.slots import Slots
 from je_tools.formats.je.types import BY_NAME, ENTRY_TYPES, Family
 from je_tools.formats.je.walk import Checksum
 from je_tools.formats.spans import Spans

@@ -14,24 +14,22 @@ from hypothesis import strategies as st
 
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.entry_rows import Rows
 from je_tools.formats.je.internal import (
     RECORD_DATABASES,
+    InternalRecord,
+    Unreadable,
+    database_id,
+    database_key,
+    read_record,
+)
+from je_tools.formats.je.internal_cleaner import (
     DatabaseExtinction,
     EraserState,
     Expirations,
     FileSummaryKey,
-    GhostBucket,
-    InternalRecord,
     RecordExtinction,
-    RepGroup,
-    RepNode,
     ReservedFile,
-    Unreadable,
-    VlsnBucket,
-    VlsnRange,
-    database_id,
-    database_key,
-    read_record,
 )
 from je_tools.formats.je.internal_names import (
     EXPIRATION_DB,
@@ -41,7 +39,13 @@ from je_tools.formats.je.internal_names import (
     RESERVED_FILES_DB,
     VLSN_MAP_DB,
 )
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.internal_replication import (
+    GhostBucket,
+    RepGroup,
+    RepNode,
+    VlsnBucket,
+    VlsnRange,
+)
 from je_tools.formats.je.tuples import TupleError, long_key, string_key
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 from tests.corpus import FIXTURES, Environment, environments_in, log_files

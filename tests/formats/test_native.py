@@ -21,7 +21,8 @@ from je_tools.commands.main import run
 from je_tools.formats import _native
 from je_tools.formats.je import programs as p
 from je_tools.formats.je import walk as w
-from je_tools.formats.je.reader import Asked, Event, Place, ReadOptions
+from je_tools.formats.je.entry_rows import WantedEntries
+from je_tools.formats.je.reader import Event, Place, ReadOptions
 from je_tools.formats.source import Source
 from tests.corpus import ROOT
 
@@ -178,7 +179,7 @@ def test_operations_that_are_not_there_are_refused() -> None:
         {"budget": -1},
         {"place": Place(at=-2)},
         {"place": Place(shift=-(1 << 63))},
-        {"asked": Asked(np.zeros(3, np.bool_))},
+        {"asked": WantedEntries(np.zeros(3, np.bool_))},
     ],
     ids=str,
 )

@@ -21,7 +21,8 @@ from je_tools.formats.je.node_writer import (
     encode_deltas,
     encode_nodes,
 )
-from je_tools.formats.je.nodes import Nodes, Slots, read_nodes
+from je_tools.formats.je.nodes import Nodes, read_nodes
+from je_tools.formats.je.slots import Slots
 from je_tools.formats.je.types import Family
 from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans

@@ -12,7 +12,8 @@ import pytest
 
 from je_tools.formats.je import reader
 from je_tools.formats.je import walk as w
-from je_tools.formats.je.reader import Asked, Place, RangeReader, RangeState
+from je_tools.formats.je.entry_rows import WantedEntries
+from je_tools.formats.je.reader import Place, RangeReader, RangeState
 from je_tools.formats.je.steps import of_users, programs
 from je_tools.formats.je.tally import Tally, tally_rows
 from je_tools.formats.source import Source
@@ -98,7 +99,7 @@ def test_a_file_reads_the_same_in_whatever_way_it_is_loaded(
 class Sums:
     """Totals over the entries of a file, and the rows that the reader yielded."""
 
-    def __init__(self, source: Source, window: int, asked: Asked | None) -> None:
+    def __init__(self, source: Source, window: int, asked: WantedEntries | None) -> None:
         self.counts = np.zeros(256, np.int64)
         self.tally = Tally()
         self.ends: list[int] = []
@@ -133,7 +134,7 @@ def test_rows_that_nobody_asks_for_are_surveyed(
         types = np.zeros(256, np.bool_)
         types[rng.sample(range(1, 46), 2)] = True
         flags = rng.choice([0, 0x20])
-        asked = Asked(types, flags, programs(VERSION, of_users))
+        asked = WantedEntries(types, flags, programs(VERSION, of_users))
         with monkeypatch.context() as patch:
             window = min(load_in_some_way(rng, patch), reader.SURVEY_WINDOW)
             some, every = Sums(source, window, asked), Sums(source, window, None)

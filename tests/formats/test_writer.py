@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from je_tools.formats.je.entries import decode_entry, encode_item
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.entry_rows import Rows
 from je_tools.formats.je.types import ERASED_NO, FILE_HEADER_NO, type_name
 from je_tools.formats.je.writer import PIECE_SIZE, WRITTEN_MIN, Appender, Tail
 from je_tools.formats.spans import Spans

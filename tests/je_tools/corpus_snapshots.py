@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from je_tools.formats.je.columns import MAX_ROWS
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.entry_rows import Rows
 from je_tools.log.entry_table import NO_TIME, build_table
 from je_tools.log.opening import open_environment
 from je_tools.log.records import Records

@@ -18,7 +18,8 @@ from je_tools.formats.je.expirations import DAYS_MAX
 from je_tools.formats.je.flags import ID_DB_LEVELS, LEVEL_MASK, MAIN_LEVELS, NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.node_checks import descents, holders
-from je_tools.formats.je.nodes import DELTA_NO, Nodes, within
+from je_tools.formats.je.node_merging import within
+from je_tools.formats.je.nodes import DELTA_NO, Nodes
 
 if TYPE_CHECKING:
     from je_tools.btree.children import Children, Leaves

@@ -29,7 +29,7 @@ from je_tools.recovery.overlay import Overlay, match
 if TYPE_CHECKING:
     from je_tools.btree.check.cleaner_metadata import CleanerNotes
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.slots import Slots
 
 EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
 """Latest expiration accepted, in 2084: later ones were multiplied by a bug of an engine."""

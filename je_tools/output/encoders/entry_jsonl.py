@@ -32,7 +32,7 @@ from je_tools.log.entry_table import ROW_FIELDS, EntryTable, FamilyPart
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.columns import Columns
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.entry_rows import Rows
     from je_tools.formats.source import Bytes
 
 _EMBEDDED_FIELDS = frozenset({"key", "data"})

@@ -14,16 +14,10 @@ from je_tools.core.escaping import clean_text, is_lsn
 from je_tools.core.masking import Masking
 from je_tools.formats.je.fetch import fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.internal import (
-    NODE_TYPES,
-    RECORD_DATABASES,
-    Expirations,
-    FileSummaryKey,
-    RepNode,
-    Unreadable,
-    read_record,
-)
+from je_tools.formats.je.internal import RECORD_DATABASES, Unreadable, read_record
+from je_tools.formats.je.internal_cleaner import Expirations, FileSummaryKey
 from je_tools.formats.je.internal_names import UTILIZATION_DB
+from je_tools.formats.je.internal_replication import NODE_TYPES, RepNode
 from je_tools.formats.je.tuples import TupleError
 from je_tools.log.names import FIXED_NAMES
 from je_tools.output.encoders.entry_jsonl import plain_fields

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from je_tools.formats.je import reader
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.entry_rows import Rows
 from je_tools.formats.je.types import BY_NAME
 from je_tools.log import names
 from je_tools.log.names import (

@@ -19,7 +19,7 @@ from je_tools.core.masking import Masking
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keys import join_two_part, order_of
-from je_tools.formats.je.nodes import joined_spans
+from je_tools.formats.spans import joined_spans
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import parse_key

@@ -14,13 +14,13 @@ import pytest
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.entries import Entry, encode_entry
 from je_tools.formats.je.header import lsn_text, read_header
-from je_tools.formats.je.internal import (
+from je_tools.formats.je.internal_cleaner import (
     DatabaseExtinction,
     Expirations,
-    GhostBucket,
     RecordExtinction,
     ReservedFile,
 )
+from je_tools.formats.je.internal_replication import GhostBucket
 from je_tools.formats.rows import Buffer
 from je_tools.formats.spans import Spans
 from je_tools.log.records import Records, no_records

@@ -45,7 +45,7 @@ impl From<PyPrinting> for Polynomial {
     }
 }
 
-/// Python's `reader.Rows`.
+/// Python's `entry_rows.Rows`.
 #[derive(FromPyObject)]
 pub struct PyRows<'py> {
     data: Column<'py, u8>,
@@ -106,7 +106,7 @@ pub fn note_lsns(
     detached(py, || fingerprints::note(lsns, bits))
 }
 
-/// Python's `nodes.Slots`.
+/// Python's `slots.Slots`.
 #[derive(FromPyObject)]
 pub struct PySlots<'py> {
     key: PySpans<'py>,

@@ -41,7 +41,7 @@ pub fn merge_slots<'py>(
     Ok((found.slots.into_pyarray(py), found.counts.into_pyarray(py)))
 }
 
-/// Python's `nodes.States`.
+/// Python's `node_states.States`.
 #[derive(FromPyObject)]
 pub struct PyStates<'py> {
     first: Ints<'py>,

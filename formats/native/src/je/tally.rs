@@ -52,7 +52,7 @@ fn flat<'py>(py: Python<'py>, lines: &[Line]) -> Bound<'py, PyArray1<i64>> {
     lines.concat().into_pyarray(py)
 }
 
-/// Columns of `reader.Rows` that are tallied.
+/// Columns of `entry_rows.Rows` that are tallied.
 #[derive(FromPyObject)]
 pub struct PyRows<'py> {
     data: PyReadonlyArray1<'py, u8>,
