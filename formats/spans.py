@@ -55,7 +55,7 @@ class Spans(Struct, frozen=True):
         start = int(self.starts[row])
         return self.data[start : start + size].tobytes()
 
-    def take(self, keep: npt.NDArray[Any] | slice) -> Spans:
+    def select(self, keep: npt.NDArray[Any] | slice) -> Spans:
         """Select rows by a mask, by an index array in its order, or by a slice."""
         return Spans(self.data, self.starts[keep], self.sizes[keep])
 

@@ -152,7 +152,7 @@ class Rows(Struct, frozen=True):
         whole = (self.flags & HeaderFlag.PROVISIONAL_YES.value) != 0
         return np.where(whole, 2, before_end).astype(np.uint8)
 
-    def take(self, keep: npt.NDArray[Any]) -> Rows:
+    def select(self, keep: npt.NDArray[Any]) -> Rows:
         """Select rows by a mask, or by an index array in its order."""
         columns = {name: getattr(self, name)[keep] for name in w.COLUMN_NAMES}
         return Rows(self.file_no, self.version, self.data, self.base, **columns)

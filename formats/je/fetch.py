@@ -91,7 +91,7 @@ class Entries(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.lsn)
 
-    def take(self, rows: Ints) -> Entries:
+    def select(self, rows: Ints) -> Entries:
         """Select entries, in the order of `rows`."""
         columns = asdict(self)
         return Entries(**{n: c if n in _OF_ALL else c[rows] for n, c in columns.items()})

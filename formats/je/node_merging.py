@@ -50,7 +50,7 @@ def merged(nodes: Nodes, fulls: Nodes, of_delta: Ints, *, ordered: bool, two_par
         np.where(there, other.sizes[place], own.sizes),
     )
     columns["first"] = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-    columns["slots"] = slots.take(kept)
+    columns["slots"] = slots.select(kept)
     return Nodes(**columns)
 
 

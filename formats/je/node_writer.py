@@ -85,7 +85,7 @@ class FullVersions(Struct, frozen=True):
     slot_count: Ints
     max_entries: Ints
 
-    def take(self, keep: Mask | Ints) -> FullVersions:
+    def select(self, keep: Mask | Ints) -> FullVersions:
         """Select rows."""
         return FullVersions(self.size[keep], self.slot_count[keep], self.max_entries[keep])
 
@@ -332,7 +332,7 @@ def _head_keys(nodes: Nodes, prefixes: Ints) -> tuple[Spans, Spans]:
     cut = prefixes >= 0
     starts[cut] = key.starts[nodes.first[:-1][cut]]
     both = joined_spans([own, Spans(key.data, starts, prefixes)])
-    return both.take(slice(n)), both.take(slice(n, None))
+    return both.select(slice(n)), both.select(slice(n, None))
 
 
 def _rests(nodes: Nodes, data: Bytes, prefixes: Ints) -> Spans:

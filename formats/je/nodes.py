@@ -91,7 +91,7 @@ class Nodes(Struct, frozen=True):
             return self
         counts = np.where(dropped, 0, np.diff(self.first))
         first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-        slots = self.slots.take(~dropped[self.slot_node])
+        slots = self.slots.select(~dropped[self.slot_node])
         return replace(self, good=self.good & ~dropped, first=first, slots=slots)
 
     @property
@@ -162,13 +162,13 @@ def read_nodes(entries: Entries) -> Nodes:
             counts[rows] = np.where(usable, np.diff(decoded.slot_first), 0)
             owner = np.repeat(np.arange(len(rows)), np.diff(decoded.slot_first))
             kept = usable[owner]
-            parts.append(slots if kept.all() else slots.take(kept))
+            parts.append(slots if kept.all() else slots.select(kept))
             rows_of.append(rows[owner[kept]])
     first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
     slots = joined_slots(parts)
     owner = np.concatenate(rows_of)
     if len(parts) > 1:
-        slots = slots.take(np.argsort(owner, kind="stable"))
+        slots = slots.select(np.argsort(owner, kind="stable"))
     key = Spans(entries.image.data, key_start, key_size)
     return Nodes(
         lsn=entries.lsn,

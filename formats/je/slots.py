@@ -58,7 +58,7 @@ class Slots(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.lsn)
 
-    def take(self, keep: npt.NDArray[Any] | slice) -> Slots:
+    def select(self, keep: npt.NDArray[Any] | slice) -> Slots:
         """Select slots by a mask, by an index array in its order, or by a slice."""
         return Slots(*(_selected(column, keep) for column in astuple(self)))
 
@@ -73,7 +73,7 @@ _SLOT_NUMBERS = tuple(name for name in Slots.__struct_fields__ if name != "key")
 
 
 def _selected(column: Any, keep: npt.NDArray[Any] | slice) -> Any:
-    return column.take(keep) if isinstance(column, Spans) else column[keep]
+    return column.select(keep) if isinstance(column, Spans) else column[keep]
 
 
 def joined_slots(parts: Sequence[Slots]) -> Slots:

@@ -54,15 +54,15 @@ class Children(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.lsn)
 
-    def take(self, keep: Mask | Ints | slice) -> Children:
+    def select(self, keep: Mask | Ints | slice) -> Children:
         """Select rows by a mask, by an index array in its order, or by a slice."""
         rows = np.arange(len(self))[keep]
         return Children(
             self.lsn[rows],
             self.parent_lsn[rows],
-            self.low.take(rows),
-            self.high.take(rows),
-            self.since.take(rows),
+            self.low.select(rows),
+            self.high.select(rows),
+            self.since.select(rows),
             self.is_lone[rows],
             self.level,
         )

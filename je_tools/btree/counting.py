@@ -44,7 +44,7 @@ def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | Non
     if not (entries.good & (is_delta | (entries.type == BIN_NO))).all():
         return None
     rows = np.flatnonzero(is_delta)
-    deltas = read_nodes(entries.take(rows))
+    deltas = read_nodes(entries.select(rows))
     fulls = _fulls(tree, entries, rows, deltas)
     states = read_states(fulls) if fulls is not None else None
     if states is None or not _in_order(tree, children, rows, deltas, states):
@@ -94,8 +94,8 @@ def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states:
         return False
     filled = np.flatnonzero(np.diff(states.first))
     both = np.arange(0, 2 * len(filled) + 1, 2)
-    return _all_within(tree, states.ends, both, children.take(filled)) and _all_within(
-        tree, deltas.slots.key, deltas.first, children.take(rows)
+    return _all_within(tree, states.ends, both, children.select(filled)) and _all_within(
+        tree, deltas.slots.key, deltas.first, children.select(rows)
     )
 
 

@@ -216,7 +216,7 @@ class NodeReader(Struct, frozen=True):
             return slots, faults
         nodes = np.unique(leaves.nodes.slot_node[~inside])
         faults += [self._fault(FaultKind.STRAY_SLOTS, leaves, node) for node in nodes.tolist()]
-        return slots.take(inside), faults
+        return slots.select(inside), faults
 
     def _faults(self, leaves: Leaves, found: npt.NDArray[np.uint8], no_full: Mask) -> list[Fault]:
         nodes = leaves.nodes

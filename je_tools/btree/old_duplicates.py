@@ -74,7 +74,7 @@ class _Way(Struct):
     def one_level_down(self, slots: Slots, rows: Ints) -> Slots:
         """Replace the slots at `rows`, which name nodes, by the slots of these nodes."""
         nodes, found, no_full = self.tree.newest_whole(slots.lsn[rows])
-        keys = slots.key.take(rows)
+        keys = slots.key.select(rows)
         wrong_db = nodes.good & (nodes.db_id != self.tree.db_id)
         # Accept a node only for its own key, or every slot that names it would read its tree again.
         other_key = nodes.good & ~wrong_db & ~self._are_of(nodes, keys)
@@ -109,7 +109,7 @@ class _Way(Struct):
             if not decoded.fields.has("dup_key"):
                 continue
             own = Spans(decoded.fields.data, *decoded.fields.span("dup_key"))
-            same[some] = equal_keys(own, keys.take(some)) & ~decoded.bad
+            same[some] = equal_keys(own, keys.select(some)) & ~decoded.bad
         return same
 
     def _note(self, nodes: Nodes, keys: Spans, kinds: npt.NDArray[np.int64]) -> None:
@@ -141,7 +141,7 @@ def _put(slots: Slots, rows: Ints, nodes: Nodes) -> Slots:
     is_node = np.zeros(len(slots), np.bool_)
     is_node[rows] = True
     below = is_node[owner]
-    down = slots.take(owner)
+    down = slots.select(owner)
     for name, column in asdict(nodes.slots).items():
         # The key stays that of the records.
         if name != "key":

@@ -95,9 +95,9 @@ class Tree(NodeReader, frozen=True):
 
         def choose(children: Children) -> Children:
             if keys is not None and self.ordered:
-                children = children.take(self.that_hold(children, keys))
+                children = children.select(self.that_hold(children, keys))
             if inside is not None and self.ordered:
-                children = children.take(self._that_meet(children, inside))
+                children = children.select(self._that_meet(children, inside))
             return children
 
         if self.root_lsn != NULL_LSN:
@@ -116,20 +116,20 @@ class Tree(NodeReader, frozen=True):
         begin = 0
         way = replace(way, at_once=at_once_below(upper.nodes, way.at_once))
         for row in lost.tolist():
-            yield from self._named_below(children.take(slice(begin, first[row])), way)
-            yield leaves.children.take(slice(row, row + 1))
+            yield from self._named_below(children.select(slice(begin, first[row])), way)
+            yield leaves.children.select(slice(row, row + 1))
             begin = int(first[row])
-        yield from self._named_below(children.take(slice(begin, None)), way)
+        yield from self._named_below(children.select(slice(begin, None)), way)
 
     def _named_below(self, children: Children, way: _Way) -> Iterator[Children]:
         children = way.choose(children)
         new = way.named.first_times(children.lsn) | (children.lsn == NULL_LSN)
         self.faults.extend(self._shared(children.lsn, children, ~new))
-        children = children.take(new)
+        children = children.select(new)
         are_bins = children.level <= 1
         size = way.at_once if are_bins else NODES_AT_ONCE
         for first in range(0, len(children), size):
-            some = children.take(slice(first, first + size))
+            some = children.select(slice(first, first + size))
             if are_bins:
                 yield some
             else:
@@ -162,13 +162,13 @@ class Tree(NodeReader, frozen=True):
         children = self.children_of(self.read(self.root()))
         under_lone_slot = len(children) == 1
         if not under_lone_slot:
-            children = children.take(self.that_hold(children, keys))
+            children = children.select(self.that_hold(children, keys))
         while len(children) and (under_lone_slot or children.level > 1):
             leaves, under_lone_slot = self.read(children), False
             full = np.flatnonzero(leaves.nodes.good & leaves.nodes.is_full)
             faults += [self._fault(FaultKind.SPLIT_CUT_SHORT, leaves, row) for row in full.tolist()]
             below = self.children_of(leaves)
-            children = below.take(self.that_hold(below, keys))
+            children = below.select(self.that_hold(below, keys))
         return faults
 
     def _keys_of_full_nodes(self) -> Spans:
@@ -176,8 +176,8 @@ class Tree(NodeReader, frozen=True):
         entries = fetch(self.image, self.replayed.lsn, check=False)
         lsns = entries.lsn[(entries.found >= Found.BAD) & (entries.type == IN_NO)]
         nodes = read_nodes(fetch(self.image, lsns))
-        keys = nodes.identifier_key.take(nodes.good & nodes.is_full)
-        return keys.take(self.order.sort(keys))
+        keys = nodes.identifier_key.select(nodes.good & nodes.is_full)
+        return keys.select(self.order.sort(keys))
 
     def replayed_keys(self) -> Spans:
         """Return the identifier keys of all nodes that recovery replays, ascending."""
@@ -201,7 +201,7 @@ class Tree(NodeReader, frozen=True):
     def in_range(self, keys: Spans, inside: KeyRange) -> Mask:
         """Return a mask of the keys that lie in a range."""
         both = joined_spans([bound(inside.low), bound(inside.high)])
-        low, high = both.take(np.array([0])), both.take(np.array([1]))
+        low, high = both.select(np.array([0])), both.select(np.array([1]))
         first = np.array([0, len(keys)], np.int64)
         return within(keys, first, low, high, two_part=self.by_parts)
 
@@ -230,9 +230,9 @@ class Tree(NodeReader, frozen=True):
         return Children(
             slots.lsn,
             nodes.lsn[owner],
-            bounds.take(low),
-            bounds.take(high),
-            upper.since.take(owner),
+            bounds.select(low),
+            bounds.select(high),
+            upper.since.select(owner),
             ((np.diff(nodes.first) == 1) & (parents.parent_lsn == NULL_LSN))[owner],
             max(parents.level - 1, 0),
         )
@@ -246,7 +246,7 @@ class Tree(NodeReader, frozen=True):
         rows = np.arange(n)
         if not self.ordered or not n:
             return rows
-        open_end = parents.low.take(np.zeros(0, np.int64))
+        open_end = parents.low.select(np.zeros(0, np.int64))
         none = Spans(open_end.data, np.zeros(len(parents), np.int64), np.full(len(parents), -1))
         from_low, to_high = (
             within(nodes.slots.key, nodes.first, low, high, two_part=self.by_parts)

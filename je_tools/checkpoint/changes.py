@@ -105,13 +105,13 @@ class Changes(Struct, frozen=True):
             return self
         at = search_sorted(key, self.key, two_part=tree.by_parts)
         at = np.minimum(at, len(key) - 1)
-        same = equal_keys(key.take(at), self.key)
-        both = joined_spans([self.key.take(~same), key])
+        same = equal_keys(key.select(at), self.key)
+        both = joined_spans([self.key.select(~same), key])
         order = order_keys(both, two_part=tree.by_parts)
         n = len(key)
         gone = np.full(n, Outcome.NO_RECORD, np.uint8)
         return Changes(
-            both.take(order),
+            both.select(order),
             np.append(self.outcome[~same], gone)[order],
             np.append(self.lsn[~same], lsn)[order],
             np.append(self.size[~same], np.zeros(n, np.int64))[order],
@@ -127,12 +127,12 @@ class Changes(Struct, frozen=True):
         kept = np.array([row for row in range(len(self)) if row not in stale], np.int64)
         new = [written[key] for key in keys]
         outcome = [Outcome.NO_RECORD if each is None else Outcome.LN for each in new]
-        key = joined_spans([self.key.take(kept), Spans.of(keys)])
+        key = joined_spans([self.key.select(kept), Spans.of(keys)])
         order = order_keys(key, two_part=False)
         lsn = np.array([each.lsn if each else NULL_LSN for each in new], np.int64)
         size = np.array([each.size if each else 0 for each in new], np.int64)
         return Changes(
-            key.take(order),
+            key.select(order),
             np.append(self.outcome[kept], np.array(outcome, np.uint8))[order],
             np.append(self.lsn[kept], lsn)[order],
             np.append(self.size[kept], size)[order],
@@ -146,7 +146,7 @@ class Changes(Struct, frozen=True):
             tree: tree of the database.
             rows: int64; rows of the changes, each of which must have a slot.
         """
-        slots = Slots.of_keys(self.key.take(rows))
+        slots = Slots.of_keys(self.key.select(rows))
         slots.lsn[:] = self.lsn[rows]
         slots.logged_size[:] = self.size[rows]
         back = np.flatnonzero(self.outcome[rows] == Outcome.ABORT_VERSION)
@@ -155,17 +155,17 @@ class Changes(Struct, frozen=True):
         entries = fetch(tree.image, slots.lsn[logged])
         # If the file of an abort version is gone, the copy in the LN that replaced it is used.
         good = np.flatnonzero(entries.good)
-        _fill_from_lns(tree, entries.take(good), logged[good], slots)
+        _fill_from_lns(tree, entries.select(good), logged[good], slots)
         slots.state[self.is_pending[rows]] |= SlotState.PENDING_DELETED
         return slots
 
 
 def _pending(snapshot: Snapshot, tree: Tree) -> tuple[Spans, Ints]:
     """Return the keys whose newest LN is a deletion that stays open, and the LSN of that LN."""
-    lns = snapshot.interval.lns.take(snapshot.changes(tree.db_id))
+    lns = snapshot.interval.lns.select(snapshot.changes(tree.db_id))
     keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
     order, is_new = group_keys(keys, two_part=tree.by_parts)
-    lns = lns.take(order)
+    lns = lns.select(order)
     counts = (lns.flags & INVISIBLE == 0) & ~is_open(lns.flags)
     rows = np.where(counts, np.arange(len(lns)), -1)
     first = np.flatnonzero(is_new)
@@ -173,7 +173,7 @@ def _pending(snapshot: Snapshot, tree: Tree) -> tuple[Spans, Ints]:
     newest = newest[newest >= 0]
     gone = lns.flags[newest] & DELETED != 0
     newest = newest[gone & np.isin(lns.txn_id[newest], list(snapshot.kept_txns))]
-    return keys.take(order[newest]), lns.lsn[newest]
+    return keys.select(order[newest]), lns.lsn[newest]
 
 
 def _fill_from_lns(tree: Tree, entries: Entries, rows: Ints, slots: Slots) -> None:

@@ -110,7 +110,7 @@ class _Bases(Struct, frozen=True):
             row_of = np.full(len(nodes), -1, np.int64)
             row_of[some] = rows
             owner = row_of[nodes.slot_node]
-            parts.append(nodes.slots.take(owner >= 0))
+            parts.append(nodes.slots.select(owner >= 0))
             owners.append(owner[owner >= 0])
         return cls(there, lsn, hours, days, wrong, joined_slots(parts), np.concatenate(owners))
 
@@ -131,24 +131,24 @@ class _Differing(Struct, frozen=True):
         """Combine the slots of existing deltas with the changes."""
         logged = leaves.logged[0]
         of_delta = (logged.is_delta & may_be)[logged.slot_node]
-        before, owner = logged.slots.take(of_delta), logged.slot_node[of_delta]
+        before, owner = logged.slots.select(of_delta), logged.slot_node[of_delta]
         _, again = match(tree, given.key, before)
-        before, owner = before.take(~again), owner[~again]
+        before, owner = before.select(~again), owner[~again]
         dead = is_dead(before)
         coming = may_be[given.node[given.has_slot]]
         going = ~given.has_slot & may_be[given.node]
         slots = joined_slots(
             [
-                mended(tree, before.take(~dead)),
-                _deleted(before.key.take(dead)),
-                given.slots.take(coming),
-                _deleted(given.key.take(going)),
+                mended(tree, before.select(~dead)),
+                _deleted(before.key.select(dead)),
+                given.slots.select(coming),
+                _deleted(given.key.select(going)),
             ]
         )
         new = given.node[given.has_slot][coming]
         node = np.concatenate((owner[~dead], owner[dead], new, given.node[going]))
         order = order_keys(slots.key, two_part=tree.by_parts)
-        return cls(slots.take(order), node[order])
+        return cls(slots.select(order), node[order])
 
 
 def is_dead(slots: Slots) -> Mask:
@@ -225,10 +225,10 @@ def _chosen(
         max_entries=whole[row] * percent // 100,
         last_full_lsn=bases.lsn[row],
         expiration_base=np.full(len(row), -1, np.int64),
-        identifier_key=nodes.identifier_key.take(row),
+        identifier_key=nodes.identifier_key.select(row),
         good=np.ones(len(row), np.bool_),
         first=first,
-        slots=slots.take(needed & chosen[node]),
+        slots=slots.select(needed & chosen[node]),
         **columns,
     )
     sizes = fetch(tree.image, made.last_full_lsn, check=False).size

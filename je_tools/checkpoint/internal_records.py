@@ -164,7 +164,7 @@ def count_files(
     known = {file_no: summary for file_no, _, summary in stored.newest()}
     # The engine has listed some already, for reasons of which a crash leaves no trace.
     gone = joined_gone(survey.gone)
-    gone = gone.take(~gone.is_listed | ~np.isin(gone.lsn, stored.summaries.obsolete))
+    gone = gone.select(~gone.is_listed | ~np.isin(gone.lsn, stored.summaries.obsolete))
     obsolete = obsolete_by_file(joined_gone([gone, *_replaced(snapshot, log)]))
     none = FileSummary()
     extinct: dict[int, FileSummary] = defaultdict(FileSummary)

@@ -88,7 +88,7 @@ class Gone(RowTable, frozen=True):
             np.broadcast_to(np.asarray(is_listed, np.bool_), (n,)).copy(),
         )
 
-    def take(self, keep: Mask | Ints) -> Gone:
+    def select(self, keep: Mask | Ints) -> Gone:
         """Return some rows."""
         return Gone(*(column[keep] for column in astuple(self)))
 
@@ -111,10 +111,10 @@ def obsolete_by_file(gone: Gone) -> dict[int, tuple[FileSummary, tuple[int, ...]
     listed = np.flatnonzero(gone.is_listed)
     _, first = np.unique(gone.lsn[listed], return_index=True)
     rows = np.concatenate((np.flatnonzero(~gone.is_listed), listed[first]))
-    gone = gone.take(rows)
+    gone = gone.select(rows)
     found = {}
     for file_no, own in rows_by(gone.lsn >> 32).items():
-        of_file = gone.take(own)
+        of_file = gone.select(own)
         sized = of_file.is_ln & (of_file.size > 0)
         summary = FileSummary(
             obsolete_in_count=int(np.count_nonzero(~of_file.is_ln)),
@@ -168,7 +168,7 @@ class Versions(RowTable, frozen=True):
     is_delta: Mask
     is_whole_provisional: Mask
 
-    def take(self, keep: Mask | Ints) -> Versions:
+    def select(self, keep: Mask | Ints) -> Versions:
         """Return some rows."""
         return Versions(*(column[keep] for column in astuple(self)))
 
@@ -180,7 +180,7 @@ def joined_versions(parts: Iterable[Versions]) -> Versions:
     every = every or [Versions(_NONE, _NONE, _NONE, _NONE, _NONE, no, no)]
     columns = map(np.concatenate, zip(*map(astuple, every), strict=True))
     both = Versions(*columns)
-    return both.take(np.argsort(both.lsn, kind="stable"))
+    return both.select(np.argsort(both.lsn, kind="stable"))
 
 
 class Counting(Struct, frozen=True, dict=True):
@@ -274,16 +274,16 @@ class Counting(Struct, frozen=True, dict=True):
             return
         at = np.minimum(np.searchsorted(interval.lsn, rows.lsn), len(interval) - 1)
         known = interval.lsn[at] == rows.lsn
-        rows, lns = rows.take(known), interval.take(at[known])
+        rows, lns = rows.select(known), interval.select(at[known])
         for family, is_family in _OF_LN_FAMILY.items():
             if family is Family.MAP_LN and rows.version > _MAP_LN_LAST:
                 continue
             some = is_family[rows.type]
             if some.any():
-                yield from self._of_family(rows.take(some), lns.take(some), family)
+                yield from self._of_family(rows.select(some), lns.select(some), family)
         others = ~np.any([mask[rows.type] for mask in _OF_LN_FAMILY.values()], axis=0)
         gone = others & (lns.flags & (DELETED | INVISIBLE) == DELETED)
-        yield self._themselves(lns.take(gone), rows.take(gone).size, is_listed=False)
+        yield self._themselves(lns.select(gone), rows.select(gone).size, is_listed=False)
 
     def _of_family(self, rows: Rows, lns: Lns, family: Family) -> Iterator[Gone]:
         decoded = decode(rows, family, wanted=_LN_FIELDS)
@@ -304,7 +304,7 @@ class Counting(Struct, frozen=True, dict=True):
         first = listed & ~np.isin(lns.txn_id, self._aborted)
         yield Gone.of(lns.lsn[first], sizes[first], is_ln=True, is_listed=True)
         own = (taken_back | undone | (redone & at_once)) & ~first
-        yield self._themselves(lns.take(own), sizes[own], is_listed=listed[own])
+        yield self._themselves(lns.select(own), sizes[own], is_listed=listed[own])
         replacing = redone & ~duplicates & ~unknown & ~decoded.bad
         abort = head.number("abort_lsn") if head.has("abort_lsn") else lns.lsn
         has_abort = head.is_present("abort_lsn") if head.has("abort_lsn") else unknown & False
@@ -325,11 +325,11 @@ class Counting(Struct, frozen=True, dict=True):
 
     def _themselves(self, lns: Lns, sizes: Ints, *, is_listed: Mask | bool) -> Gone:
         found = Gone.of(lns.lsn, sizes, is_ln=True, is_listed=is_listed)
-        return found.take(self.uncounted(lns.lsn, lns.lsn))
+        return found.select(self.uncounted(lns.lsn, lns.lsn))
 
     def _replaced(self, lsns: Ints, sizes: Ints, made_by: Ints) -> Gone:
         found = Gone.of(lsns, sizes, is_ln=True, is_listed=lsns & _OFFSET != 0)
-        return found.take(self.uncounted(lsns, made_by))
+        return found.select(self.uncounted(lsns, made_by))
 
     def replaced_unsaid(self) -> Iterator[Gone]:
         """Yield records that were replaced within the interval by LNs that do not say so.
@@ -342,14 +342,14 @@ class Counting(Struct, frozen=True, dict=True):
         for db_id, database in snapshot.databases.items():
             rows = snapshot.changes(db_id)
             if len(rows) > 1 and not database.has_duplicates:
-                yield self._replaced_in(snapshot.tree(database), snapshot.interval.lns.take(rows))
+                yield self._replaced_in(snapshot.tree(database), snapshot.interval.lns.select(rows))
 
     def _replaced_in(self, tree: Tree, lns: Lns) -> Gone:
         stays = (lns.flags & INVISIBLE == 0) & ~is_open(lns.flags) & (lns.lsn >= self.since)
-        lns = lns.take(stays & ~self.snapshot.rules.is_rolled_back(lns))
+        lns = lns.select(stays & ~self.snapshot.rules.is_rolled_back(lns))
         keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
         order, is_new = group_keys(keys, two_part=tree.by_parts)
-        lns = lns.take(order)
+        lns = lns.select(order)
         replaced = ~is_new[1:] & (lns.flags[:-1] & DELETED == 0)
         replaced &= (lns.txn_id[1:] == 0) | (lns.txn_id[1:] == lns.txn_id[:-1])
         lsns, made_by = lns.lsn[:-1][replaced], lns.lsn[1:][replaced]
@@ -368,7 +368,7 @@ class Counting(Struct, frozen=True, dict=True):
         Args:
             rows: rows of one file.
         """
-        rows = rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.since))
+        rows = rows.select(_IS_NODE[rows.type] & (rows.lsn >= self.since))
         decoded = decode(rows, Family.NODE, wanted=_NODE_FIELDS)
         head = decoded.fields
         if not head.has("db_id"):
@@ -383,7 +383,7 @@ class Counting(Struct, frozen=True, dict=True):
             rows.type == DELTA_NO,
             rows.flags & HeaderFlag.PROVISIONAL_YES.value != 0,
         )
-        return found.take(~decoded.bad)
+        return found.select(~decoded.bad)
 
     def nodes(self, versions: Versions) -> Iterator[Gone]:
         """Yield versions of nodes that no tree uses.
@@ -462,16 +462,16 @@ def _live_nodes(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
         on_way = tree.that_hold(below, keys)
         if below.level <= 1:
             break
-        children = below.take(on_way | (below.lsn >= since))
+        children = below.select(on_way | (below.lsn >= since))
         if not len(children):
             return
     rows = np.flatnonzero(~on_way & (below.lsn >= since))
     yield below.lsn[rows], _NONE
     types = fetch(tree.image, below.lsn[rows], check=False).type
     on_way[rows[np.isin(types, OLD_DELTA_NOS)]] = True
-    bins = below.take(on_way)
+    bins = below.select(on_way)
     for first in range(0, len(bins), BINS_AT_ONCE):
-        logged, _, _ = tree.in_place(bins.take(slice(first, first + BINS_AT_ONCE)))
+        logged, _, _ = tree.in_place(bins.select(slice(first, first + BINS_AT_ONCE)))
         yield logged.lsn, logged.last_full_lsn[np.isin(logged.type, OLD_DELTA_NOS)]
 
 
@@ -481,8 +481,8 @@ def _logged_summaries(snapshot: Snapshot, since: int) -> dict[int, int]:
     for database in snapshot.databases.values():
         if database.name != UTILIZATION_DB:
             continue
-        lns = snapshot.interval.lns.take(snapshot.changes(database.db_id))
-        lns = lns.take((lns.lsn >= since) & (lns.key_size == _KEY_SIZE))
+        lns = snapshot.interval.lns.select(snapshot.changes(database.db_id))
+        lns = lns.select((lns.lsn >= since) & (lns.key_size == _KEY_SIZE))
         data = snapshot.image.data
         for lsn, key in zip(lns.lsn.tolist(), lns.key_position.tolist(), strict=True):
             found[int.from_bytes(bytes(data[key : key + 4]), "big")] = lsn

@@ -142,7 +142,7 @@ class TreeWriter(Struct, frozen=True):
         if not len(places):
             return self.changes.key
         keys = joined_spans([self.changes.key, places])
-        return keys.take(order_keys(keys, two_part=self.tree.by_parts))
+        return keys.select(order_keys(keys, two_part=self.tree.by_parts))
 
     def _way_down(self, keys: Spans) -> list[_Upper]:
         uppers: list[_Upper] = []
@@ -156,7 +156,7 @@ class TreeWriter(Struct, frozen=True):
             uppers.append(_Upper(leaves, slot, chosen))
             if below.level <= 1 or not len(chosen):
                 return uppers
-            children, slot = below.take(chosen), chosen
+            children, slot = below.select(chosen), chosen
 
     def _read(self, children: Children) -> Leaves:
         leaves = self.tree.read(children)
@@ -188,7 +188,7 @@ class TreeWriter(Struct, frozen=True):
 
     def _write_some_bins(self, children: Children, upper: _Upper, rows: Ints) -> _Named:
         tree = self.tree
-        leaves = self._read(children.take(rows))
+        leaves = self._read(children.select(rows))
         nodes, slots = leaves.nodes, leaves.nodes.slots
         n = len(nodes)
         first, last = self._changes_of(leaves.children)
@@ -205,16 +205,16 @@ class TreeWriter(Struct, frozen=True):
         kept = whole[nodes.slot_node] & inside & ~same & ~is_dead(slots)
         of_new = given.node[given.has_slot]
         new = whole[of_new]
-        both = joined_slots([mended(tree, slots.take(kept)), given.slots.take(new)])
+        both = joined_slots([mended(tree, slots.select(kept)), given.slots.select(new)])
         owner = np.concatenate((nodes.slot_node[kept], of_new[new]))
         order = order_keys(both.key, two_part=tree.by_parts)
-        pieces = _cut(nodes, whole, both.take(order), owner[order], _most(nodes))
+        pieces = _cut(nodes, whole, both.select(order), owner[order], _most(nodes))
         return self._named(leaves, rows, upper.leaves.nodes, touched, pieces, deltas)
 
     def _given(self, changed: Ints, node: Ints) -> Given:
         has_slot = self.changes.has_slot[changed]
         slots = self.changes.slots(self.tree, changed[has_slot])
-        return Given(self.changes.key.take(changed), node, has_slot, slots)
+        return Given(self.changes.key.select(changed), node, has_slot, slots)
 
     def _changes_of(self, children: Children) -> tuple[Ints, Ints]:
         """Return the rows of each child's changes: the first, and the one after the last."""
@@ -237,7 +237,7 @@ class TreeWriter(Struct, frozen=True):
         limit = _most(nodes) - 1
         touched |= counts > limit
         kept = touched[owner]
-        pieces = _cut(nodes, touched, slots.take(kept), owner[kept], limit)
+        pieces = _cut(nodes, touched, slots.select(kept), owner[kept], limit)
         return self._named(upper.leaves, upper.slot, above.nodes, touched, pieces, None)
 
     def _named(
@@ -266,8 +266,8 @@ class TreeWriter(Struct, frozen=True):
         moved = np.flatnonzero(changed & ~touched)
         found = fetch(self.tree.image, leaves.nodes.lsn[moved], check=False)
         of = np.concatenate((of, moved))
-        begins = pieces.nodes.slots.key.take(pieces.nodes.first[:-1])
-        keys = joined_spans([above.slots.key.take(rows[of]), begins])
+        begins = pieces.nodes.slots.key.select(pieces.nodes.first[:-1])
+        keys = joined_spans([above.slots.key.select(rows[of]), begins])
         at = np.arange(len(of))
         again = np.flatnonzero(_has_new_key(pieces, np.isin(rows, above.first[:-1])))
         at[again] = len(of) + again
@@ -275,7 +275,7 @@ class TreeWriter(Struct, frozen=True):
         return _Named(
             rows[changed],
             rows[of][order],
-            keys.take(at[order]),
+            keys.select(at[order]),
             np.concatenate((lsns, leaves.nodes.lsn[moved]))[order],
             np.concatenate((sizes, found.size))[order],
         )
@@ -323,7 +323,7 @@ class TreeWriter(Struct, frozen=True):
         while len(slots) > limit[0]:
             pieces = _cut(root, _ONE, slots, np.zeros(len(slots), np.int64), limit - 1)
             lsns, sizes = self._append(pieces)
-            slots = _slots_of(slots.key.take(pieces.nodes.first[:-1]), lsns, sizes)
+            slots = _slots_of(slots.key.select(pieces.nodes.first[:-1]), lsns, sizes)
             node_id = self.log.sequences.node_ids(1)
             root = replace(root, node_id=node_id, level=root.level + 1)
         pieces = _cut(root, _ONE, slots, np.zeros(len(slots), np.int64), limit)
@@ -335,7 +335,7 @@ class TreeWriter(Struct, frozen=True):
         bin_ = replace(root, level=bottom, node_id=self.log.sequences.node_ids(1))
         pieces = _cut(bin_, _ONE, slots, np.zeros(len(slots), np.int64), _most(root))
         if len(slots):
-            key = slots.key.take(pieces.nodes.first[:-1])
+            key = slots.key.select(pieces.nodes.first[:-1])
         else:
             key = self._some_key(root)
             pieces = _Pieces(replace(_emptied(bin_), identifier_key=key), _ZERO, _ONE)
@@ -346,7 +346,7 @@ class TreeWriter(Struct, frozen=True):
         """Return a key for a place where any will do; with duplicates it must have two parts."""
         keys = joined_spans([root.slots.key, self.changes.key])
         usable = np.flatnonzero(keys.sizes > 0)
-        return keys.take(usable[:1]) if len(usable) else Spans.of([b""])
+        return keys.select(usable[:1]) if len(usable) else Spans.of([b""])
 
     def _begin(self) -> int:
         """Write a tree for a database that has none."""
@@ -400,10 +400,10 @@ def _put(nodes: Nodes, named: _Named) -> tuple[Slots, Ints]:
     """Replace slots of upper nodes; return all their slots, and the node of each."""
     kept = np.ones(len(nodes.slots), np.bool_)
     kept[named.replaced] = False
-    both = joined_slots([nodes.slots.take(kept), _slots_of(named.key, named.lsn, named.size)])
+    both = joined_slots([nodes.slots.select(kept), _slots_of(named.key, named.lsn, named.size)])
     place = np.concatenate((np.flatnonzero(kept), named.slot))
     order = np.argsort(place, kind="stable")
-    return both.take(order), nodes.slot_node[place[order]]
+    return both.select(order), nodes.slot_node[place[order]]
 
 
 def _slots_of(key: Spans, lsn: Ints, size: Ints) -> Slots:
@@ -449,7 +449,7 @@ def _cut(nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Ints) ->
         type=np.where(is_bin, BIN_NO, IN_NO).astype(np.uint8),
         last_full_lsn=np.full(len(row), NULL_LSN, np.int64),
         expiration_base=np.full(len(row), -1, np.int64),
-        identifier_key=nodes.identifier_key.take(row),
+        identifier_key=nodes.identifier_key.select(row),
         good=np.ones(len(row), np.bool_),
         first=first,
         slots=slots,
@@ -465,7 +465,7 @@ def _emptied(bin_: Nodes) -> Nodes:
         type=np.full(1, BIN_NO, np.uint8),
         last_full_lsn=np.full(1, NULL_LSN, np.int64),
         first=np.zeros(2, np.int64),
-        slots=bin_.slots.take(np.empty(0, np.int64)),
+        slots=bin_.slots.select(np.empty(0, np.int64)),
     )
 
 
@@ -476,11 +476,11 @@ def _identifiers(nodes: Nodes) -> Spans:
     """
     key, own = nodes.slots.key, nodes.identifier_key
     owner = nodes.slot_node
-    same = equal_keys(own.take(owner), key)
+    same = equal_keys(own.select(owner), key)
     stays = np.bincount(owner[same], minlength=len(nodes)) > 0
     stays |= np.diff(nodes.first) == 0
     changed = np.flatnonzero(~stays)
-    both = joined_spans([own, key.take(nodes.first[changed])])
+    both = joined_spans([own, key.select(nodes.first[changed])])
     rows = np.arange(len(nodes))
     rows[changed] = len(nodes) + np.arange(len(changed))
-    return both.take(rows)
+    return both.select(rows)

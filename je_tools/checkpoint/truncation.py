@@ -192,7 +192,7 @@ class _Commits(Struct, frozen=True):
         own = np.flatnonzero(of_group & (rows.type == COMMIT_NO))
         vlsns, dtvlsns = [_NONE], [_NONE]
         for first in range(0, len(own), MAX_ROWS):
-            some = rows.take(own[first : first + MAX_ROWS])
+            some = rows.select(own[first : first + MAX_ROWS])
             decoded = decode(some, Family.TXN_END, wanted=frozenset({"dtvlsn"}))
             vlsns.append(some.vlsn[~decoded.bad])
             dtvlsns.append(decoded.fields.known("dtvlsn")[~decoded.bad])

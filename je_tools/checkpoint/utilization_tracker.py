@@ -75,7 +75,7 @@ class Stream(Struct, frozen=True):
         names = ("lsn", "vlsn", "type")
         return cls(*(np.concatenate([getattr(each, name) for each in parts]) for name in names))
 
-    def take(self, keep: npt.NDArray[Any]) -> Stream:
+    def select(self, keep: npt.NDArray[Any]) -> Stream:
         """Return the rows of a mask or of an index array, in its order."""
         return Stream(self.lsn[keep], self.vlsn[keep], self.type[keep])
 
@@ -139,17 +139,17 @@ class _Look(Struct, frozen=True):
     counting: Counting
 
     def __call__(self, rows: Rows) -> _Piece:
-        rows = rows.take(rows.good & (rows.type != FILE_HEADER_NO) & (rows.lsn < self.next_lsn))
-        ids = self._node_ids(rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
+        rows = rows.select(rows.good & (rows.type != FILE_HEADER_NO) & (rows.lsn < self.next_lsn))
+        ids = self._node_ids(rows.select(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
         shown = rows.replicated & ~rows.invisible & (rows.lsn >= self.from_lsn)
         stream = Stream(rows.lsn[shown], rows.vlsn[shown], rows.type[shown])
         wanted = rows.file_no in self.file_nos
         bins = self._expiring_bins(rows) if wanted else _NONE
-        recent = rows.take(
+        recent = rows.select(
             self.counting.uncounted(rows.lsn, rows.lsn) & (rows.lsn >= self.from_lsn)
         )
-        lns = _in_parts(rows.take(_IS_LN[rows.type]))
-        nodes = _in_parts(rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
+        lns = _in_parts(rows.select(_IS_LN[rows.type]))
+        nodes = _in_parts(rows.select(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
         return _Piece(
             rows.file_no,
             ids,
@@ -174,7 +174,7 @@ class _Look(Struct, frozen=True):
     def _expiring_bins(self, rows: Rows) -> Ints:
         """Return the LSNs of BINs with a slot that expires."""
         found = [_NONE]
-        for some in _in_parts(rows.take(_IS_BIN[rows.type])):
+        for some in _in_parts(rows.select(_IS_BIN[rows.type])):
             wanted = frozenset({"expiration_base"})
             head = decode(some, Family.NODE, wanted=wanted).fields
             found.append(some.lsn[head.known("expiration_base") > 0])
@@ -182,7 +182,7 @@ class _Look(Struct, frozen=True):
 
     def _expiring(self, rows: Rows) -> Counter[int]:
         found: Counter[int] = Counter()
-        for some in _in_parts(rows.take(_IS_USER_LN[rows.type])):
+        for some in _in_parts(rows.select(_IS_USER_LN[rows.type])):
             wanted = frozenset({"expiration"})
             head = decode(some, Family.LN, wanted=wanted).fields
             if head.has("expiration") and not head.is_empty("expiration"):
@@ -195,7 +195,7 @@ _NONE = np.empty(0, np.int64)
 
 def _in_parts(rows: Rows) -> Iterator[Rows]:
     for first in range(0, len(rows), MAX_ROWS):
-        yield rows.take(np.arange(first, min(first + MAX_ROWS, len(rows))))
+        yield rows.select(np.arange(first, min(first + MAX_ROWS, len(rows))))
 
 
 def by_hour(expires_ms: Ints, sizes: Ints) -> Counter[int]:

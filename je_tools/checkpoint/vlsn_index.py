@@ -107,7 +107,7 @@ def tracked(stream: Stream, rollbacks: Sequence[tuple[int, Matchpoint]]) -> Stre
             raise MisfitError(
                 f"a rollback takes VLSN {int(stream.vlsn[ended[0]])} back, the end of a transaction"
             )
-        stream = stream.take(kept)
+        stream = stream.select(kept)
     wrong = np.flatnonzero(np.diff(stream.vlsn) <= 0)
     if len(wrong):
         first, then = stream.vlsn[wrong[0] : wrong[0] + 2].tolist()

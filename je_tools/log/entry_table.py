@@ -100,7 +100,7 @@ def build_table(
         for i, family in enumerate(COLUMN_FAMILIES):
             index = _where(families == i + 1, share)
             if len(index):
-                some = rows if len(index) == n else rows.take(index)
+                some = rows if len(index) == n else rows.select(index)
                 decoded = decode(some, family, wanted=fields)
                 parts.append(FamilyPart(family, index, decoded))
         alone.append(_where(families == 0, share))

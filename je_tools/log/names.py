@@ -117,9 +117,9 @@ def collect_names(rows: Rows) -> NamePart:
     found = np.flatnonzero(_NAMING_OR_ABORT[rows.type])
     if not len(found):
         return _NOTHING
-    chosen = rows.take(found)
-    chosen = chosen.take(chosen.good)
-    aborts = chosen.take(chosen.type == ABORT_NO)
+    chosen = rows.select(found)
+    chosen = chosen.select(chosen.good)
+    aborts = chosen.select(chosen.type == ABORT_NO)
     aborted = _NO_IDS
     if len(aborts):
         decoded = decode(aborts, Family.TXN_END, wanted=frozenset({"txn_id"}))

@@ -89,7 +89,7 @@ def _names_of(family: Family, version: int) -> frozenset[str]:
 def _read_columns(
     found: References, rows: Rows, index: Ints, family: Family, wanted: frozenset[str]
 ) -> None:
-    chosen = rows if len(index) == len(rows) else rows.take(index)
+    chosen = rows if len(index) == len(rows) else rows.select(index)
     decoded = decode(chosen, family, wanted=wanted)
     good = ~decoded.bad
     index = index[good]

@@ -388,7 +388,7 @@ class _Search(Struct, frozen=True, dict=True):
         below = tree.children_of(replace(leaves, nodes=leaves.nodes.without(again)))
         for first in range(0, len(below), NODES_AT_ONCE):
             yield from self._leaves(
-                tree, below.take(slice(first, first + NODES_AT_ONCE)), loss, known
+                tree, below.select(slice(first, first + NODES_AT_ONCE)), loss, known
             )
 
     def _without_lost(self, leaves: Leaves, loss: Loss) -> Leaves:
@@ -420,9 +420,9 @@ class _Search(Struct, frozen=True, dict=True):
         asked &= (slots.expires_ms == 0) | (slots.expires_ms >= now_ms)
         if tree.two_part:
             asked[:] = False
-        slots = slots.take(asked)
+        slots = slots.select(asked)
         lost = self._lost(tree.image, slots.lsn)
-        return slots.key.take(lost), slots.lsn[lost]
+        return slots.key.select(lost), slots.lsn[lost]
 
     def _changed(self, tree: Tree, overlay: Overlay, loss: Loss) -> tuple[Spans, Ints]:
         """Return keys and LSNs of records that recovery restores and that are lost."""
@@ -432,7 +432,7 @@ class _Search(Struct, frozen=True, dict=True):
         outside = np.ones(len(keys), np.bool_)
         for low, high in places(tree, keys, loss.ranges):
             outside[low:high] = False
-        return keys.take(outside), lsns[outside]
+        return keys.select(outside), lsns[outside]
 
     @cached_property
     def left(self) -> Image:
@@ -457,11 +457,11 @@ class _Search(Struct, frozen=True, dict=True):
             return
         tree = self.snapshot.tree(database)
         keys = self.kept.keys(loss.db_id, two_part=tree.two_part)
-        keys = keys.take(order_keys(keys, two_part=tree.by_parts))
+        keys = keys.select(order_keys(keys, two_part=tree.by_parts))
         if len(keys):
             at = search_sorted(keys, loss.keys, two_part=tree.by_parts)
             at = np.minimum(at, len(keys) - 1)
-            loss.kept = equal_keys(keys.take(at), loss.keys)
+            loss.kept = equal_keys(keys.select(at), loss.keys)
         found = places(tree, keys, loss.ranges)
         counts = self._keys_in(loss, database, tree)
         loss.ranges = [

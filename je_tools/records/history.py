@@ -119,7 +119,7 @@ def records_of_key(
     for records in snapshot.records(database, show_expired=show_expired):
         keep = _matches(records.key, pattern)
         if keep.any():
-            yield records.take(keep)
+            yield records.select(keep)
 
 
 class History(Struct, frozen=True):
@@ -187,7 +187,7 @@ class _Collect(Struct, frozen=True):
         hits &= _matches(keys, self.pattern)
         if not hits.any():
             return
-        rows = rows.take(np.flatnonzero(hits))
+        rows = rows.select(np.flatnonzero(hits))
         table = entries.build_table(rows)
         keys, data = self._parts(rows, table)
         for row in range(len(rows)):
@@ -230,7 +230,7 @@ def _with_payloads(rows: Rows, data: Spans) -> Spans:
 def _pieces(rows: Rows, wanted: Mask) -> Iterator[Rows]:
     chosen = np.flatnonzero(wanted)
     for first in range(0, len(chosen), MAX_ROWS):
-        yield rows.take(chosen[first : first + MAX_ROWS])
+        yield rows.select(chosen[first : first + MAX_ROWS])
 
 
 def _ends(rows: Rows, wanted: Mask) -> _Ends:

@@ -108,7 +108,7 @@ class _ByTime(Struct, frozen=True):
         wanted = np.flatnonzero(rows.good & (rows.type == COMMIT_NO) & ~rows.invisible)
         best: _Best | None = None
         for first in range(0, len(wanted), MAX_ROWS):
-            some = rows.take(wanted[first : first + MAX_ROWS])
+            some = rows.select(wanted[first : first + MAX_ROWS])
             decoded = decode(some, Family.TXN_END)
             if not decoded.fields.has("time_ms") or decoded.bad.all():
                 continue

@@ -103,7 +103,7 @@ def read_interval(
         backward = walk_backward(environment, some, scanner, first_lsn=first_lsn, last_lsn=last_lsn)
         lns.flags[backward.misses(lns.lsn)] |= SKIPPED
     missed = backward.misses(all_ends.lsn)
-    ends = all_ends.take(~missed)
+    ends = all_ends.select(~missed)
     _mark_committed(lns, ends)
     return Interval(
         lns=lns,
@@ -113,7 +113,7 @@ def read_interval(
         in_doubt=frozenset(each for each in found.prepared if not (ends.txn_id == each).any()),
         damaged=tuple(found.damaged),
         backward=backward,
-        skipped_ends=all_ends.take(missed),
+        skipped_ends=all_ends.select(missed),
         break_lsns=tuple(found.break_lsns),
     )
 

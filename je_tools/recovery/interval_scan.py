@@ -119,7 +119,7 @@ class Collector(Struct, frozen=True):
         ):
             wanted = np.flatnonzero(keep & mask[rows.type])
             for first in range(0, len(wanted), MAX_ROWS):
-                add(rows.take(wanted[first : first + MAX_ROWS]), found)
+                add(rows.select(wanted[first : first + MAX_ROWS]), found)
         for row in np.flatnonzero(keep & _IS_ROLLBACK[rows.type]).tolist():
             found.rollbacks.append((int(lsn[row]), int(rows.type[row]), dict(rows.fields(row))))
         for row in np.flatnonzero(keep & _IS_PREPARE[rows.type]).tolist():
@@ -143,7 +143,7 @@ class Collector(Struct, frozen=True):
             table.key_size.astype(np.int32),
             flags.astype(np.uint8),
         )
-        found.lns.append(lns if usable.all() else lns.take(usable))
+        found.lns.append(lns if usable.all() else lns.select(usable))
 
     def _add_nodes(self, rows: Rows, found: FoundEntries) -> None:
         lsn = rows.lsn
@@ -151,7 +151,7 @@ class Collector(Struct, frozen=True):
             lsn < self.end_lsn
         )
         provisional = (rows.flags & HeaderFlag.PROVISIONAL_YES.value != 0) | unfinished
-        rows = rows.take(~provisional & (lsn >= self.nodes_from))
+        rows = rows.select(~provisional & (lsn >= self.nodes_from))
         for family, wanted in (
             (Family.NODE, _NODE_WANTED),
             (Family.OLD_DELTA, _OLD_DELTA_WANTED),
@@ -159,7 +159,7 @@ class Collector(Struct, frozen=True):
             of_family = np.isin(
                 rows.type, [t.no for t in ENTRY_TYPES.values() if t.family is family]
             )
-            some = rows.take(of_family)
+            some = rows.select(of_family)
             if not len(some):
                 continue
             decoded = decode(some, family, wanted=wanted)
@@ -171,7 +171,7 @@ class Collector(Struct, frozen=True):
             nodes = add(some, head, in_image)
             # The engine skips a bottom node that is marked as a root.
             kept = ~decoded.bad & ~(nodes.is_root & _IS_BOTTOM[some.type])
-            found.nodes.append(nodes.take(kept))
+            found.nodes.append(nodes.select(kept))
 
     def _add_ends(self, rows: Rows, found: FoundEntries) -> None:
         decoded = decode(rows, Family.TXN_END)

@@ -60,7 +60,7 @@ class Lns(RowTable, frozen=True):
     key_size: npt.NDArray[np.int32]
     flags: npt.NDArray[np.uint8]
 
-    def take(self, keep: npt.NDArray[Any]) -> Lns:
+    def select(self, keep: npt.NDArray[Any]) -> Lns:
         """Select rows by a mask, or by an index array in its order."""
         return Lns(*(column[keep] for column in astuple(self)))
 
@@ -77,7 +77,7 @@ class Writes(RowTable, frozen=True):
         """Select the columns of some rows, in their order."""
         return cls(lns.lsn[rows], lns.txn_id[rows], lns.flags[rows])
 
-    def take(self, keep: npt.NDArray[Any] | slice) -> Writes:
+    def select(self, keep: npt.NDArray[Any] | slice) -> Writes:
         """Select rows by a mask, by an index array in its order, or by a slice."""
         return Writes(self.lsn[keep], self.txn_id[keep], self.flags[keep])
 
@@ -103,7 +103,7 @@ class LoggedNodes(RowTable, frozen=True):
     is_root: Mask
     is_old_delta: Mask
 
-    def take(self, keep: npt.NDArray[Any]) -> LoggedNodes:
+    def select(self, keep: npt.NDArray[Any]) -> LoggedNodes:
         """Select rows by a mask, or by an index array in its order."""
         return LoggedNodes(*(column[keep] for column in astuple(self)))
 
@@ -121,7 +121,7 @@ class TxnEnds(RowTable, frozen=True):
     time_ms: Ints
     is_commit: Mask
 
-    def take(self, keep: npt.NDArray[Any]) -> TxnEnds:
+    def select(self, keep: npt.NDArray[Any]) -> TxnEnds:
         """Select rows by a mask, or by an index array in its order."""
         return TxnEnds(*(column[keep] for column in astuple(self)))
 

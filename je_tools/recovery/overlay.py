@@ -177,7 +177,7 @@ def decide(
     changed = (state.outcome >= 0) & ((state.outcome > 0) | (slot_lsn != _NO_SLOT))
     chosen = np.flatnonzero(changed)
     overlay = Overlay(
-        keys.take(chosen),
+        keys.select(chosen),
         state.outcome[chosen].astype(np.uint8),
         state.source[chosen],
         undone,
@@ -207,13 +207,13 @@ def _group(tree: Tree, lns: Lns, rows: npt.NDArray[np.int32]) -> _Groups:
     keys = Spans(data, lns.key_position[rows], lns.key_size[rows].astype(np.int64))
     order, is_new = group_keys(keys, two_part=tree.by_parts)
     rows = rows[order]
-    keys = keys.take(order)
+    keys = keys.select(order)
     # Free columns of all LNs as early as possible: they are most of the memory of recovery.
     del order
     of_row = np.cumsum(is_new, dtype=np.int32)
     of_row -= 1
     starts = np.flatnonzero(is_new)
-    keys = keys.take(starts)
+    keys = keys.select(starts)
     first = np.append(starts, len(rows))
     groups = _Groups(Writes.of(lns, rows), of_row, first, keys)
     del starts, is_new, rows
@@ -231,7 +231,7 @@ def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults
     def look(children: Children) -> tuple[Ints, Slots, list[Fault]]:
         slots, found = tree.slots_in_range(tree.read(children))
         at, same = match(tree, keys, slots)
-        return at[same], slots.take(same), found
+        return at[same], slots.select(same), found
 
     for at, slots, found in map_in_order(look, tree.leaf_children(keys), threads):
         lsns[at], deleted[at] = slots.lsn, slots.deleted
@@ -248,7 +248,7 @@ def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
     inside = np.minimum(at, max(len(keys) - 1, 0))
     if not len(keys):
         return inside, np.zeros(len(slots), np.bool_)
-    return inside, equal_keys(keys.take(inside), slots.key)
+    return inside, equal_keys(keys.select(inside), slots.key)
 
 
 def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
@@ -295,7 +295,7 @@ def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tup
 
 
 def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _State) -> None:
-    lns = groups.lns.take(rows)
+    lns = groups.lns.select(rows)
     gone = lns.flags & DELETED != 0
     state.lsn[group], state.deleted[group] = lns.lsn, gone
     state.outcome[group] = np.where(gone, Outcome.NO_RECORD, Outcome.LN)
@@ -342,7 +342,7 @@ def _redo(groups: _Groups, rules: Rules, state: _State) -> int:
 
 def _redo_some(groups: _Groups, rules: Rules, state: _State, first: int, last: int) -> int:
     begin, end = int(groups.first[first]), int(groups.first[last])
-    lns = groups.lns.take(slice(begin, end))
+    lns = groups.lns.select(slice(begin, end))
     counts = lns.flags & INVISIBLE == 0
     counts &= lns.lsn >= rules.ckpt_start_lsn
     counts &= ~is_open(lns.flags)

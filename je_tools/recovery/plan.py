@@ -359,10 +359,10 @@ def _lost_keys(
     made = _names_of(image, lns.lsn[lns.db_id == NAME_DB])
     found = []
     for db_id, rows in rows_by(lns.db_id).items():
-        own = lns.take(rows)
+        own = lns.select(rows)
         keys = Spans(image.data, own.key_position, own.key_size.astype(np.int64))
         order_of_keys, is_new = group_keys(keys, two_part=False)
-        keys = keys.take(order_of_keys[is_new])
+        keys = keys.select(order_of_keys[is_new])
         is_lost = db_id not in names and db_id in made
         name = made.get(db_id) if is_lost else names.get(db_id)
         found.append(LostKeys(db_id, name, is_lost, len(own), keys))

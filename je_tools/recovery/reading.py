@@ -71,11 +71,11 @@ class RecordReader:
         places = None
         if not self.tree.ordered and len(changes):
             # The order of keys is unknown, so a change takes the place of its slot.
-            at, same = match(self.tree, self.overlay.key.take(changes), slots)
+            at, same = match(self.tree, self.overlay.key.select(changes), slots)
             of_changes = np.zeros(len(changes), np.int64)
             of_changes[at[same]] = np.flatnonzero(same)
             places = np.concatenate((np.flatnonzero(alive), of_changes))
-        living = slots if alive.all() else slots.take(alive)
+        living = slots if alive.all() else slots.select(alive)
         records, faults = self._records(living, changes, places)
         return records, _together(found, faults)
 
@@ -115,14 +115,14 @@ class RecordReader:
         if self.inside is not None:
             alive &= self.tree.in_range(slots.key, self.inside)
         if first < last:
-            at, same = match(self.tree, self.overlay.key.take(changes), slots)
+            at, same = match(self.tree, self.overlay.key.select(changes), slots)
             alive &= ~same
             if not self.tree.ordered:
                 changes = np.unique(at[same])
                 self._used[changes] = True
             changes = changes[self.overlay.outcome[changes] != Outcome.NO_RECORD]
             if self.inside is not None:
-                keys = self.overlay.key.take(changes)
+                keys = self.overlay.key.select(changes)
                 changes = changes[self.tree.in_range(keys, self.inside)]
         return slots, alive, changes, faults
 
@@ -140,7 +140,9 @@ class RecordReader:
         """
         if not self.tree.ordered or not len(children):
             return 0, len(self.overlay)
-        ends = joined_spans([children.low.take(np.array([0])), children.high.take(np.array([-1]))])
+        ends = joined_spans(
+            [children.low.select(np.array([0])), children.high.select(np.array([-1]))]
+        )
         found = search_sorted(self.overlay.key, ends, two_part=self.tree.by_parts)
         low = 0 if ends.sizes[0] < 0 else int(found[0])
         return low, len(self.overlay) if ends.sizes[1] < 0 else int(found[1])
@@ -183,7 +185,7 @@ class RecordReader:
         faults.lack(fill_from_slots(self._source, slots, values))
         if len(changes):
             faults.lack(fill_from_changes(self._source, changes, n, values))
-            keys = joined_spans([keys, self.overlay.key.take(changes)])
+            keys = joined_spans([keys, self.overlay.key.select(changes)])
         order: Ints | None = None
         if places is not None:
             order = np.argsort(places, kind="stable")
@@ -224,11 +226,11 @@ def _in_order(reading: RecordReader, keys: Spans, values: Values, order: Ints | 
         values.expires_ms,
         values.tombstone,
     )
-    return records.take(chosen)
+    return records.select(chosen)
 
 
 def _without_parts(reading: RecordReader, records: Records) -> Lacking:
     """Return the records whose two-part keys do not end with the data."""
     rows = np.flatnonzero(records.data.sizes < 0)
     kinds = np.full(len(rows), LACKING.index(FaultKind.NOT_TWO_PARTS), np.uint8)
-    return Lacking(reading.tree.db_id, kinds, records.lsn[rows], records.key.take(rows))
+    return Lacking(reading.tree.db_id, kinds, records.lsn[rows], records.key.select(rows))

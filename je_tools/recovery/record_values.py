@@ -116,7 +116,7 @@ def fill_from_slots(source: RecordSource, slots: Slots, values: Values) -> Lacki
     lacking = _from_lns(source, entries, rows, values)
     # Slot and LN may differ: the engine's reads use the expiration of the slot.
     values.expires_ms[run] = slots.expires_ms[run]
-    return _lacking(source, entries, lacking, slots.key.take(rows))
+    return _lacking(source, entries, lacking, slots.key.select(rows))
 
 
 def _room_size(slots: Slots) -> int:
@@ -135,7 +135,7 @@ def fill_from_changes(source: RecordSource, changes: Ints, first: int, values: V
     back = overlay.outcome[changes] == Outcome.ABORT_VERSION
     lacking = np.zeros(len(changes), np.bool_)
     forth = np.flatnonzero(~back)
-    lacking[forth] = _from_lns(source, entries.take(forth), rows[forth], values)
+    lacking[forth] = _from_lns(source, entries.select(forth), rows[forth], values)
     back_to = np.full(len(changes), NULL_LSN, np.int64)
     kept = np.zeros(len(changes), np.bool_)
     for family in (*_IN_COLUMNS, Family.NAME_LN):
@@ -148,12 +148,12 @@ def fill_from_changes(source: RecordSource, changes: Ints, first: int, values: V
     values.lsn[rows[back]] = back_to[back]
     further = np.flatnonzero(back & ~kept)
     if source.tree.two_part or not len(further):
-        return _lacking(source, entries, lacking, overlay.key.take(changes))
+        return _lacking(source, entries, lacking, overlay.key.select(changes))
     olds = fetch(image, back_to[further])
     expires_ms = values.expires_ms[rows[further]]
     lacking[further] = _from_lns(source, olds, rows[further], values)
     values.expires_ms[rows[further]] = expires_ms
-    return _lacking(source, entries, lacking, overlay.key.take(changes))
+    return _lacking(source, entries, lacking, overlay.key.select(changes))
 
 
 def _from_lns(source: RecordSource, entries: Entries, rows: Ints, values: Values) -> Mask:
@@ -210,10 +210,10 @@ def _lacking(source: RecordSource, entries: Entries, lacking: Mask, keys: Spans)
     """Return the records whose LNs cannot be read."""
     rows, db_id = np.flatnonzero(lacking), source.tree.db_id
     if not len(rows):
-        return Lacking(db_id, np.empty(0, np.uint8), entries.lsn[:0], keys.take(slice(0)))
+        return Lacking(db_id, np.empty(0, np.uint8), entries.lsn[:0], keys.select(slice(0)))
     kinds = np.select(
         [entries.found[rows] == Found.BAD, entries.found[rows] == Found.GOOD],
         [LACKING.index(FaultKind.DAMAGED), LACKING.index(FaultKind.NOT_A_RECORD)],
         LACKING.index(FaultKind.MISSING),
     )
-    return Lacking(db_id, kinds.astype(np.uint8), entries.lsn[rows], keys.take(rows))
+    return Lacking(db_id, kinds.astype(np.uint8), entries.lsn[rows], keys.select(rows))

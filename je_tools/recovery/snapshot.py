@@ -119,7 +119,7 @@ class Snapshot(Struct, dict=True):
     @functools.cached_property
     def _nodes_by_db(self) -> dict[int, LoggedNodes]:
         nodes = self.interval.nodes
-        return {db_id: nodes.take(rows) for db_id, rows in rows_by(nodes.db_id).items()}
+        return {db_id: nodes.select(rows) for db_id, rows in rows_by(nodes.db_id).items()}
 
     @functools.cached_property
     def _lns_by_db(self) -> dict[int, npt.NDArray[np.int32]]:
@@ -147,7 +147,7 @@ class Snapshot(Struct, dict=True):
         nodes = self._nodes_by_db.get(db_id)
         if nodes is None:
             return nothing_replayed(order)
-        nodes = nodes.take(np.flatnonzero(~nodes.is_root))
+        nodes = nodes.select(np.flatnonzero(~nodes.is_root))
         key_size = nodes.key_size.astype(np.int64)
         columns = [nodes.node_id, nodes.level.astype(np.int64), nodes.key_position, key_size]
         old = np.flatnonzero(nodes.is_old_delta)

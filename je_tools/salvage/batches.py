@@ -40,15 +40,15 @@ class Graded(Records, frozen=True):
 
     confidence: Grades
 
-    def take(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Graded:
+    def select(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Graded:
         """Return the records of a mask, of an index array in its order, or of a slice."""
-        return graded(Records.take(self, keep), self.confidence[keep])
+        return graded(Records.select(self, keep), self.confidence[keep])
 
     def alive_at(self, now_ms: int | None) -> Graded:
         """Return the records that have not expired at `now_ms`; all records if it is None."""
         if now_ms is None:
             return self
-        return self.take((self.expires_ms == NO_TIME) | (self.expires_ms >= now_ms))
+        return self.select((self.expires_ms == NO_TIME) | (self.expires_ms >= now_ms))
 
 
 def graded(records: Records, confidence: Grades) -> Graded:
@@ -120,7 +120,7 @@ class Reading(Struct, frozen=True):
         if len(pieces) == 1:
             return graded(pieces[0], confidence[found[0][0]])
         index = np.concatenate([some for some, _ in found])
-        return graded(joined(pieces), confidence[index]).take(np.argsort(index))
+        return graded(joined(pieces), confidence[index]).select(np.argsort(index))
 
     def _records(self, entries: Entries, rows: Ints, fields: Columns) -> Records:
         n, version = len(rows), int(entries.version[rows[0]])

@@ -260,13 +260,13 @@ class _Look(Struct, frozen=True):
                 undecodable += len(some) - len(found)
         fielded = good & _FIELDED[rows.type]
         if self.internal and fielded.any():
-            lns.append(self._fielded(rows.take(np.flatnonzero(fielded))))
+            lns.append(self._fielded(rows.select(np.flatnonzero(fielded))))
             undecodable += int(np.count_nonzero(fielded)) - len(lns[-1])
         if len(lns) > 1:
             lns = [_sorted_lns(lns)]
         nodes = leaves_of(rows.version)[rows.type] & good
         leaves = [self._leaves(some) for some in pieces_of_rows(rows, nodes)]
-        kinds = _kinds(rows.take(np.flatnonzero(_MAP_LNS[rows.type] & good & ~rows.invisible)))
+        kinds = _kinds(rows.select(np.flatnonzero(_MAP_LNS[rows.type] & good & ~rows.invisible)))
         names = collect_names(rows)
         return _Seen(lns, leaves, self._ends(rows), names, kinds, solid, kept, undecodable)
 
@@ -304,7 +304,7 @@ class _Look(Struct, frozen=True):
         """Decode the few LNs that have fields instead of data."""
         found = [payload_of(rows.entry_bytes(row), rows.version) for row in range(len(rows))]
         keep = np.array([each is not None and each.key_size >= 0 for each in found], np.bool_)
-        rows = rows.take(np.flatnonzero(keep))
+        rows = rows.select(np.flatnonzero(keep))
         payloads = [each for each in found if each is not None and each.key_size >= 0]
         fields = [each.entry.fields for each in payloads]
         db_ids = np.array([each["db_id"] for each in fields], np.int64)
@@ -346,7 +346,7 @@ class _Look(Struct, frozen=True):
     def _leaves(self, rows: Rows) -> Leaves:
         decoded = decode(rows, Family.NODE, wanted=_NODE_FIELDS)
         if not decoded.fields.has("node_id"):
-            rows = rows.take(np.empty(0, np.int64))
+            rows = rows.select(np.empty(0, np.int64))
             return Leaves(rows.lsn, rows.lsn, rows.lsn, rows.type == _DELTA)
         keep = ~decoded.bad
         db_id, node_id = decoded.fields.number("db_id"), decoded.fields.number("node_id")
@@ -398,7 +398,7 @@ def pieces_of_rows(rows: Rows, mask: npt.NDArray[np.bool_], most: int = MAX_ROWS
     """Yield the rows that a mask selects, at most `most` at a time."""
     index = np.flatnonzero(mask)
     for first in range(0, len(index), most):
-        yield rows.take(index[first : first + most])
+        yield rows.select(index[first : first + most])
 
 
 def _kinds(rows: Rows) -> dict[int, Kind]:
@@ -420,7 +420,7 @@ def _duplicates_before(environment: Environment, scanner: Scanner) -> frozenset[
     kinds: dict[int, Kind] = {}
 
     def look(rows: Rows) -> dict[int, Kind]:
-        return _kinds(rows.take(np.flatnonzero(_MAP_LNS[rows.type] & rows.good)))
+        return _kinds(rows.select(np.flatnonzero(_MAP_LNS[rows.type] & rows.good)))
 
     for part in scanner.scan(environment, look):
         for found in part.results:

@@ -62,10 +62,10 @@ class Named(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.db_id)
 
-    def take(self, keep: npt.NDArray[Any]) -> Named:
+    def select(self, keep: npt.NDArray[Any]) -> Named:
         """Return the records of a mask or of an index array."""
         columns = (self.db_id, self.first, self.second, self.gone, self.by, self.by_slot)
-        return Named(self.records.take(keep), *(column[keep] for column in columns))
+        return Named(self.records.select(keep), *(column[keep] for column in columns))
 
 
 def no_named() -> Named:
@@ -170,7 +170,7 @@ class FindNamed(Struct, frozen=True):
         is_old_duplicate = rows.type[node] == _DBIN
         db_id = fields.number("db_id")[node]
         if is_old_duplicate.any() and fields.has("dup_key"):
-            of_node = Spans(fields.data, *fields.span("dup_key")).take(node)
+            of_node = Spans(fields.data, *fields.span("dup_key")).select(node)
             key, data = _old_duplicates(is_old_duplicate, of_node, key, data)
         first, second = self._identities(key, data, db_id, is_old_duplicate)
         key, data = self._apart(key, _own(data), db_id, rows.version)
@@ -204,7 +204,7 @@ class FindNamed(Struct, frozen=True):
             sizes = sizes + prefix.sizes
         sizes = np.where(suffix.sizes < 0, -1, sizes)
         if (suffix.sizes < 0).any():
-            columns = [column.take(suffix.sizes >= 0) for column in columns]
+            columns = [column.select(suffix.sizes >= 0) for column in columns]
         ends = np.cumsum(np.maximum(sizes, 0))
         return Spans(
             lines_of([Cell(Form.TEXT, column) for column in columns]),
@@ -266,14 +266,14 @@ class FindNamed(Struct, frozen=True):
 
     def _of_entries(self, rows: Rows, fields: Columns, index: Ints) -> Named:
         n = len(index)
-        key = Spans(fields.data, *fields.span("key")).take(index)
+        key = Spans(fields.data, *fields.span("key")).select(index)
         data = Spans(fields.data, np.zeros(n, np.int64), np.full(n, -1, np.int64))
         if fields.has("abort_key"):
-            before = Spans(fields.data, *fields.span("abort_key")).take(index)
+            before = Spans(fields.data, *fields.span("abort_key")).select(index)
             has_key = before.sizes >= 0
             starts = np.where(has_key, before.starts, key.starts)
             key = Spans(key.data, starts, np.where(has_key, before.sizes, key.sizes))
-            data = Spans(fields.data, *fields.span("abort_data")).take(index)
+            data = Spans(fields.data, *fields.span("abort_data")).select(index)
         key, data = _own(key), _own(data)
         db_id = fields.number("db_id")[index]
         seed = self.content.seed

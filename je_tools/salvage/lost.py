@@ -198,7 +198,7 @@ def _settled(content: Content, choice: Choice, mode: Mode, named: Named) -> tupl
     kept = winner[len(rows) :] == np.arange(len(rows), len(first))
     if mode is Mode.EVERYTHING:
         kept = _one_of_each(first, second, lsn, order)[len(rows) :]
-    chosen = named.take(kept)
+    chosen = named.select(kept)
     is_record = choice.taken[rows] & (winner[: len(rows)] >= len(rows))
     settled = np.concatenate((np.zeros(len(rows), np.bool_), _settles(content, named)))
     older = is_record & ~settled[winner[: len(rows)]]
@@ -207,7 +207,7 @@ def _settled(content: Content, choice: Choice, mode: Mode, named: Named) -> tupl
     has_older = with_older[group[len(rows) :][kept]]
     # A lost deletion is not a loss, unless it brings an older version back.
     missed = ~chosen.gone | has_older
-    chosen, has_older = chosen.take(missed), has_older[missed]
+    chosen, has_older = chosen.select(missed), has_older[missed]
     comes_back = (chosen.records.data.sizes >= 0) & ~chosen.gone
     taken, confidence = choice.taken.copy(), choice.confidence.copy()
     confidence[rows[older]] = Confidence.OLDER

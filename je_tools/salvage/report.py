@@ -227,7 +227,7 @@ def _lost_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator
     index = np.flatnonzero(~lost.comes_back & (lost.named.db_id == one.database.db_id))
     for first in range(0, len(index), PIECE_ROWS):
         some = index[first : first + PIECE_ROWS]
-        named = lost.named.take(some)
+        named = lost.named.select(some)
         cells = [
             line.key_cell("lost-key", named.records.key),
             Cell(Form.LSN, named.records.lsn, b',"lsn":"', b'"'),

@@ -226,7 +226,7 @@ class Salvage(Struct, frozen=True, dict=True):
         index = np.flatnonzero(self.lost.comes_back & (named.db_id == one.database.db_id))
         if len(index):
             grades = np.full(len(index), Confidence.SLOT_ONLY, np.uint8)
-            yield graded(named.records.take(index), grades).alive_at(self.now_ms)
+            yield graded(named.records.select(index), grades).alive_at(self.now_ms)
 
 
 def salvage(

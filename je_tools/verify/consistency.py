@@ -287,7 +287,7 @@ def evidence(rows: Rows, missing: Ranges) -> Evidence | None:
         return None
     ckpt_end = rows.fields(int(ends[-1])) if len(ends) else {}
     lsn = int(rows.lsn[ends[-1]]) if len(ends) else None
-    return Evidence(_of_missing_files(rows.take(summaries), missing), ckpt_end, lsn)
+    return Evidence(_of_missing_files(rows.select(summaries), missing), ckpt_end, lsn)
 
 
 def _of_missing_files(rows: Rows, missing: Ranges) -> list[tuple[int, int, bool]]:

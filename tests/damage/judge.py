@@ -142,11 +142,11 @@ def rows_observed(rows: Rows, draw: float) -> list[Any]:
         index = np.flatnonzero(np.isin(rows.type, every))
         if not len(index):
             continue
-        said += columns_observed(decode(rows.take(index), family))
+        said += columns_observed(decode(rows.select(index), family))
         index = np.flatnonzero(np.isin(rows.type, numbers_of(family, rows.version)))
         if not len(index):
             continue
-        decoded = decode(rows.take(index), family)
+        decoded = decode(rows.select(index), family)
         hold_against(decoded, [entries[i] for i in index], int(draw * len(index)))
         if chosen in index:
             alone = decode(standing_alone(rows, chosen), family)
@@ -157,7 +157,7 @@ def rows_observed(rows: Rows, draw: float) -> list[Any]:
 def standing_alone(rows: Rows, row: int) -> Rows:
     """Return one entry in a buffer that ends with it, so that reading on is out of bounds."""
     data = np.frombuffer(rows.entry_bytes(row), np.uint8)
-    return replace(rows.take(np.array([row])), data=data, base=int(rows.offset[row]))
+    return replace(rows.select(np.array([row])), data=data, base=int(rows.offset[row]))
 
 
 def columns_observed(decoded: Decoded) -> list[Any]:

@@ -57,7 +57,7 @@ def test_a_base_file_number_that_no_lsn_holds(tmp_path: Path) -> None:
     assert fields["slots"][0]["compact_lsn"] == [1, 5]
     home = write_log(tmp_path / "env", [file])
     for rows in log_rows(home / file.name):
-        decoded = decode(rows.take(np.flatnonzero(rows.type == BIN)), Family.NODE)
+        decoded = decode(rows.select(np.flatnonzero(rows.type == BIN)), Family.NODE)
         assert decoded.slots is not None
         assert decoded.slots.number("lsn").tolist() == [-(1 << 63) | 5]
 

@@ -39,4 +39,4 @@ def sampled(rows: Rows, most: int) -> Rows:
         for type_no in np.unique(rows.type)
         for places in [np.flatnonzero(rows.type == type_no)]
     ]
-    return rows.take(np.sort(np.concatenate(index)))
+    return rows.select(np.sort(np.concatenate(index)))

@@ -37,7 +37,7 @@ def _compare_families(rows: Rows) -> None:
     for family in COLUMN_FAMILIES:
         numbers = [entry_type.no for entry_type in ENTRY_TYPES.values()
                    if entry_type.family is family]  # fmt: skip
-        some = rows.take(np.flatnonzero(np.isin(rows.type, numbers)))
+        some = rows.select(np.flatnonzero(np.isin(rows.type, numbers)))
         if len(some):
             _compare(some, family)
 

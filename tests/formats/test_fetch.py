@@ -100,7 +100,7 @@ def test_copies_of_what_is_good_beside_what_is_not(tmp_path: Path) -> None:
 def test_nodes_are_those_of_single_entries(some_environment: Environment) -> None:
     image = image_of(log_files(some_environment.home))
     for rows in some_rows(some_environment):
-        rows = rows.take(np.flatnonzero(np.isin(rows.type, NODES)))
+        rows = rows.select(np.flatnonzero(np.isin(rows.type, NODES)))
         if not len(rows) or rows.version < 6:
             continue
         nodes = read_nodes(fetch(image, rows.lsn))

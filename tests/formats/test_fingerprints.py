@@ -55,7 +55,7 @@ def some_slots(snapshot: Snapshot) -> Iterator[tuple[int, Slots]]:
         for children in tree.leaf_children():
             slots = tree.read(children).nodes.slots
             rows = np.flatnonzero(slots.lsn != NULL_LSN)
-            yield database.db_id, slots.take(rows[:: max(len(rows) // SAMPLE, 1)])
+            yield database.db_id, slots.select(rows[:: max(len(rows) // SAMPLE, 1)])
 
 
 def is_record(image: Image, slots: Slots, row: int, db_id: int) -> bool:

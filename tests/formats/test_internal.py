@@ -75,7 +75,7 @@ def _of_databases(rows: Rows, ids: dict[int, str]) -> Iterator[tuple[int, str]]:
     """Yield the row of each LN of the given databases, and the database's name."""
     lns = np.flatnonzero(np.isin(rows.type, LN_TYPES))
     wanted = frozenset({"db_id"})
-    fields = decode(rows.take(lns), Family.LN, wanted=wanted).fields
+    fields = decode(rows.select(lns), Family.LN, wanted=wanted).fields
     db_ids = fields.number("db_id")
     for row in np.flatnonzero(np.isin(db_ids, list(ids))).tolist():
         yield int(lns[row]), ids[int(db_ids[row])]

@@ -90,7 +90,7 @@ def nodes_of(
     lsns = [rows.lsn[np.isin(rows.type, types)]
             for path in log_files(where.home) for rows in log_rows(path)]  # fmt: skip
     entries = fetch(image, np.concatenate(lsns))
-    entries = entries.take(np.flatnonzero(entries.version >= WRITTEN_MIN))
+    entries = entries.select(np.flatnonzero(entries.version >= WRITTEN_MIN))
     nodes = read_nodes(entries)
     has_prefix = nodes.booleans & PREFIX != 0
     two_part = np.isin(nodes.db_id, list(with_duplicates(where.home)))
@@ -100,7 +100,7 @@ def nodes_of(
                 rows = (has_prefix == prefixing) & (two_part == doubled)
                 some = np.flatnonzero(rows & (entries.version == version))
                 if len(some):
-                    yield entries.take(some), prefixing, doubled
+                    yield entries.select(some), prefixing, doubled
 
 
 def read_back(items: Spans, entries: Entries) -> Nodes:
@@ -171,7 +171,7 @@ def compared(where: Environment, types: tuple[int, ...] = FULL) -> tuple[int, in
     """
     same = total = 0
     for entries, prefixing, two_part in nodes_of(where, types):
-        entries = entries.take(np.arange(0, len(entries), -(-len(entries) // SAMPLE)))
+        entries = entries.select(np.arange(0, len(entries), -(-len(entries) // SAMPLE)))
         version, data = int(entries.version[0]), entries.image.data
         kinds = {"prefixing": prefixing, "two_part": two_part}
         items = encoded(entries, version, **kinds)

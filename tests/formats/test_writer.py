@@ -107,7 +107,7 @@ class Copied:
             self.expected[file_no] = made_at(data, CREATED_MS)
             self.flips += 1
         for rows in log_rows(path):
-            kept = rows.take(np.flatnonzero(rows.type != FILE_HEADER_NO))
+            kept = rows.select(np.flatnonzero(rows.type != FILE_HEADER_NO))
             for was, now in copy_rows(appender, kept):
                 assert was == now
         self.files += 1

@@ -28,7 +28,7 @@ def newest_ms(home: Path) -> int:
     def newest(rows: Rows) -> int:
         latest = NO_TIME
         for first in range(0, len(rows), MAX_ROWS):
-            some = rows.take(np.arange(first, min(first + MAX_ROWS, len(rows))))
+            some = rows.select(np.arange(first, min(first + MAX_ROWS, len(rows))))
             latest = max(latest, int(build_table(some, wanted=_TIMES).time_ms.max()))
         return latest
 

@@ -161,10 +161,10 @@ def _ends_within(tree: Tree, leaves: Leaves) -> bool:
     filled = np.flatnonzero(np.diff(nodes.first))
     ends = np.stack((nodes.first[filled], nodes.first[filled + 1] - 1), axis=1).ravel()
     inside = within(
-        nodes.slots.key.take(ends),
+        nodes.slots.key.select(ends),
         np.arange(0, len(ends) + 1, 2),
-        children.low.take(filled),
-        children.high.take(filled),
+        children.low.select(filled),
+        children.high.select(filled),
         two_part=tree.by_parts,
     )
     return bool(inside.all())

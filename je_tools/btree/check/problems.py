@@ -59,7 +59,7 @@ class Problems(Struct):
         if len(rows) > LISTED:
             self.unlisted[code] += len(rows) - LISTED
 
-    def take(self, others: Problems, counts: Counter[str]) -> None:
+    def merge(self, others: Problems, counts: Counter[str]) -> None:
         """Merge the problems of a part of a tree.
 
         Args:

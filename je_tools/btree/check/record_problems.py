@@ -135,11 +135,11 @@ def _chosen(part: Part, expected: Expected, problems: Problems) -> _Slots:
     if expected.checks is not None:
         checks, asks_noted = expected.checks, not tree.two_part
         row = row[checks.doubtful(slots, row, tree.db_id, asks_noted=asks_noted)]
-    slots = slots.take(row)
+    slots = slots.select(row)
     if tree.old_duplicates:
         slots, faults = expanded(tree, slots)
         problems.listed += map(of_duplicates, faults)
-        slots = slots.take(~slots.deleted & (slots.lsn != NULL_LSN))
+        slots = slots.select(~slots.deleted & (slots.lsn != NULL_LSN))
         row = np.full(len(slots), -1, np.int64)
     embedded = slots.state & SlotState.EMBEDDED != 0
     is_read = ~embedded & np.full(len(slots), not tree.two_part)
@@ -164,7 +164,7 @@ def _look(
     for some, decoded in entries.decode(family, rows, wanted=_LN_FIELDS):
         head = decoded.fields
         keys = Spans(image.data, *head.span("key"))
-        same = equal_keys(keys, slots.key.take(some))
+        same = equal_keys(keys, slots.key.select(some))
         _, data_sizes = head.span("data")
         kinds = np.where(data_sizes < 0, Record.DELETION, Record.GOOD)
         kinds = np.where(same, kinds, Record.OTHER_KEY)

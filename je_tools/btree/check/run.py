@@ -49,8 +49,8 @@ class _Named(Struct, frozen=True):
     children: Children
     slot: Ints
 
-    def take(self, keep: Ints) -> _Named:
-        return _Named(self.children.take(keep), self.slot[keep])
+    def select(self, keep: Ints) -> _Named:
+        return _Named(self.children.select(keep), self.slot[keep])
 
 
 class _Ids(Struct):
@@ -62,7 +62,7 @@ class _Ids(Struct):
 
     rows: list[Ints] = field(default_factory=list)
 
-    def take(self, part: Part) -> None:
+    def add(self, part: Part) -> None:
         nodes = part.nodes
         columns = (
             nodes.node_id,
@@ -137,16 +137,16 @@ class _Check:
             root = _Named(self.tree.root(), np.full(1, -1, np.int64))
             bottom = self._below(root, found, counts)
             for part, some in map_in_order(self._leaves, bottom, self.snapshot.threads):
-                self.ids.take(part)
-                found.take(some, counts)
-        found.take(self._changes(), counts)
+                self.ids.add(part)
+                found.merge(some, counts)
+        found.merge(self._changes(), counts)
         return found
 
     def _below(self, parents: _Named, found: Problems, counts: Counter[str]) -> Iterator[_Named]:
         """Check upper nodes, and yield the bottom nodes unread, in batches."""
         part, problems = self._nodes(parents)
-        found.take(problems, counts)
-        self.ids.take(part)
+        found.merge(problems, counts)
+        self.ids.add(part)
         # Descend from each node once: a damaged tree may have exponentially many paths.
         again = part.nodes.good.copy()
         again[again] = ~self._read.first_times(part.nodes.lsn[again])
@@ -154,10 +154,10 @@ class _Check:
         children = self.tree.children_of(replace(part.leaves, nodes=nodes))
         slot = np.arange(len(children)) - nodes.first[nodes.slot_node]
         # A slot without an LSN is already reported.
-        named = _Named(children, slot).take(np.flatnonzero(children.lsn != NULL_LSN))
+        named = _Named(children, slot).select(np.flatnonzero(children.lsn != NULL_LSN))
         size = at_once_below(nodes, BINS_AT_ONCE)
         for first in range(0, len(named.children), size):
-            some = named.take(np.arange(first, min(first + size, len(named.children))))
+            some = named.select(np.arange(first, min(first + size, len(named.children))))
             if children.level <= 1:
                 yield some
             else:
@@ -166,12 +166,12 @@ class _Check:
     def _nodes(self, named: _Named) -> tuple[Part, Problems]:
         leaves = self.tree.read(named.children)
         part, problems = node_problems(part_of(self.tree, leaves, named.slot), self.rules)
-        problems.take(noted_nodes(part, self.notes), Counter())
+        problems.merge(noted_nodes(part, self.notes), Counter())
         return part, problems
 
     def _leaves(self, named: _Named) -> tuple[Part, Problems]:
         part, problems = self._nodes(named)
-        problems.take(record_problems(part, self.expected), Counter())
+        problems.merge(record_problems(part, self.expected), Counter())
         return part, problems
 
     def _changes(self) -> Problems:

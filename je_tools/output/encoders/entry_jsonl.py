@@ -107,7 +107,7 @@ def _kinds_and_marks(rows: Rows) -> tuple[list[bytes], list[bytes], Ints]:
     codes = rows.type | rows.flags.astype(np.int64) << 8
     codes |= rows.checksum.astype(np.int64) << 16
     _, first, choice = _native.distinct(codes)
-    like = rows.take(first)
+    like = rows.select(first)
     kinds = [
         f'{json.dumps(type_name(no))},"version":{rows.version},"header_size":{size}'.encode("ascii")
         for no, size in zip(like.type.tolist(), like.header_size.tolist(), strict=True)

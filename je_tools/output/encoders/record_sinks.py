@@ -114,7 +114,7 @@ class LineSink(Struct, frozen=True):
         count = len(records)
         if self.form.wants_data:
             known = records.data.sizes >= 0
-            records = records if known.all() else records.take(known)
+            records = records if known.all() else records.select(known)
         lines = self.form.lines(database, records, buffer)
         return lines, _Spelled(len(records), count - len(records), notes)
 

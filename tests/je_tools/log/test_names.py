@@ -129,7 +129,7 @@ def test_names_of_a_log_whose_first_file_is_gone(name: str) -> None:
     home = environment(name).home
 
     def work(rows: Rows) -> NamePart:
-        return collect_names(rows.take(rows.type == BY_NAME["MapLN"].no))
+        return collect_names(rows.select(rows.type == BY_NAME["MapLN"].no))
 
     whole = resolve_databases(_parts(home)).values()
     parts = [

@@ -53,7 +53,7 @@ def snapshot_of(home: Path) -> Snapshot:
 def bins_of(tree: Tree, children: Children, above: frozenset[int]) -> Iterator[Bin]:
     """Yield the bottom nodes below some nodes, reading each node alone."""
     for row in range(len(children)):
-        leaves = tree.read(children.take(slice(row, row + 1)))
+        leaves = tree.read(children.select(slice(row, row + 1)))
         logged, _ = leaves.logged
         files = above | {int(logged.lsn[0]) >> 32}
         if logged.is_delta[0]:

@@ -149,7 +149,7 @@ def test_slots_hold_or_name_what_is_lost(
     for row in slots:
         version = gone[at[row.lsn].identity]
         assert (version.lsn, version.key, version.data) == (row.lsn, row.key, row.data)
-    named = done.lost.named.take(~done.lost.comes_back & ~done.lost.named.gone)
+    named = done.lost.named.select(~done.lost.comes_back & ~done.lost.named.gone)
     users = {one.database.db_id for one in done.databases()}
     lost = [lsn for i, lsn in enumerate(named.records.lsn.tolist()) if named.db_id[i] in users]
     assert all(gone[at[lsn].identity].lsn == lsn for lsn in lost)
