@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats.image import Image
-from je_tools.formats.je.column_writer import Part
-from je_tools.formats.je.columns import Items, ListPrograms
+from je_tools.formats.je.column_writer import EntryPart
+from je_tools.formats.je.columns import EntryPayloads, ListPrograms
 from je_tools.formats.je.entry_rows import Rows
 from je_tools.formats.je.fingerprints import Known, Printing
 from je_tools.formats.je.node_states import States
@@ -23,7 +23,7 @@ from je_tools.formats.je.reader import ReadOptions
 from je_tools.formats.je.slots import Slots
 from je_tools.formats.je.walk import HeaderColumns, HeaderRules
 from je_tools.formats.je.writer import Tail
-from je_tools.formats.rows import Table
+from je_tools.formats.rows import CellTable
 from je_tools.formats.source import Source
 from je_tools.formats.spans import Spans
 
@@ -248,7 +248,7 @@ def within(keys: Spans, first: _Ints, low: Spans, high: Spans, *, two_part: bool
 
 # Encoding: see `je/column_writer.py`, `je/node_writer.py` and `je/writer.py`.
 
-def encode_parts(types: _Bytes, head: Part, slots: Part, tail: Part) -> _Joined:
+def encode_parts(types: _Bytes, head: EntryPart, slots: EntryPart, tail: EntryPart) -> _Joined:
     """Return the payloads of entries: head, slots and tail of each, one after the other."""
 
 def prefix_sizes(keys: Spans, first: _Ints) -> _Ints:
@@ -311,7 +311,7 @@ class Program:
     ) -> Program: ...
 
 def decode_columns(
-    items: Items, *, head: Program, slots: ListPrograms | None, is_whole: bool
+    items: EntryPayloads, *, head: Program, slots: ListPrograms | None, is_whole: bool
 ) -> tuple[_Columns, _Columns | None, _Ints, _Mask]:
     """Decode payloads of entries of one family and log version.
 
@@ -380,10 +380,10 @@ def starts_with(spans: Spans, needle: bytes, *, whole: bool) -> _Mask:
 def contains(spans: Spans, needle: bytes) -> _Mask:
     """Return a mask of the byte strings that contain `needle`."""
 
-def rows_bound(table: Table) -> int | None:
+def rows_bound(table: CellTable) -> int | None:
     """Return an upper bound of the size of all rows as text; None if no number holds it."""
 
-def write_rows(table: Table, out: _Bytes, ends: _Ints | None) -> int:
+def write_rows(table: CellTable, out: _Bytes, ends: _Ints | None) -> int:
     """Write the text of all rows, and the end of each; return the end of the last.
 
     Raises:

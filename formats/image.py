@@ -32,7 +32,7 @@ NOWHERE = -1
 """Position of an LSN whose file is missing or ends before it."""
 
 
-class Part(Struct, frozen=True):
+class ImagePart(Struct, frozen=True):
     """A file of an image: bytes [0, stop) of `path`, with entries of log version `version`."""
 
     path: Path
@@ -51,7 +51,7 @@ class Image:
         versions: int64, one per file; its log version.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[ImagePart]) -> None:
         """Map files.
 
         Raises:
@@ -118,7 +118,7 @@ class Image:
 
 
 def _map_all(
-    parts: Sequence[Part], starts: Sequence[int], size: int
+    parts: Sequence[ImagePart], starts: Sequence[int], size: int
 ) -> tuple[Bytes, _native.Maps | None]:
     """Return one array over all files; its memory is unmapped with the last view of it."""
     if size == 0:
@@ -136,7 +136,7 @@ def _map_all(
     return np.frombuffer(memoryview(maps), np.uint8), maps
 
 
-def _map_file(maps: _native.Maps, part: Part, at: int) -> None:
+def _map_file(maps: _native.Maps, part: ImagePart, at: int) -> None:
     with as_source_errors(part.path):
         file = _native.File(part.path)
     try:

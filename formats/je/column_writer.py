@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from je_tools.formats.source import Bytes
 
 
-class Part(Struct, frozen=True):
+class EntryPart(Struct, frozen=True):
     """Fields of entries: those before the slots, those of the slots, or those after them.
 
     Attributes:
@@ -39,7 +39,7 @@ class Part(Struct, frozen=True):
     @classmethod
     def of(
         cls, program: Program, columns: Mapping[str, Ints | Spans], counts: Ints, firsts: Ints
-    ) -> Part:
+    ) -> EntryPart:
         """Build a part from columns by name; all byte columns must share one array."""
         values = np.zeros((len(program.names), int(counts.sum())), np.int64)
         sizes = np.full((max(program.sized, default=-1) + 1, values.shape[1]), -1, np.int64)
@@ -54,7 +54,9 @@ class Part(Struct, frozen=True):
         return cls(program, data, values, sizes, counts, firsts)
 
 
-def encode_parts(types: npt.NDArray[np.uint8], head: Part, slots: Part, tail: Part) -> Spans:
+def encode_parts(
+    types: npt.NDArray[np.uint8], head: EntryPart, slots: EntryPart, tail: EntryPart
+) -> Spans:
     """Return the payloads of entries, one after the other in a new array.
 
     Args:

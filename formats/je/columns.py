@@ -136,11 +136,11 @@ def decode(rows: Rows, family: Family, *, wanted: frozenset[str] | None = None) 
             last of these columns are not read, so bytes left over are not detected.
     """
     at = rows.offset.astype(np.int64) - rows.base
-    items = Items(rows.data, rows.version, rows.type, at + rows.header_size, at + rows.size)
+    items = EntryPayloads(rows.data, rows.version, rows.type, at + rows.header_size, at + rows.size)
     return decode_items(items, family, wanted=wanted)
 
 
-class Items(Struct, frozen=True):
+class EntryPayloads(Struct, frozen=True):
     """Payloads of entries of one log version, anywhere in a buffer.
 
     Attributes:
@@ -219,7 +219,7 @@ def _joined(head: Program, tail: Program) -> Program:
 
 
 def decode_items(
-    items: Items,
+    items: EntryPayloads,
     family: Family,
     *,
     wanted: frozenset[str] | None = None,

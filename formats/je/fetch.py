@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 
 from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask, distinct, run_of
-from je_tools.formats.je.columns import MAX_ROWS, Decoded, Items, decode_items
+from je_tools.formats.je.columns import MAX_ROWS, Decoded, EntryPayloads, decode_items
 from je_tools.formats.je.entries import Entry, decode_entry
 from je_tools.formats.je.header import EntryError
 from je_tools.formats.je.types import ENTRY_TYPES, LOG_VERSION_MAX, Family
@@ -140,7 +140,7 @@ class Entries(Struct, frozen=True):
                 chosen = some[first : first + MAX_ROWS]
                 run = run_of(chosen)
                 start, size = self.position[run], self.size[run]
-                items = Items(
+                items = EntryPayloads(
                     self.data,
                     version,
                     self.type[run],

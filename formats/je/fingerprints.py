@@ -95,7 +95,7 @@ class Printing(Struct, frozen=True):
         return Prints(first, np.bincount(pages - first), low, prints)
 
 
-class Places(Struct, frozen=True):
+class PlacedPrints(Struct, frozen=True):
     """Fingerprints by position in an image.
 
     Attributes:
@@ -128,7 +128,7 @@ class Fingerprints(Struct):
             self._of_files.setdefault(file_no, []).append(prints)
             self._count += len(prints)
 
-    def places(self, image: Image) -> Places:
+    def places(self, image: Image) -> PlacedPrints:
         """Return the fingerprints by position in an image of these files, and forget them here."""
         firsts = [np.zeros(1, np.int32)]
         low, prints = np.empty(self._count, np.uint16), np.empty(self._count, np.int64)
@@ -148,7 +148,7 @@ class Fingerprints(Struct):
                 prints[first:count] = some.prints[: count - first]
             firsts.append((before + np.cumsum(of_page)).astype(np.int32))
             pages += more
-        return Places(np.concatenate(firsts), low[:count], prints[:count])
+        return PlacedPrints(np.concatenate(firsts), low[:count], prints[:count])
 
 
 class Known(Struct, frozen=True):
@@ -157,7 +157,7 @@ class Known(Struct, frozen=True):
     Attributes:
         image: the log.
         reserved: bool, one per file of the image; slots that name an entry in it are doubtful.
-        page_first, low, prints: see `Places`.
+        page_first, low, prints: see `PlacedPrints`.
         noted: int64; ascending LSNs.
         noted_bits: uint8; a filter of these LSNs, whose size is a power of two.
     """

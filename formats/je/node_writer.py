@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.je.column_writer import Part, encode_parts
+from je_tools.formats.je.column_writer import EntryPart, encode_parts
 from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX, HOUR_MS
 from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
@@ -151,9 +151,9 @@ def _encode(
     )
     return encode_parts(
         nodes.type,
-        Part.of(of_head, head, once, rows),
-        Part.of(of_slots, slots, np.diff(nodes.first), nodes.first[:-1]),
-        Part.of(of_tail, tail, once, rows),
+        EntryPart.of(of_head, head, once, rows),
+        EntryPart.of(of_slots, slots, np.diff(nodes.first), nodes.first[:-1]),
+        EntryPart.of(of_tail, tail, once, rows),
     )
 
 

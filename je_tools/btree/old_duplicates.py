@@ -44,7 +44,7 @@ def expanded(tree: Tree, slots: Slots) -> tuple[Slots, list[Fault]]:
         The slots, and the faults of nodes of duplicates. A node that cannot be read gives no slots,
         nor does one that was read before, since damaged trees may contain cycles.
     """
-    way = _Way(tree)
+    way = _DuplicateDescent(tree)
     for _ in range(LEVELS_MAX):
         rows = _rows_of_nodes(tree, slots)
         if not len(rows):
@@ -58,7 +58,7 @@ def _rows_of_nodes(tree: Tree, slots: Slots) -> Ints:
     return np.flatnonzero(entries.good & _OF_DUPLICATES[entries.type] & ~slots.deleted)
 
 
-class _Way(Struct):
+class _DuplicateDescent(Struct):
     """The descent from some slots.
 
     Attributes:

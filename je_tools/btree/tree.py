@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
 
 
-class _Way(Struct):
+class _Descent(Struct):
     """Settings and state of a descent by `leaf_children`.
 
     Attributes:
@@ -101,9 +101,9 @@ class Tree(NodeReader, frozen=True):
             return children
 
         if self.root_lsn != NULL_LSN:
-            yield from self._below(self.root(), _Way(choose, seen, at_once, with_lost))
+            yield from self._below(self.root(), _Descent(choose, seen, at_once, with_lost))
 
-    def _below(self, parents: Children, way: _Way) -> Iterator[Children]:
+    def _below(self, parents: Children, way: _Descent) -> Iterator[Children]:
         leaves = self.read(parents)
         self.faults.extend(leaves.faults)
         if way.seen is not None:
@@ -121,7 +121,7 @@ class Tree(NodeReader, frozen=True):
             begin = int(first[row])
         yield from self._named_below(children.select(slice(begin, None)), way)
 
-    def _named_below(self, children: Children, way: _Way) -> Iterator[Children]:
+    def _named_below(self, children: Children, way: _Descent) -> Iterator[Children]:
         children = way.choose(children)
         new = way.named.first_times(children.lsn) | (children.lsn == NULL_LSN)
         self.faults.extend(self._shared(children.lsn, children, ~new))

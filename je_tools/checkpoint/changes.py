@@ -21,7 +21,7 @@ from je_tools.formats.je.slots import Slots
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.recovery.interval_tables import DELETED, INVISIBLE
-from je_tools.recovery.overlay import Outcome, Overlay, is_open
+from je_tools.recovery.overlay import KeyOutcome, Overlay, is_open
 from je_tools.recovery.record_values import ABORT_FIELDS
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Changes(Struct, frozen=True):
 
     Attributes:
         key: in the key order of the database.
-        outcome: uint8; an `Outcome`.
+        outcome: uint8; an `KeyOutcome`.
         lsn: int64; LSN of the LN to which the outcome refers.
         size: int64; size of that LN if this checkpoint has written it, 0 if the log has it.
         is_pending: bool; deletion by a transaction that stays open; it has a slot until that ends.
@@ -90,7 +90,7 @@ class Changes(Struct, frozen=True):
     @property
     def has_slot(self) -> Mask:
         """Mask of the keys that have a slot."""
-        there: Mask = (self.outcome != Outcome.NO_RECORD) | self.is_pending
+        there: Mask = (self.outcome != KeyOutcome.NO_RECORD) | self.is_pending
         return there
 
     def with_pending(self, key: Spans, lsn: Ints, tree: Tree) -> Changes:
@@ -109,7 +109,7 @@ class Changes(Struct, frozen=True):
         both = joined_spans([self.key.select(~same), key])
         order = order_keys(both, two_part=tree.by_parts)
         n = len(key)
-        gone = np.full(n, Outcome.NO_RECORD, np.uint8)
+        gone = np.full(n, KeyOutcome.NO_RECORD, np.uint8)
         return Changes(
             both.select(order),
             np.append(self.outcome[~same], gone)[order],
@@ -126,7 +126,7 @@ class Changes(Struct, frozen=True):
         stale = {row for row in range(len(self)) if (self.key[row] or b"") in written}
         kept = np.array([row for row in range(len(self)) if row not in stale], np.int64)
         new = [written[key] for key in keys]
-        outcome = [Outcome.NO_RECORD if each is None else Outcome.LN for each in new]
+        outcome = [KeyOutcome.NO_RECORD if each is None else KeyOutcome.LN for each in new]
         key = joined_spans([self.key.select(kept), Spans.of(keys)])
         order = order_keys(key, two_part=False)
         lsn = np.array([each.lsn if each else NULL_LSN for each in new], np.int64)
@@ -149,7 +149,7 @@ class Changes(Struct, frozen=True):
         slots = Slots.of_keys(self.key.select(rows))
         slots.lsn[:] = self.lsn[rows]
         slots.logged_size[:] = self.size[rows]
-        back = np.flatnonzero(self.outcome[rows] == Outcome.ABORT_VERSION)
+        back = np.flatnonzero(self.outcome[rows] == KeyOutcome.ABORT_VERSION)
         _fill_abort_versions(tree, back, slots)
         logged = np.flatnonzero(self.size[rows] == 0)
         entries = fetch(tree.image, slots.lsn[logged])

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from je_tools.errors import StoppedError, UsageError
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 from je_tools.formats.source import SourceError
 
 
-def map_files(parts: Sequence[Part]) -> Image:
+def map_files(parts: Sequence[ImagePart]) -> Image:
     """Map files of a log as one array.
 
     Raises:
@@ -58,7 +58,7 @@ def unchanged(check: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def mapped(parts: Sequence[Part]) -> Iterator[Image]:
+def mapped(parts: Sequence[ImagePart]) -> Iterator[Image]:
     """Map files of a log as one array, and check at the end that they did not change.
 
     Raises:

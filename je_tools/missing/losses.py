@@ -24,7 +24,7 @@ from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves, bound
 from je_tools.btree.number_set import NumberSet
 from je_tools.btree.old_duplicates import expanded
 from je_tools.errors import InputError
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 from je_tools.formats.je.fetch import Found, fetch
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
@@ -438,7 +438,7 @@ class _Search(Struct, frozen=True, dict=True):
     def left(self) -> Image:
         """Image of the remaining files."""
         files = self.snapshot.end.files
-        parts = [Part(each.path, each.file_no, each.version, each.size) for each in files]
+        parts = [ImagePart(each.path, each.file_no, each.version, each.size) for each in files]
         last = parts.pop()
         parts.append(replace(last, stop=self.snapshot.end.next_offset))
         return self.snapshot.map_files(

@@ -41,7 +41,7 @@ _NO_END = -1
 _KEYS = frozenset({"db_id", "txn_id", "key"})
 
 
-class State(StrEnum):
+class VersionState(StrEnum):
     """Fate of a version of a record."""
 
     COMMITTED = "committed"
@@ -77,7 +77,7 @@ class Version(Struct, frozen=True):
     txn_id: int
     vlsn: int
     time_ms: int | None
-    state: State
+    state: VersionState
     is_current: bool = False
 
 
@@ -136,7 +136,7 @@ class History(Struct, frozen=True):
 
 def history_of_key(snapshot: Snapshot, database: Database, pattern: KeyPattern) -> History:
     """Return every version of a key's records, by one scan of the log."""
-    work = _Collect(snapshot, database, pattern)
+    work = _CollectVersions(snapshot, database, pattern)
     found: list[Version] = []
     ends: list[_Ends] = []
     damaged = 0
@@ -163,7 +163,7 @@ def _matches(keys: Spans, pattern: KeyPattern) -> Mask:
     return starts_with(keys.data, keys.starts, keys.sizes, pattern.needle, whole=pattern.whole)
 
 
-class _Collect(Struct, frozen=True):
+class _CollectVersions(Struct, frozen=True):
     """Work for a scan: versions of a key, ends of all transactions, number of bad entries."""
 
     snapshot: Snapshot
@@ -200,7 +200,9 @@ class _Collect(Struct, frozen=True):
                 txn_id=int(table.txn_id[row]) if table.has_txn[row] else 0,
                 vlsn=int(rows.vlsn[row]) if rows.has_vlsn[row] else NO_VLSN,
                 time_ms=None if time_ms == entries.NO_TIME else time_ms,
-                state=State.ROLLED_BACK if rows.invisible[row] else State.NON_TRANSACTIONAL,
+                state=VersionState.ROLLED_BACK
+                if rows.invisible[row]
+                else VersionState.NON_TRANSACTIONAL,
             )
 
     def _parts(self, rows: Rows, table: entries.EntryTable) -> tuple[Spans, Spans]:
@@ -266,10 +268,10 @@ def _with_states(
     rows = ends.next_of(txn_ids, lsns)
     told = []
     for i, version in enumerate(versions):
-        if version.txn_id == 0 or version.state is State.ROLLED_BACK:
+        if version.txn_id == 0 or version.state is VersionState.ROLLED_BACK:
             told.append(version)
         elif rolled_back[i]:
-            told.append(replace(version, state=State.ROLLED_BACK))
+            told.append(replace(version, state=VersionState.ROLLED_BACK))
         else:
             told.append(_ended(version, ends, int(rows[i])))
     return told
@@ -277,8 +279,8 @@ def _with_states(
 
 def _ended(version: Version, ends: _Ends, end: int) -> Version:
     if end == _NO_END:
-        return replace(version, state=State.UNFINISHED)
-    state = State.COMMITTED if ends.is_commit[end] else State.ABORTED
+        return replace(version, state=VersionState.UNFINISHED)
+    state = VersionState.COMMITTED if ends.is_commit[end] else VersionState.ABORTED
     time_ms = version.time_ms
     if time_ms is None and ends.time_ms[end] > 0:
         time_ms = int(ends.time_ms[end])
@@ -296,6 +298,6 @@ def _current(records: Records) -> Iterator[Version]:
             txn_id=0,
             vlsn=int(records.vlsn[row]),
             time_ms=None if modified_ms == NO_TIME else modified_ms,
-            state=State.SLOT,
+            state=VersionState.SLOT,
             is_current=True,
         )

@@ -80,7 +80,7 @@ MENDED_REFUSALS = frozenset({Refusal.NAMELESS_TEMPORARY, Refusal.UNLOGGED_ROOT})
 """States that a crash can leave, and that a checkpoint written without the engine repairs."""
 
 
-class Mark(Struct, frozen=True):
+class RecoveryMark(Struct, frozen=True):
     """An entry that guides recovery: CkptStart, CkptEnd, DbTree, ImmutableFile, RestoreRequired."""
 
     lsn: int
@@ -115,7 +115,7 @@ class LogEnd(Struct, frozen=True):
     next_offset: int
     reason: EndReason
     commits_behind: Ints
-    marks: tuple[Mark, ...]
+    marks: tuple[RecoveryMark, ...]
     refusal: Refusal | None = None
 
     @property
@@ -160,7 +160,7 @@ class _FilePart(Struct, frozen=True):
         last: offsets of the last entry before `stop` and of the byte after it; empty for none.
     """
 
-    marks: list[Mark]
+    marks: list[RecoveryMark]
     commits: Ints
     stop: int
     last: tuple[int, ...]
@@ -182,7 +182,7 @@ def collect_marks(rows: Rows, limit: int = _NO_END, *, past_damage: bool = False
     stop = int(offsets[at]) if at < len(rows) else _NO_END
     counting = rows.good if past_damage else np.arange(len(rows)) < at
     marked = np.flatnonzero(_MARKS[rows.type] & counting).tolist()
-    marks = [Mark(int(rows.lsn[i]), int(rows.type[i]), rows.fields(i)) for i in marked]
+    marks = [RecoveryMark(int(rows.lsn[i]), int(rows.type[i]), rows.fields(i)) for i in marked]
     commits = rows.lsn[(rows.type == COMMIT_NO) & rows.good]
     last = (int(offsets[at - 1]), int(offsets[at - 1]) + rows.size_of(at - 1)) if at else ()
     return _FilePart(marks, commits, stop, last)
@@ -282,7 +282,7 @@ def _read_file(
     """
     found: list[_FilePart] = []
     gap_at, tail = _NO_END, file.size
-    work = _Collect(limit, past_damage)
+    work = _CollectMarks(limit, past_damage)
     for part in replace(scanner, wide=True).scan(replace(environment, files=(file,)), work):
         found += part.results
         gap_at = min([gap_at, *(gap.start for gap in part.gaps[:1])])
@@ -291,7 +291,7 @@ def _read_file(
     return found, gap_at, tail
 
 
-class _Collect(Struct, frozen=True):
+class _CollectMarks(Struct, frozen=True):
     """`collect_marks` as work for a scan."""
 
     limit: int
@@ -313,7 +313,7 @@ def find_checkpoint(
     """
     marks = _usable(end.marks)
     roots = [mark for mark in marks if mark.type_no == DB_TREE_NO]
-    behind: list[Mark] = []
+    behind: list[RecoveryMark] = []
     refusal = None
     earlier = list(end.files[:-1])
     expected = end.files[-1].file_no
@@ -348,7 +348,7 @@ def find_checkpoint(
     return checkpoint, refusal
 
 
-def _usable(marks: Sequence[Mark]) -> list[Mark]:
+def _usable(marks: Sequence[RecoveryMark]) -> list[RecoveryMark]:
     """Return the marks without undecodable CkptEnds, which no engine writes."""
     return [
         mark for mark in marks if "ckpt_start_lsn" in mark.fields or mark.type_no != CKPT_END_NO

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 16
 
 
-class Interval(Struct, frozen=True):
+class ReplayInterval(Struct, frozen=True):
     """The entries that recovery replays.
 
     Attributes:
@@ -77,7 +77,7 @@ def read_interval(
     last_lsn: int | None,
     next_lsn: int,
     end_lsn: int,
-) -> Interval:
+) -> ReplayInterval:
     """Read the entries that recovery replays.
 
     Args:
@@ -105,7 +105,7 @@ def read_interval(
     missed = backward.misses(all_ends.lsn)
     ends = all_ends.select(~missed)
     _mark_committed(lns, ends)
-    return Interval(
+    return ReplayInterval(
         lns=lns,
         nodes=joined(found.nodes, NO_NODES),
         ends=ends,

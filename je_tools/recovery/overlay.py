@@ -57,7 +57,7 @@ _AT_ONCE = 1 << 16
 """Number of keys or LNs processed together, so that temporary arrays stay small."""
 
 
-class Outcome(IntEnum):
+class KeyOutcome(IntEnum):
     """The record of a key after recovery."""
 
     NO_RECORD = 0
@@ -72,7 +72,7 @@ class Overlay(Struct, frozen=True):
 
     Attributes:
         key: in the key order of the database, or in byte order if that is unknown.
-        outcome: uint8; an `Outcome`.
+        outcome: uint8; an `KeyOutcome`.
         lsn: int64; LSN of the LN to which the outcome refers.
         undone_count, redone_count: number of slots that undo and redo changed.
     """
@@ -93,7 +93,7 @@ def no_overlay() -> Overlay:
     return Overlay(Spans(np.empty(0, np.uint8), none, none), np.empty(0, np.uint8), none)
 
 
-class Rules(Struct, frozen=True, dict=True):
+class ReplayRules(Struct, frozen=True, dict=True):
     """The rules of undo and redo for one log.
 
     Attributes:
@@ -148,7 +148,7 @@ class _Groups(Struct, frozen=True):
 
 
 def decide(
-    tree: Tree, lns: Lns, rows: npt.NDArray[np.int32], rules: Rules, threads: int = 1
+    tree: Tree, lns: Lns, rows: npt.NDArray[np.int32], rules: ReplayRules, threads: int = 1
 ) -> tuple[Overlay, Faults]:
     """Decide the outcome of undo and redo in one database.
 
@@ -166,7 +166,7 @@ def decide(
         return no_overlay(), Faults()
     groups = _group(tree, lns, rows)
     slot_lsn, deleted, faults = _slots_of(tree, groups.key, threads)
-    state = _State(slot_lsn, deleted, np.full(len(slot_lsn), -1, np.int8), slot_lsn.copy())
+    state = _KeyState(slot_lsn, deleted, np.full(len(slot_lsn), -1, np.int8), slot_lsn.copy())
     undone = _undo(tree, groups, rules, state)
     redone = _redo(groups, rules, state)
     # Free the sorted LNs before building the result.
@@ -186,13 +186,13 @@ def decide(
     return overlay, faults
 
 
-class _State(Struct):
+class _KeyState(Struct):
     """The slot of each group during undo and redo.
 
     Attributes:
         lsn: int64; LSN in the slot, NULL_LSN if it has none, _NO_SLOT if there is no slot.
         deleted: bool.
-        outcome: int8; an `Outcome`, -1 while the slot is as in the tree.
+        outcome: int8; an `KeyOutcome`, -1 while the slot is as in the tree.
         source: int64; LSN of the LN to which the outcome refers.
     """
 
@@ -251,7 +251,7 @@ def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
     return inside, equal_keys(keys.select(inside), slots.key)
 
 
-def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
+def _undo(tree: Tree, groups: _Groups, rules: ReplayRules, state: _KeyState) -> int:
     """Revert slots that hold uncommitted or rolled back LNs; return the number of slots."""
     rolled_back = rules.is_rolled_back(groups.lns)
     flags = groups.lns.flags
@@ -294,15 +294,15 @@ def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tup
     return found, stays
 
 
-def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _State) -> None:
+def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _KeyState) -> None:
     lns = groups.lns.select(rows)
     gone = lns.flags & DELETED != 0
     state.lsn[group], state.deleted[group] = lns.lsn, gone
-    state.outcome[group] = np.where(gone, Outcome.NO_RECORD, Outcome.LN)
+    state.outcome[group] = np.where(gone, KeyOutcome.NO_RECORD, KeyOutcome.LN)
     state.source[group] = lns.lsn
 
 
-def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _State) -> None:
+def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _KeyState) -> None:
     """Revert slots to the versions that undone LNs replaced."""
     if not len(group):
         return
@@ -327,11 +327,11 @@ def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _State) ->
     gone |= none
     state.lsn[group] = np.where(none, NULL_LSN, abort_lsn)
     state.deleted[group] = gone
-    state.outcome[group] = np.where(gone, Outcome.NO_RECORD, Outcome.ABORT_VERSION)
+    state.outcome[group] = np.where(gone, KeyOutcome.NO_RECORD, KeyOutcome.ABORT_VERSION)
     state.source[group] = undone
 
 
-def _redo(groups: _Groups, rules: Rules, state: _State) -> int:
+def _redo(groups: _Groups, rules: ReplayRules, state: _KeyState) -> int:
     """Apply the newest LN that counts to each slot; return the number of slots changed."""
     n = len(state.lsn)
     return sum(
@@ -340,7 +340,7 @@ def _redo(groups: _Groups, rules: Rules, state: _State) -> int:
     )
 
 
-def _redo_some(groups: _Groups, rules: Rules, state: _State, first: int, last: int) -> int:
+def _redo_some(groups: _Groups, rules: ReplayRules, state: _KeyState, first: int, last: int) -> int:
     begin, end = int(groups.first[first]), int(groups.first[last])
     lns = groups.lns.select(slice(begin, end))
     counts = lns.flags & INVISIBLE == 0
@@ -357,8 +357,8 @@ def _redo_some(groups: _Groups, rules: Rules, state: _State, first: int, last: i
     newer = lsn > own_lsn
     takes = some & ~gone & (empty | newer)
     goes = some & gone & (alive & (newer | (lsn == own_lsn)))
-    state.outcome[first:last][takes] = Outcome.LN
+    state.outcome[first:last][takes] = KeyOutcome.LN
     state.source[first:last][takes] = lsn[takes]
-    state.outcome[first:last][goes] = Outcome.NO_RECORD
+    state.outcome[first:last][goes] = KeyOutcome.NO_RECORD
     state.source[first:last][goes] = lsn[goes]
     return int(np.count_nonzero(takes | goes))

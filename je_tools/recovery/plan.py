@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.formats.arrays import Ints, Mask, rows_by
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 from je_tools.formats.je.fetch import fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_of
 from je_tools.formats.je.keysort import group_keys
@@ -21,9 +21,9 @@ from je_tools.formats.spans import Spans
 from je_tools.log.images import mapped
 from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.end import EndReason, LogEnd
-from je_tools.recovery.interval import Interval, read_interval
+from je_tools.recovery.interval import ReplayInterval, read_interval
 from je_tools.recovery.interval_tables import REPLICATED, TRANSACTIONAL, RollbackPeriod
-from je_tools.recovery.overlay import Outcome, Rules
+from je_tools.recovery.overlay import KeyOutcome, ReplayRules
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -129,7 +129,7 @@ class LostKeys(Struct, frozen=True):
         return len(self.keys)
 
 
-class Lost(Struct, frozen=True):
+class LostContent(Struct, frozen=True):
     """Content after the end of a log, which recovery would cut off.
 
     Attributes:
@@ -143,7 +143,7 @@ class Lost(Struct, frozen=True):
     size: int
 
 
-NOTHING_LOST = Lost((), (), 0)
+NOTHING_LOST = LostContent((), (), 0)
 
 
 class Plan(Struct, frozen=True):
@@ -169,7 +169,7 @@ class Plan(Struct, frozen=True):
     database_changes: tuple[DatabaseChange, ...]
     unfinished_removals: tuple[int, ...]
     files_needed: tuple[int, int]
-    lost: Lost
+    lost: LostContent
     is_clean: bool
 
     @property
@@ -235,7 +235,7 @@ def _passes(snapshot: Snapshot) -> tuple[Pass, ...]:
     )
 
 
-def _open_transactions(interval: Interval, rules: Rules) -> tuple[OpenTransaction, ...]:
+def _open_transactions(interval: ReplayInterval, rules: ReplayRules) -> tuple[OpenTransaction, ...]:
     lns, ends = interval.lns, interval.ends
     rows = np.flatnonzero(rules.is_undone(lns))
     rows = rows[~np.isin(lns.txn_id[rows], ends.txn_id[~ends.is_commit])]
@@ -264,17 +264,17 @@ def _database_changes(snapshot: Snapshot) -> tuple[DatabaseChange, ...]:
     changes, gone = [], set()
     for row in range(len(overlay)):
         name = (overlay.key[row] or b"").decode("utf-8", "surrogateescape")
-        outcome = Outcome(int(overlay.outcome[row]))
+        outcome = KeyOutcome(int(overlay.outcome[row]))
         entry = snapshot.entry(int(overlay.lsn[row]))
         fields: Mapping[str, Any] = entry.fields if entry else {}
         db_id = fields.get("name_db_id")
         what = _OPERATIONS.get(fields.get("operation", 0), "named")
-        if outcome is Outcome.ABORT_VERSION:
+        if outcome is KeyOutcome.ABORT_VERSION:
             what = f"{what}, undone"
-        elif outcome is Outcome.NO_RECORD and fields.get("deleted"):
+        elif outcome is KeyOutcome.NO_RECORD and fields.get("deleted"):
             what = "removed"
             gone.add(name)
-        elif outcome is Outcome.NO_RECORD:
+        elif outcome is KeyOutcome.NO_RECORD:
             what = "creation undone"
         changes.append(DatabaseChange(name, db_id, what))
     changes += [
@@ -294,7 +294,7 @@ def _database_changes(snapshot: Snapshot) -> tuple[DatabaseChange, ...]:
 
 def lost_behind(
     environment: Environment, end: LogEnd, scanner: Scanner, names: Mapping[int, str | None]
-) -> Lost:
+) -> LostContent:
     """Return the content after the end of a log.
 
     Args:
@@ -312,7 +312,7 @@ def lost_behind(
     size = sum(file.size for file in files) - end.next_offset
     if end.reason in (EndReason.CLEAN, EndReason.ZEROS, EndReason.TORN) or size <= 0:
         return replace(NOTHING_LOST, size=max(size, 0))
-    with mapped([Part(f.path, f.file_no, f.version, f.size) for f in files]) as image:
+    with mapped([ImagePart(f.path, f.file_no, f.version, f.size) for f in files]) as image:
         interval = _read_behind(environment, files, image, scanner, end)
         keys = _lost_keys(interval, image, names, scanner)
     ends = interval.ends
@@ -324,12 +324,12 @@ def lost_behind(
         )
         for i, row in enumerate(commits.tolist())
     )
-    return Lost(transactions, keys, size)
+    return LostContent(transactions, keys, size)
 
 
 def _read_behind(
     environment: Environment, files: list[LogFile], image: Image, scanner: Scanner, end: LogEnd
-) -> Interval:
+) -> ReplayInterval:
     quiet = replace(scanner, progress=None)
     begin = max(end.next_lsn, lsn_of(files[0].file_no, 0))
     return read_interval(
@@ -353,7 +353,7 @@ def _counts_of(ids: Ints, values: Ints) -> Ints:
 
 
 def _lost_keys(
-    interval: Interval, image: Image, names: Mapping[int, str | None], scanner: Scanner
+    interval: ReplayInterval, image: Image, names: Mapping[int, str | None], scanner: Scanner
 ) -> tuple[LostKeys, ...]:
     lns = interval.lns
     made = _names_of(image, lns.lsn[lns.db_id == NAME_DB])

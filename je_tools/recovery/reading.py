@@ -20,7 +20,7 @@ from je_tools.formats.je.nodes import no_nodes
 from je_tools.formats.je.slots import Slots, split_two_part_keys
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.records import NO_TIME, Records
-from je_tools.recovery.overlay import Outcome, Overlay, match
+from je_tools.recovery.overlay import KeyOutcome, Overlay, match
 from je_tools.recovery.record_values import RecordSource, Values, fill_from_changes, fill_from_slots
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class RecordReader:
             if not self.tree.ordered:
                 changes = np.unique(at[same])
                 self._used[changes] = True
-            changes = changes[self.overlay.outcome[changes] != Outcome.NO_RECORD]
+            changes = changes[self.overlay.outcome[changes] != KeyOutcome.NO_RECORD]
             if self.inside is not None:
                 keys = self.overlay.key.select(changes)
                 changes = changes[self.tree.in_range(keys, self.inside)]
@@ -162,7 +162,7 @@ class RecordReader:
 
     def left_changes(self) -> Ints:
         """Return the rows of those changes that are records, after all BINs have been read."""
-        return np.flatnonzero(~self._used & (self.overlay.outcome != Outcome.NO_RECORD))
+        return np.flatnonzero(~self._used & (self.overlay.outcome != KeyOutcome.NO_RECORD))
 
     def left(self) -> tuple[Records, Faults]:
         """Return the records of `left_changes`, and the faults found."""
@@ -171,7 +171,7 @@ class RecordReader:
     def lacking_changes(self, first: int, stop: int) -> Lacking:
         """Return the unreadable records among changes [first, stop) of the overlay."""
         rows = np.arange(first, min(stop, len(self.overlay)))
-        rows = rows[self.overlay.outcome[rows] != Outcome.NO_RECORD]
+        rows = rows[self.overlay.outcome[rows] != KeyOutcome.NO_RECORD]
         values = Values.empty(len(rows), self.tree.image.data)
         return fill_from_changes(self._source, rows, 0, values)
 

@@ -20,7 +20,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_spans
 from je_tools.formats.je.types import Family
 from je_tools.log.records import NO_TIME, NO_VLSN
-from je_tools.recovery.overlay import Outcome, Overlay
+from je_tools.recovery.overlay import KeyOutcome, Overlay
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
@@ -132,7 +132,7 @@ def fill_from_changes(source: RecordSource, changes: Ints, first: int, values: V
     overlay, image = source.overlay, source.tree.image
     entries = fetch(image, overlay.lsn[changes])
     rows = first + np.arange(len(changes))
-    back = overlay.outcome[changes] == Outcome.ABORT_VERSION
+    back = overlay.outcome[changes] == KeyOutcome.ABORT_VERSION
     lacking = np.zeros(len(changes), np.bool_)
     forth = np.flatnonzero(~back)
     lacking[forth] = _from_lns(source, entries.select(forth), rows[forth], values)

@@ -28,12 +28,12 @@ from je_tools.formats.je.nodes import read_nodes
 from je_tools.formats.spans import Spans
 from je_tools.log.images import check_image, map_files
 from je_tools.log.records import Batch, Coming, Note, Records
-from je_tools.recovery.overlay import Overlay, Rules, decide
+from je_tools.recovery.overlay import Overlay, ReplayRules, decide
 from je_tools.recovery.reading import RecordReader
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange
-    from je_tools.formats.image import Image, Part
+    from je_tools.formats.image import Image, ImagePart
     from je_tools.formats.je.entries import Entry
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         LogEnd,
         Refusal,
     )
-    from je_tools.recovery.interval import Interval
+    from je_tools.recovery.interval import ReplayInterval
     from je_tools.recovery.interval_tables import LoggedNodes
 
 _REPLAYED_TWICE = 8
@@ -79,8 +79,8 @@ class Snapshot(Struct, dict=True):
     checkpoint: Checkpoint
     refusals: tuple[Refusal, ...]
     image: Image
-    interval: Interval
-    rules: Rules
+    interval: ReplayInterval
+    rules: ReplayRules
     now_ms: int
     scanner: Scanner
     databases: dict[int, Database] = field(default_factory=dict)
@@ -316,7 +316,7 @@ class Snapshot(Struct, dict=True):
         # A page that is gone may have held an upper node.
         self._check_torn()
 
-    def map_files(self, parts: Sequence[Part]) -> Image:
+    def map_files(self, parts: Sequence[ImagePart]) -> Image:
         """Map files of the log as another image, which `check_files` checks too.
 
         Raises:

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.core.memory import give_back_memory
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import check_image, map_files, unchanged
@@ -96,7 +96,7 @@ class Salvage(Struct, frozen=True, dict=True):
             StoppedError: a file has changed since.
         """
         return map_files(
-            [Part(s.file.path, s.file.file_no, s.file.version, s.size) for s in self.states]
+            [ImagePart(s.file.path, s.file.file_no, s.file.version, s.size) for s in self.states]
         )
 
     def check_files(self) -> None:

@@ -25,7 +25,7 @@ from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import LnFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.types import FILE_HEADER_NO, Family
-from je_tools.recovery.overlay import Outcome
+from je_tools.recovery.overlay import KeyOutcome
 
 if TYPE_CHECKING:
     from je_tools.btree.fault_kinds import Fault
@@ -189,14 +189,14 @@ def _lns_of(reading: RecordReader, changes: Ints) -> Ints:
     if reading.tree.two_part or not len(lsns):
         return np.empty(0, np.int64)
     entries = fetch(reading.tree.image, lsns, check=False)
-    holding = np.where(outcomes == Outcome.LN, lsns, NULL_LSN)
+    holding = np.where(outcomes == KeyOutcome.LN, lsns, NULL_LSN)
     for family in (Family.LN, Family.NAME_LN):
         rows = np.flatnonzero(entries.is_family(family))
         wanted = frozenset({"flags", "abort_lsn"})
         for some, decoded in entries.decode(family, rows, wanted=wanted):
             head = decoded.fields
             flags = head.number("flags") if head.has("flags") else np.zeros(len(some), np.int64)
-            back = outcomes[some] == Outcome.ABORT_VERSION
+            back = outcomes[some] == KeyOutcome.ABORT_VERSION
             if head.has("abort_lsn"):
                 known = back & head.is_present("abort_lsn") & (flags & LnFlag.ABORT_DATA == 0)
                 holding[some[known]] = head.number("abort_lsn")[known]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 from je_tools.formats.je.entries import decode_entry
 from je_tools.formats.je.entry_rows import Rows
 from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
@@ -30,7 +30,7 @@ def image_of(paths: list[Path]) -> Image:
     parts = []
     for path in paths:
         version = int.from_bytes(path.read_bytes()[34:38], "little")
-        parts.append(Part(path, int(path.stem, 16), version, path.stat().st_size))
+        parts.append(ImagePart(path, int(path.stem, 16), version, path.stat().st_size))
     return Image(parts)
 
 

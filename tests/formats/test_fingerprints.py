@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.formats.arrays import Ints
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 from je_tools.formats.je.entries import Entry
 from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
 from je_tools.formats.je.fetch import fetch_entry
@@ -242,7 +242,9 @@ def test_a_log_that_ends_in_front_of_what_was_scanned(tmp_path: Path) -> None:
     log.next_file()
     lsns.append(log.ln(b"last", b"v"))
     home = write_log(tmp_path / "env", log.files)
-    parts = [Part(path, no, 17, path.stat().st_size) for no, path in enumerate(log_files(home))]
+    parts = [
+        ImagePart(path, no, 17, path.stat().st_size) for no, path in enumerate(log_files(home))
+    ]
     image = Image([replace(parts[0], stop=lsns[10]), parts[1]])
     checks = SlotChecks(image, printed(home), NOTHING, frozenset())
     slots = made_slots(lsns, [*(b"%04d" % i for i in range(100)), b"last"], 0)

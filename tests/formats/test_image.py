@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from je_tools.formats.image import NOWHERE, Image, Part
+from je_tools.formats.image import NOWHERE, Image, ImagePart
 from je_tools.formats.source import SourceChangedError
 from tests.corpus import ROOT
 
 PAGE = 4096
 
 
-def parts_of(folder: Path, sizes: dict[int, int]) -> list[Part]:
+def parts_of(folder: Path, sizes: dict[int, int]) -> list[ImagePart]:
     """Write files whose bytes depend on file and offset, and return them as parts."""
     found = []
     for file_no, size in sizes.items():
         path = folder / f"{file_no:08x}.jdb"
         path.write_bytes(content(file_no, size))
-        found.append(Part(path, file_no, 17, size))
+        found.append(ImagePart(path, file_no, 17, size))
     return found
 
 
@@ -71,7 +71,7 @@ def test_places_that_are_not(image: Image) -> None:
 
 def test_a_file_counts_up_to_where_it_is_said_to_end(tmp_path: Path) -> None:
     (part,) = parts_of(tmp_path, {0: 3 * PAGE})
-    image = Image([Part(part.path, 0, 17, PAGE + 10)])
+    image = Image([ImagePart(part.path, 0, 17, PAGE + 10)])
     assert len(image.data) == 2 * PAGE
     assert image.places(np.array([PAGE + 9, PAGE + 10]))[0].tolist() == [PAGE + 9, NOWHERE]
 
@@ -96,9 +96,9 @@ def test_what_is_mapped_stays_when_it_is_deleted(tmp_path: Path) -> None:
 def test_a_file_that_is_shorter_than_it_was(tmp_path: Path) -> None:
     (part,) = parts_of(tmp_path, {0: 100})
     with pytest.raises(SourceChangedError, match="shrank from 101 to 100 bytes while the log was"):
-        Image([Part(part.path, 0, 17, 101)])
+        Image([ImagePart(part.path, 0, 17, 101)])
     with pytest.raises(SourceChangedError, match="none: removed while it was read"):
-        Image([Part(tmp_path / "none", 0, 17, 1)])
+        Image([ImagePart(tmp_path / "none", 0, 17, 1)])
     image = Image([part])
     part.path.write_bytes(b"")
     assert image.lost() == part.path
@@ -122,13 +122,13 @@ import os, sys, threading
 from pathlib import Path
 import numpy as np
 from je_tools.formats import _native
-from je_tools.formats.image import Image, Part
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.image import Image, ImagePart
+from je_tools.formats.je.entry_rows import Rows
 
 page = 4096
 paths = [Path(name) for name in sys.argv[2:]]
-image = Image([Part(path, i, 17, path.stat().st_size) for i, path in enumerate(paths)])
-whole = Image([Part(paths[0], 0, 17, paths[0].stat().st_size)])
+image = Image([ImagePart(path, i, 17, path.stat().st_size) for i, path in enumerate(paths)])
+whole = Image([ImagePart(paths[0], 0, 17, paths[0].stat().st_size)])
 os.truncate(paths[1], page)
 assert not image.is_torn
 start = int(image.starts[1])
@@ -179,7 +179,7 @@ def ended(text: str, *arguments: object, options: tuple[str, ...] = ()) -> Any:
 MANY_PAGES = """
 import os, sys
 from pathlib import Path
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 
 page, count = 4096, 70_000
 path = Path(sys.argv[1])
@@ -190,7 +190,7 @@ for number in range(3):
         file.truncate(count * page)
         file.seek(0)
         file.write(b"x")
-    parts.append(Part(each, number, 17, count * page))
+    parts.append(ImagePart(each, number, 17, count * page))
 image = Image(parts)
 os.truncate(parts[1].path, 0)
 backwards = range(count - 2, -2, -2)
@@ -213,10 +213,10 @@ def test_more_pages_than_a_process_may_have_maps(tmp_path: Path, way: str) -> No
 NO_ROOM = """
 import os, resource, sys
 from pathlib import Path
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 
 path = Path(sys.argv[1])
-image = Image([Part(path, 0, 17, path.stat().st_size)])
+image = Image([ImagePart(path, 0, 17, path.stat().st_size)])
 resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))
 os.truncate(path, 0)
 image.data[5]
@@ -231,10 +231,10 @@ def test_no_room_for_zeros_ends_the_process(tmp_path: Path) -> None:
 ELSEWHERE = """
 import mmap, os, sys
 from pathlib import Path
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 
 path, other = Path(sys.argv[1]), Path(sys.argv[2])
-image = Image([Part(path, 0, 17, path.stat().st_size)])
+image = Image([ImagePart(path, 0, 17, path.stat().st_size)])
 with other.open("rb") as file:
     own = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 os.truncate(path, 0)
@@ -262,13 +262,13 @@ def test_a_handler_of_the_program_gets_what_is_not_ours(tmp_path: Path) -> None:
 LATER = """
 import faulthandler, os, sys
 from pathlib import Path
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 
 path = Path(sys.argv[1])
-image = Image([Part(path, 0, 17, path.stat().st_size)])
+image = Image([ImagePart(path, 0, 17, path.stat().st_size)])
 faulthandler.enable()
 if sys.argv[2] == "again":
-    again = Image([Part(path, 0, 17, path.stat().st_size)])
+    again = Image([ImagePart(path, 0, 17, path.stat().st_size)])
 os.truncate(path, 0)
 if sys.argv[2] == "sent":
     os.kill(os.getpid(), 7)
@@ -292,10 +292,10 @@ def test_a_handler_that_the_program_sets_later(tmp_path: Path, way: str) -> None
 SENT = """
 import os, sys
 from pathlib import Path
-from je_tools.formats.image import Image, Part
+from je_tools.formats.image import Image, ImagePart
 
 path = Path(sys.argv[1])
-image = Image([Part(path, 0, 17, path.stat().st_size)])
+image = Image([ImagePart(path, 0, 17, path.stat().st_size)])
 os.kill(os.getpid(), 7)
 print("alive")
 """

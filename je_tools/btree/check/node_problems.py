@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.check.problems import Problem, Problems
+from je_tools.btree.check.problems import TreeProblem, TreeProblems
 from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.formats.je.expirations import DAYS_MAX
 from je_tools.formats.je.flags import ID_DB_LEVELS, LEVEL_MASK, MAIN_LEVELS, NodeFlag, SlotState
@@ -52,7 +52,7 @@ _FOUND = {
 }
 
 
-class Rules(Struct, frozen=True):
+class NodeRules(Struct, frozen=True):
     """Rules for the nodes of the trees of a log.
 
     Attributes:
@@ -64,7 +64,7 @@ class Rules(Struct, frozen=True):
     has_identifiers: bool
 
 
-class Part(Struct, frozen=True):
+class CheckedNodes(Struct, frozen=True):
     """Some nodes of one level.
 
     Attributes:
@@ -101,9 +101,11 @@ class Part(Struct, frozen=True):
         node = int(np.searchsorted(self.nodes.first, row, side="right")) - 1
         return node, row - int(self.nodes.first[node])
 
-    def of_node(self, code: str, row: int, expected: str, found: str, *, loses: bool) -> Problem:
+    def of_node(
+        self, code: str, row: int, expected: str, found: str, *, loses: bool
+    ) -> TreeProblem:
         """Return a problem of a node, placed by its parent's slot."""
-        return Problem(
+        return TreeProblem(
             code=code,
             db_id=self.tree.db_id,
             lsn=int(self.nodes.lsn[row]),
@@ -116,12 +118,14 @@ class Part(Struct, frozen=True):
             loses=loses,
         )
 
-    def of_slot(self, code: str, row: int, expected: str, found: str, *, loses: bool) -> Problem:
+    def of_slot(
+        self, code: str, row: int, expected: str, found: str, *, loses: bool
+    ) -> TreeProblem:
         """Return a problem of a slot, placed by its node."""
         node, slot = self.slot_no(row)
         key = self.nodes.slots.key[row]
         lsn = int(self.nodes.lsn[node])
-        return Problem(
+        return TreeProblem(
             code=code,
             db_id=self.tree.db_id,
             lsn=lsn,
@@ -135,21 +139,21 @@ class Part(Struct, frozen=True):
         )
 
 
-def part_of(tree: Tree, leaves: Leaves, slot: Ints) -> Part:
+def part_of(tree: Tree, leaves: Leaves, slot: Ints) -> CheckedNodes:
     """Build a part: find the slots whose keys are out of order or out of range."""
     nodes, children = leaves.nodes, leaves.children
     slots = nodes.slots
     none = np.zeros(len(slots), np.bool_)
     if not tree.ordered:
-        return Part(tree, leaves, slot, none, none)
+        return CheckedNodes(tree, leaves, slot, none, none)
     down = descents(slots.key, nodes.first, two_part=tree.by_parts)
     if children.level <= 1 and not down.any() and _ends_within(tree, leaves):
-        return Part(tree, leaves, slot, down, none)
+        return CheckedNodes(tree, leaves, slot, down, none)
     outside = ~within(slots.key, nodes.first, children.low, children.high, two_part=tree.by_parts)
     if children.level > 1:
         # The first slot of an upper node stands for all keys below the second.
         outside[nodes.first[:-1][np.diff(nodes.first) > 0]] = False
-    return Part(tree, leaves, slot, down, outside)
+    return CheckedNodes(tree, leaves, slot, down, outside)
 
 
 def _ends_within(tree: Tree, leaves: Leaves) -> bool:
@@ -170,9 +174,9 @@ def _ends_within(tree: Tree, leaves: Leaves) -> bool:
     return bool(inside.all())
 
 
-def node_problems(part: Part, rules: Rules) -> tuple[Part, Problems]:
+def node_problems(part: CheckedNodes, rules: NodeRules) -> tuple[CheckedNodes, TreeProblems]:
     """Return the part without nodes that belong elsewhere, and the problems of its nodes."""
-    problems = Problems()
+    problems = TreeProblems()
     for fault in part.leaves.faults:
         if fault.kind in _FOUND:
             problems.listed.append(_of_fault(part, fault))
@@ -189,7 +193,7 @@ def node_problems(part: Part, rules: Rules) -> tuple[Part, Problems]:
     return part, problems
 
 
-def _without_foreign(part: Part, problems: Problems) -> Part:
+def _without_foreign(part: CheckedNodes, problems: TreeProblems) -> CheckedNodes:
     """Report and leave out nodes whose identifier and keys are all outside the parent's range."""
     nodes = part.nodes
     filled = np.diff(nodes.first) > 0
@@ -214,9 +218,9 @@ def _without_foreign(part: Part, problems: Problems) -> Part:
     return part_of(part.tree, leaves, part.slot)
 
 
-def of_duplicates(fault: Fault) -> Problem:
+def of_duplicates(fault: Fault) -> TreeProblem:
     """Convert a fault in the tree of a key's duplicates into a problem."""
-    return Problem(
+    return TreeProblem(
         code=_CODES.get(fault.kind, "tree-node"),
         db_id=fault.db_id,
         lsn=fault.lsn,
@@ -229,7 +233,7 @@ def of_duplicates(fault: Fault) -> Problem:
     )
 
 
-def _of_fault(part: Part, fault: Fault) -> Problem:
+def _of_fault(part: CheckedNodes, fault: Fault) -> TreeProblem:
     rows = np.flatnonzero(
         (part.nodes.lsn == fault.lsn) & (part.children.parent_lsn == fault.parent_lsn)
     )
@@ -238,7 +242,7 @@ def _of_fault(part: Part, fault: Fault) -> Problem:
     if fault.kind is FaultKind.NO_FULL_VERSION:
         full_lsn = int(part.nodes.last_full_lsn[rows[0]])
         expected = f"the full version of a delta at {lsn_text(full_lsn)}"
-    return Problem(
+    return TreeProblem(
         code=_CODES.get(fault.kind, "tree-node"),
         db_id=fault.db_id,
         lsn=fault.lsn,
@@ -251,7 +255,7 @@ def _of_fault(part: Part, fault: Fault) -> Problem:
     )
 
 
-def _order(part: Part, rules: Rules, problems: Problems) -> None:
+def _order(part: CheckedNodes, rules: NodeRules, problems: TreeProblems) -> None:
     problems.add(
         "tree-order",
         np.flatnonzero(part.descents),
@@ -269,19 +273,19 @@ def _order(part: Part, rules: Rules, problems: Problems) -> None:
     )
 
 
-def _near_descents(part: Part) -> Mask:
+def _near_descents(part: CheckedNodes) -> Mask:
     """Return a mask of both slots of each pair that is reported as out of order."""
     near = part.descents.copy()
     near[:-1] |= part.descents[1:]
     return near
 
 
-def suspect_keys(part: Part) -> Mask:
+def suspect_keys(part: CheckedNodes) -> Mask:
     """Return a mask of the slots whose keys are already reported."""
     return part.outside | _near_descents(part)
 
 
-def _identifiers(part: Part, rules: Rules, whole: Mask, problems: Problems) -> None:
+def _identifiers(part: CheckedNodes, rules: NodeRules, whole: Mask, problems: TreeProblems) -> None:
     nodes = part.nodes
     keys = nodes.identifier_key
     suspect = np.zeros(len(nodes), np.bool_)
@@ -301,7 +305,7 @@ def _identifiers(part: Part, rules: Rules, whole: Mask, problems: Problems) -> N
     )
 
 
-def _levels(part: Part, problems: Problems) -> None:
+def _levels(part: CheckedNodes, problems: TreeProblems) -> None:
     nodes = part.nodes
     kind = ID_DB_LEVELS if part.tree.db_id == 0 else MAIN_LEVELS
     wrong = nodes.good & (nodes.level & ~LEVEL_MASK != kind)
@@ -331,7 +335,7 @@ def _levels(part: Part, problems: Problems) -> None:
     )
 
 
-def _states(part: Part, problems: Problems) -> None:
+def _states(part: CheckedNodes, problems: TreeProblems) -> None:
     slots = part.nodes.slots
     if part.is_upper:
         rules = [
@@ -363,7 +367,7 @@ def _states(part: Part, problems: Problems) -> None:
     _clean_slots_of_deltas(part, problems)
 
 
-def _clean_slots_of_deltas(part: Part, problems: Problems) -> None:
+def _clean_slots_of_deltas(part: CheckedNodes, problems: TreeProblems) -> None:
     """Report deltas with slots that are not marked as changed."""
     logged = part.leaves.logged[0]
     owner = logged.slot_node
@@ -374,7 +378,7 @@ def _clean_slots_of_deltas(part: Part, problems: Problems) -> None:
         )
 
 
-def _expiration_units(part: Part, problems: Problems) -> None:
+def _expiration_units(part: CheckedNodes, problems: TreeProblems) -> None:
     """Report nodes whose expirations are hours by value but days by flag, or the reverse."""
     for nodes in part.leaves.logged:
         asked = nodes.good & (nodes.expiration_base > 0)
@@ -385,7 +389,7 @@ def _expiration_units(part: Part, problems: Problems) -> None:
             hours = bool(nodes.expiration_base[row] > DAYS_MAX)
             lsn = int(nodes.lsn[row])
             problems.listed.append(
-                Problem(
+                TreeProblem(
                     "tree-expiration",
                     part.tree.db_id,
                     lsn,

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.btree.check.node_problems import Part, of_duplicates, suspect_keys
-from je_tools.btree.check.problems import Problem, Problems
+from je_tools.btree.check.node_problems import CheckedNodes, of_duplicates, suspect_keys
+from je_tools.btree.check.problems import TreeProblem, TreeProblems
 from je_tools.btree.old_duplicates import expanded
 from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
 from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
@@ -93,9 +93,9 @@ class _Slots(Struct, frozen=True):
     is_read: Mask
 
 
-def record_problems(part: Part, expected: Expected) -> Problems:
+def record_problems(part: CheckedNodes, expected: Expected) -> TreeProblems:
     """Return the problems of the records of some BINs."""
-    problems = Problems()
+    problems = TreeProblems()
     chosen = _chosen(part, expected, problems)
     slots = chosen.slots
     if not len(slots):
@@ -124,7 +124,7 @@ def _text(found: int, type_no: int) -> str:
     return _TEXTS[Record(found)]
 
 
-def _chosen(part: Part, expected: Expected, problems: Problems) -> _Slots:
+def _chosen(part: CheckedNodes, expected: Expected, problems: TreeProblems) -> _Slots:
     tree, slots = part.tree, part.nodes.slots
     live = ~slots.deleted & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
     if len(expected.overlay):
@@ -147,7 +147,7 @@ def _chosen(part: Part, expected: Expected, problems: Problems) -> _Slots:
 
 
 def _look(
-    part: Part, entries: Entries, slots: Slots, family: Family
+    part: CheckedNodes, entries: Entries, slots: Slots, family: Family
 ) -> tuple[npt.NDArray[np.uint8], Ints]:
     """Return the `Record` of each slot, and its expiration in ms, -1 if unknown."""
     n = len(slots)
@@ -179,7 +179,7 @@ def _look(
 
 
 def _look_at_single(
-    part: Part, entries: Entries, rows: Ints, slots: Slots
+    part: CheckedNodes, entries: Entries, rows: Ints, slots: Slots
 ) -> npt.NDArray[np.uint8]:
     """Return the `Record` of entries that are decoded one by one."""
     found = np.full(len(rows), Record.GOOD, np.uint8)
@@ -196,27 +196,27 @@ def _look_at_single(
     return found
 
 
-def _of_record(part: Part, chosen: _Slots, row: int, found: str) -> Problem:
+def _of_record(part: CheckedNodes, chosen: _Slots, row: int, found: str) -> TreeProblem:
     return _problem("tree-record", part, chosen, row, "the record of the slot's key", found)
 
 
 def _problem(
     code: str,
-    part: Part,
+    part: CheckedNodes,
     chosen: _Slots,
     row: int,
     expected: str,
     found: str,
     *,
     loses: bool = True,
-) -> Problem:
+) -> TreeProblem:
     parent_lsn, slot = NULL_LSN, -1
     if chosen.row[row] >= 0:
         node, slot = part.slot_no(int(chosen.row[row]))
         parent_lsn = int(part.nodes.lsn[node])
     key = chosen.slots.key[row]
     lsn = int(chosen.slots.lsn[row])
-    return Problem(
+    return TreeProblem(
         code=code,
         db_id=part.tree.db_id,
         lsn=lsn,
@@ -231,7 +231,7 @@ def _problem(
 
 
 def _expirations(
-    part: Part, chosen: _Slots, good: Mask, expires_ms: Ints, problems: Problems
+    part: CheckedNodes, chosen: _Slots, good: Mask, expires_ms: Ints, problems: TreeProblems
 ) -> None:
     own = chosen.slots.expires_ms
     differs = good & (expires_ms >= 0) & (expires_ms != own)
@@ -257,7 +257,7 @@ def _time(ms: int) -> str:
 
 
 def _noted(
-    part: Part, chosen: _Slots, active: Mask, notes: CleanerNotes, problems: Problems
+    part: CheckedNodes, chosen: _Slots, active: Mask, notes: CleanerNotes, problems: TreeProblems
 ) -> None:
     """Report records that reads need but that the cleaner treats as garbage."""
     lsns = chosen.slots.lsn
@@ -272,9 +272,9 @@ def _noted(
         )
 
 
-def noted_nodes(part: Part, notes: CleanerNotes) -> Problems:
+def noted_nodes(part: CheckedNodes, notes: CleanerNotes) -> TreeProblems:
     """Return problems of nodes that a tree needs but that the cleaner treats as garbage."""
-    problems = Problems()
+    problems = TreeProblems()
     logged, fulls = part.leaves.logged
     deltas = np.flatnonzero(logged.is_delta)
     rows = np.concatenate((np.flatnonzero(part.nodes.good), deltas[fulls.good]))

@@ -17,8 +17,8 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.btree.check.node_problems import Part, Rules, node_problems, part_of
-from je_tools.btree.check.problems import Problem, Problems
+from je_tools.btree.check.node_problems import CheckedNodes, NodeRules, node_problems, part_of
+from je_tools.btree.check.problems import TreeProblem, TreeProblems
 from je_tools.btree.check.record_problems import Expected, noted_nodes, record_problems
 from je_tools.btree.children import BINS_AT_ONCE, Children, at_once_below
 from je_tools.btree.number_set import NumberSet
@@ -43,14 +43,14 @@ _IDENTIFIERS_SINCE = 15
 _CHANGES_AT_ONCE = 1 << 14
 
 
-class _Named(Struct, frozen=True):
+class _UnreadNodes(Struct, frozen=True):
     """Unread nodes, and the number of the slot that names each in its parent; -1 for a root."""
 
     children: Children
     slot: Ints
 
-    def select(self, keep: Ints) -> _Named:
-        return _Named(self.children.select(keep), self.slot[keep])
+    def select(self, keep: Ints) -> _UnreadNodes:
+        return _UnreadNodes(self.children.select(keep), self.slot[keep])
 
 
 class _Ids(Struct):
@@ -62,7 +62,7 @@ class _Ids(Struct):
 
     rows: list[Ints] = field(default_factory=list)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: CheckedNodes) -> None:
         nodes = part.nodes
         columns = (
             nodes.node_id,
@@ -76,7 +76,7 @@ class _Ids(Struct):
 
 def check_trees(
     snapshot: Snapshot, notes: CleanerNotes, prints: Fingerprints | None = None
-) -> Iterator[tuple[Database, Problems]]:
+) -> Iterator[tuple[Database, TreeProblems]]:
     """Yield the problems of each database's tree, internal databases included.
 
     Node ids are compared at the end; a database with problems of these is yielded again.
@@ -97,10 +97,10 @@ def check_trees(
         yield snapshot.databases[db_id], problems
 
 
-def _rules(snapshot: Snapshot) -> Rules:
+def _rules(snapshot: Snapshot) -> NodeRules:
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
     version = root.fields.get("initial_log_version", -1) if root is not None else -1
-    return Rules(snapshot.was_crashed, version >= _IDENTIFIERS_SINCE)
+    return NodeRules(snapshot.was_crashed, version >= _IDENTIFIERS_SINCE)
 
 
 class _Check:
@@ -110,7 +110,7 @@ class _Check:
         self,
         snapshot: Snapshot,
         database: Database,
-        rules: Rules,
+        rules: NodeRules,
         notes: CleanerNotes,
         checks: SlotChecks | None,
         ids: _Ids,
@@ -129,12 +129,12 @@ class _Check:
             family, overlay, notes, snapshot.now_ms, checks if is_known else None
         )
 
-    def problems(self) -> Problems:
+    def problems(self) -> TreeProblems:
         """Return all problems of the tree, in key order."""
-        found = Problems()
+        found = TreeProblems()
         counts: Counter[str] = Counter()
         if self.tree.root_lsn != NULL_LSN:
-            root = _Named(self.tree.root(), np.full(1, -1, np.int64))
+            root = _UnreadNodes(self.tree.root(), np.full(1, -1, np.int64))
             bottom = self._below(root, found, counts)
             for part, some in map_in_order(self._leaves, bottom, self.snapshot.threads):
                 self.ids.add(part)
@@ -142,7 +142,9 @@ class _Check:
         found.merge(self._changes(), counts)
         return found
 
-    def _below(self, parents: _Named, found: Problems, counts: Counter[str]) -> Iterator[_Named]:
+    def _below(
+        self, parents: _UnreadNodes, found: TreeProblems, counts: Counter[str]
+    ) -> Iterator[_UnreadNodes]:
         """Check upper nodes, and yield the bottom nodes unread, in batches."""
         part, problems = self._nodes(parents)
         found.merge(problems, counts)
@@ -154,7 +156,7 @@ class _Check:
         children = self.tree.children_of(replace(part.leaves, nodes=nodes))
         slot = np.arange(len(children)) - nodes.first[nodes.slot_node]
         # A slot without an LSN is already reported.
-        named = _Named(children, slot).select(np.flatnonzero(children.lsn != NULL_LSN))
+        named = _UnreadNodes(children, slot).select(np.flatnonzero(children.lsn != NULL_LSN))
         size = at_once_below(nodes, BINS_AT_ONCE)
         for first in range(0, len(named.children), size):
             some = named.select(np.arange(first, min(first + size, len(named.children))))
@@ -163,20 +165,20 @@ class _Check:
             else:
                 yield from self._below(some, found, counts)
 
-    def _nodes(self, named: _Named) -> tuple[Part, Problems]:
+    def _nodes(self, named: _UnreadNodes) -> tuple[CheckedNodes, TreeProblems]:
         leaves = self.tree.read(named.children)
         part, problems = node_problems(part_of(self.tree, leaves, named.slot), self.rules)
         problems.merge(noted_nodes(part, self.notes), Counter())
         return part, problems
 
-    def _leaves(self, named: _Named) -> tuple[Part, Problems]:
+    def _leaves(self, named: _UnreadNodes) -> tuple[CheckedNodes, TreeProblems]:
         part, problems = self._nodes(named)
         problems.merge(record_problems(part, self.expected), Counter())
         return part, problems
 
-    def _changes(self) -> Problems:
+    def _changes(self) -> TreeProblems:
         """Return problems of records that undo or redo restores but that cannot be read."""
-        problems = Problems()
+        problems = TreeProblems()
         reading = RecordReader(self.tree, self.expected.overlay, with_data=True, now_ms=None)
         for first in range(0, len(self.expected.overlay), _CHANGES_AT_ONCE):
             lacking = reading.lacking_changes(first, first + _CHANGES_AT_ONCE)
@@ -185,9 +187,9 @@ class _Check:
         return problems
 
 
-def _of_change(lacking: Lacking, row: int) -> Problem:
+def _of_change(lacking: Lacking, row: int) -> TreeProblem:
     fault = lacking.fault(row)
-    return Problem(
+    return TreeProblem(
         code="tree-record",
         db_id=fault.db_id,
         lsn=fault.lsn,
@@ -209,7 +211,7 @@ def _family(database: Database) -> Family:
     return Family.FILE_SUMMARY_LN if database.name == UTILIZATION_DB else Family.LN
 
 
-def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, Problems]]:
+def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, TreeProblems]]:
     """Yield problems of node ids, by database.
 
     They are ids that several nodes have, and ids above the last one of the checkpoint on nodes that
@@ -223,7 +225,7 @@ def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, Problems]]:
     above = np.flatnonzero(known & (rows[:, 0] > last)) if last is not None else again[:0]
     about = np.concatenate((again, above))
 
-    def of_id(at: int) -> Problem:
+    def of_id(at: int) -> TreeProblem:
         row = about[at]
         if at >= len(again):
             expected = f"a node id up to {last}, the last one of the checkpoint"
@@ -237,11 +239,11 @@ def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, Problems]]:
     order = np.argsort(db_ids, kind="stable")
     starts = np.flatnonzero(np.diff(db_ids[order], prepend=-(1 << 62)))
     for own in np.split(order, starts[1:]) if len(order) else ():
-        problems = Problems()
+        problems = TreeProblems()
         problems.add("tree-node-id", own, of_id)
         yield int(db_ids[own[0]]), problems
 
 
-def _of_id(row: list[int], expected: str, found: str) -> Problem:
+def _of_id(row: list[int], expected: str, found: str) -> TreeProblem:
     _, lsn, parent_lsn, slot, db_id = row
-    return Problem("tree-node-id", db_id, lsn, parent_lsn, slot, expected, found, loses=False)
+    return TreeProblem("tree-node-id", db_id, lsn, parent_lsn, slot, expected, found, loses=False)

@@ -29,7 +29,7 @@ pub struct PyWrittenProgram<'py> {
     ops: Ints<'py>,
 }
 
-/// Python's `column_writer.Part`.
+/// Python's `column_writer.EntryPart`.
 #[derive(FromPyObject)]
 pub struct PyPart<'py> {
     program: PyWrittenProgram<'py>,

@@ -71,7 +71,7 @@ pub struct PyListPrograms<'py> {
     count_max: usize,
 }
 
-/// Python's `columns.Items`.
+/// Python's `columns.EntryPayloads`.
 #[derive(FromPyObject)]
 pub struct PyItems<'py> {
     data: Column<'py, u8>,
