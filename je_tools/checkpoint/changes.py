@@ -21,8 +21,9 @@ from je_tools.formats.je.slots import Slots
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.recovery.interval_tables import DELETED, INVISIBLE
-from je_tools.recovery.overlay import KeyOutcome, Overlay, is_open
+from je_tools.recovery.overlay import KeyOutcome, Overlay
 from je_tools.recovery.record_values import ABORT_FIELDS
+from je_tools.recovery.replay_rules import is_open
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree

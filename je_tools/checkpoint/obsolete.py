@@ -36,7 +36,7 @@ from je_tools.formats.je.nodes import DELTA_NO, OLD_DELTA_NOS
 from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval_tables import DELETED, INVISIBLE, Lns, RowTable
-from je_tools.recovery.overlay import is_open
+from je_tools.recovery.replay_rules import is_open
 from je_tools.recovery.utilization import FileSummary
 from je_tools.space.recount import Live, of_live
 

@@ -58,8 +58,9 @@ from je_tools.formats.je.node_writer import DELTAS_MIN
 from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.formats.je.writer import Appender, Emit, Tail
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
-from je_tools.recovery.end import IMMUTABLE_NO, MENDED_REFUSALS, EndReason
+from je_tools.recovery.end import MENDED_REFUSALS, EndReason
 from je_tools.recovery.interval_tables import DELETED
+from je_tools.recovery.marks import IMMUTABLE_NO
 from je_tools.recovery.utilization import record_places
 
 if TYPE_CHECKING:

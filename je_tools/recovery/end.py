@@ -18,29 +18,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.formats.je.header import FILE_HEADER_SIZE, NULL_LSN, lsn_of
-from je_tools.formats.je.types import (
-    BY_NAME,
-    CKPT_END_NO,
-    CKPT_START_NO,
-    COMMIT_NO,
-    ENTRY_TYPES,
-    RESTORE_REQUIRED_NO,
-    mask_of,
-)
+from je_tools.formats.je.types import CKPT_END_NO, CKPT_START_NO, RESTORE_REQUIRED_NO
 from je_tools.log.sources import reopened
+from je_tools.recovery.marks import DB_TREE_NO, NO_END, CollectMarks, MarkedRows, RecoveryMark
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
 
-DB_TREE_NO, IMMUTABLE_NO = BY_NAME["DbTree"].no, BY_NAME["ImmutableFile"].no
-
-_MARKS = mask_of((DB_TREE_NO, CKPT_START_NO, CKPT_END_NO, IMMUTABLE_NO, RESTORE_REQUIRED_NO))
-_KNOWN = mask_of(ENTRY_TYPES)
-_NO_END = 1 << 62
 _PIECE_SIZE = 1 << 20
 
 
@@ -78,14 +65,6 @@ class Refusal(StrEnum):
 
 MENDED_REFUSALS = frozenset({Refusal.NAMELESS_TEMPORARY, Refusal.UNLOGGED_ROOT})
 """States that a crash can leave, and that a checkpoint written without the engine repairs."""
-
-
-class RecoveryMark(Struct, frozen=True):
-    """An entry that guides recovery: CkptStart, CkptEnd, DbTree, ImmutableFile, RestoreRequired."""
-
-    lsn: int
-    type_no: int
-    fields: Mapping[str, Any]
 
 
 class Skipped(Struct, frozen=True):
@@ -150,44 +129,6 @@ class Checkpoint(Struct, frozen=True):
     fields: Mapping[str, Any]
 
 
-class _FilePart(Struct, frozen=True):
-    """Entries that matter for the end of the log, from some rows of a file.
-
-    Attributes:
-        marks: marks in log order.
-        commits: int64 LSNs of good Commits.
-        stop: offset of the first entry that ends the log; _NO_END for none.
-        last: offsets of the last entry before `stop` and of the byte after it; empty for none.
-    """
-
-    marks: list[RecoveryMark]
-    commits: Ints
-    stop: int
-    last: tuple[int, ...]
-
-
-def collect_marks(rows: Rows, limit: int = _NO_END, *, past_damage: bool = False) -> _FilePart:
-    """Collect from some rows the entries that matter for the end of the log.
-
-    Safe in any thread; the result holds no view of the bytes.
-
-    Args:
-        rows: rows of one file, in log order.
-        limit: largest offset at which an entry of the log may begin.
-        past_damage: also collect marks after damage, as needed for files before the last.
-    """
-    offsets = rows.offset.astype(np.int64)
-    ends = ~rows.good | ~_KNOWN[rows.type] | (offsets > limit)
-    at = int(np.argmax(ends)) if ends.any() else len(rows)
-    stop = int(offsets[at]) if at < len(rows) else _NO_END
-    counting = rows.good if past_damage else np.arange(len(rows)) < at
-    marked = np.flatnonzero(_MARKS[rows.type] & counting).tolist()
-    marks = [RecoveryMark(int(rows.lsn[i]), int(rows.type[i]), rows.fields(i)) for i in marked]
-    commits = rows.lsn[(rows.type == COMMIT_NO) & rows.good]
-    last = (int(offsets[at - 1]), int(offsets[at - 1]) + rows.size_of(at - 1)) if at else ()
-    return _FilePart(marks, commits, stop, last)
-
-
 def find_end(environment: Environment, scanner: Scanner, limit_lsn: int | None = None) -> LogEnd:
     """Find the end of the log as the engine would.
 
@@ -220,7 +161,7 @@ def _end_in(
     limit_lsn: int | None,
 ) -> LogEnd:
     last = files[-1]
-    limit = _NO_END
+    limit = NO_END
     if limit_lsn is not None and limit_lsn >> 32 == last.file_no:
         limit = limit_lsn & 0xFFFFFFFF
     found, gap_at, tail = _read_file(environment, last, scanner, limit)
@@ -256,7 +197,7 @@ def _last_no(files: Sequence[LogFile], skipped: Sequence[Skipped]) -> int:
 
 
 def _reason(file: LogFile, stop: int, limit: int, next_offset: int, tail: int) -> EndReason:
-    if stop != _NO_END:
+    if stop != NO_END:
         return EndReason.CHOSEN if stop > limit else EndReason.DAMAGED
     if next_offset == file.size:
         return EndReason.CLEAN
@@ -275,30 +216,20 @@ def _read_file(
     limit: int,
     *,
     past_damage: bool = False,
-) -> tuple[list[_FilePart], int, int]:
+) -> tuple[list[MarkedRows], int, int]:
     """Return the parts of a file, the offset of its first gap, and that of the end of its entries.
 
-    The offset of the gap is _NO_END if there is none.
+    The offset of the gap is NO_END if there is none.
     """
-    found: list[_FilePart] = []
-    gap_at, tail = _NO_END, file.size
-    work = _CollectMarks(limit, past_damage)
+    found: list[MarkedRows] = []
+    gap_at, tail = NO_END, file.size
+    work = CollectMarks(limit, past_damage)
     for part in replace(scanner, wide=True).scan(replace(environment, files=(file,)), work):
         found += part.results
         gap_at = min([gap_at, *(gap.start for gap in part.gaps[:1])])
         if part.end is not None:
             tail = part.end.tail
     return found, gap_at, tail
-
-
-class _CollectMarks(Struct, frozen=True):
-    """`collect_marks` as work for a scan."""
-
-    limit: int
-    past_damage: bool
-
-    def __call__(self, rows: Rows) -> _FilePart:
-        return collect_marks(rows, self.limit, past_damage=self.past_damage)
 
 
 def find_checkpoint(
@@ -324,7 +255,7 @@ def find_checkpoint(
         if file.file_no != expected:
             refusal, expected = Refusal.MISSING_FILE, file.file_no
         # The engine reads these files backward, so it also sees entries after damage.
-        parts, _, _ = _read_file(environment, file, scanner, _NO_END, past_damage=True)
+        parts, _, _ = _read_file(environment, file, scanner, NO_END, past_damage=True)
         marks = _usable([mark for part in parts for mark in part.marks])
     at = max((i for i, m in enumerate(marks) if m.type_no == CKPT_END_NO), default=-1)
     later = marks[at + 1 :] + behind

@@ -29,7 +29,7 @@ from je_tools.recovery.end import (
 )
 from je_tools.recovery.interval import ReplayInterval, read_interval
 from je_tools.recovery.interval_tables import COMMITTED
-from je_tools.recovery.overlay import ReplayRules
+from je_tools.recovery.replay_rules import ReplayRules
 from je_tools.recovery.snapshot import Snapshot, first_lsn_of
 
 if TYPE_CHECKING:

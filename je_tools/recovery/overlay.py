@@ -9,9 +9,7 @@ Source: RecoveryManager.undoLNs, redoLNs, abortUndo, redo, JE 7.5.11 and 18.3.12
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,25 +22,17 @@ from je_tools.core.ordered import map_in_order
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import LnFlag, LnFlag2
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import (
-    equal_keys,
-    group_keys,
-    search_sorted,
-)
+from je_tools.formats.je.keysort import equal_keys, group_keys, search_sorted
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval_tables import (
-    COMMITTED,
     DELETED,
     INVISIBLE,
     SKIPPED,
-    TRANSACTIONAL,
     Lns,
-    RollbackPeriod,
-    TxnEnds,
     Writes,
 )
-from je_tools.recovery.rollbacks import Periods
+from je_tools.recovery.replay_rules import ReplayRules, is_open
 
 if TYPE_CHECKING:
     from je_tools.btree.children import Children
@@ -91,44 +81,6 @@ def no_overlay() -> Overlay:
     """Return an overlay that changes nothing."""
     none = np.empty(0, np.int64)
     return Overlay(Spans(np.empty(0, np.uint8), none, none), np.empty(0, np.uint8), none)
-
-
-class ReplayRules(Struct, frozen=True, dict=True):
-    """The rules of undo and redo for one log.
-
-    Attributes:
-        ckpt_start_lsn: LSN from which LNs are redone; below 0 for all.
-        periods: rollbacks that count: those without an end, or with one after `ckpt_start_lsn`.
-    """
-
-    ckpt_start_lsn: int
-    periods: Sequence[RollbackPeriod]
-
-    @cached_property
-    def _by_txn(self) -> Periods:
-        return Periods.of(
-            (txn_id, period.matchpoint_lsn, period.start_lsn)
-            for period in self.periods
-            for txn_id in period.txn_ids or ()
-        )
-
-    def is_rolled_back(self, lns: Lns | Writes) -> Mask:
-        """Return a mask of the LNs that a rollback takes back."""
-        return self._by_txn.hold(lns.txn_id, lns.lsn)
-
-    def is_undone(self, lns: Lns) -> Mask:
-        """Return a mask of the LNs that undo takes back because their transaction has no Commit.
-
-        LNs that a rollback marked invisible, or takes back, no longer belong to the transaction.
-        """
-        undone: Mask = is_open(lns.flags) & (lns.flags & (INVISIBLE | SKIPPED) == 0)
-        return undone & ~self.is_rolled_back(lns)
-
-    def takes_back_commits(self, ends: TxnEnds) -> bool:
-        """Return True if a Commit of the group, visible or not, lies in a rollback period."""
-        lsns = ends.lsn[ends.is_commit & (ends.txn_id < 0)]
-        bounds = ((0, each.matchpoint_lsn, each.start_lsn) for each in self.periods)
-        return bool(Periods.of(bounds).hold(np.zeros(len(lsns), np.int64), lsns).any())
 
 
 class _Groups(Struct, frozen=True):
@@ -264,12 +216,6 @@ def _undo(tree: Tree, groups: _Groups, rules: ReplayRules, state: _KeyState) -> 
     _take_back_to_ln(groups, group[stays], row[stays], state)
     _take_back_to_abort(tree, group[~stays], groups.lns.lsn[row[~stays]], state)
     return len(row)
-
-
-def is_open(flags: npt.NDArray[np.uint8]) -> Mask:
-    """Return a mask of the LNs written in transactions without a Commit."""
-    open_: Mask = flags & (TRANSACTIONAL | COMMITTED) == TRANSACTIONAL
-    return open_
 
 
 def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tuple[Ints, Mask]:

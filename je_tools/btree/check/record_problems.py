@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.btree.check.node_problems import CheckedNodes, of_duplicates, suspect_keys
+from je_tools.btree.check.checked_nodes import CheckedNodes, suspect_keys
+from je_tools.btree.check.node_problems import of_duplicates
 from je_tools.btree.check.problems import TreeProblem, TreeProblems
 from je_tools.btree.old_duplicates import expanded
 from je_tools.formats.je.expirations import HOUR_MS, expiration_ms

@@ -17,7 +17,8 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.btree.check.node_problems import CheckedNodes, NodeRules, node_problems, part_of
+from je_tools.btree.check.checked_nodes import CheckedNodes, part_of
+from je_tools.btree.check.node_problems import NodeRules, node_problems
 from je_tools.btree.check.problems import TreeProblem, TreeProblems
 from je_tools.btree.check.record_problems import Expected, noted_nodes, record_problems
 from je_tools.btree.children import BINS_AT_ONCE, Children, at_once_below

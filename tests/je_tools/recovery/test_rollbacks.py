@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from je_tools.recovery.interval_tables import RollbackPeriod, TxnEnds, Writes
-from je_tools.recovery.overlay import ReplayRules
+from je_tools.recovery.replay_rules import ReplayRules
 
 NO_END = -1
 

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from je_tools.errors import StoppedError
 from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.recovery.interval_tables import Lns, LoggedNodes
+from je_tools.recovery.lost_content import _lost_keys
 from je_tools.recovery.opening import take_snapshot
-from je_tools.recovery.plan import _lost_keys, plan_recovery
+from je_tools.recovery.plan import plan_recovery
 from je_tools.recovery.snapshot import Snapshot
 from tests.builders.trees import NULL, TreeLog, descriptor_ln, simple, slot
 from tests.corpus import Environment, environment, marked_if_another, recorded_environments
